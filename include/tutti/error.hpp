@@ -1,0 +1,46 @@
+/// \file
+/// The one exception of the library. Broken invariants inside it are assertions, not exceptions.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tutti/types.hpp>
+
+namespace tutti {
+
+/// What went wrong, coarsely enough to switch on.
+enum class ErrorCode : std::uint8_t {
+  invalid_argument,  ///< the caller's arguments; nothing was sent
+  invalid_schedule,  ///< a schedule that does not parse, or that its proof refuses; nothing was sent
+  mismatch,          ///< ranks called different operations, counts, types, roots
+  timeout,           ///< a deadline passed; the message says what was waited for, and for whom
+  peer_lost,         ///< a rank died or destroyed its communicator
+  aborted,           ///< this rank or another one called `abort`, or failed before
+  unauthorized,      ///< a peer could not prove that it knows the secret
+  system,            ///< an operating system call failed; the message holds its text
+  unsupported,       ///< not in this build or not on this machine
+  forked,            ///< a communicator was used in a child made by fork
+};
+
+/// "invalid_argument", ...; never throws.
+std::string_view name(ErrorCode code) noexcept;
+
+/// Thrown by every fallible call of tutti. `what()` is one sentence a person can act on: operation with its sequence
+/// number, the ranks at fault, the cause and the remedy. Immutable, hence safe to share between threads.
+class Error : public std::runtime_error {
+ public:
+  /// `ranks`: the ranks at fault, in the numbering of the communicator that failed; empty when unknown.
+  Error(ErrorCode code, const std::string& message, std::vector<Rank> ranks = {});
+  [[nodiscard]] ErrorCode code() const noexcept { return code_; }
+  [[nodiscard]] const std::vector<Rank>& ranks() const noexcept { return ranks_; }
+
+ private:
+  ErrorCode code_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace tutti

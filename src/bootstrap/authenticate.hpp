@@ -1,0 +1,49 @@
+/// \file
+/// Mutual proof that both ends of a fresh connection know the secret, before anything else is read from it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/deadline.hpp"
+#include "base/file_descriptor.hpp"
+#include "bootstrap/session.hpp"
+
+namespace tutti::bootstrap {
+
+/// What a connecting rank says about itself once it is believed. 16 bytes on the wire, covered by the HMAC.
+struct Hello {
+  Rank rank = -1;
+  std::uint32_t size = 0;      ///< of its group
+  std::uint64_t purpose = 0;   ///< the hub: 0; transports: which channel and stream
+};
+
+/// The accepting end, as a non-blocking state machine: a stranger that stays silent or sends garbage holds up nobody.
+/// Reads at most the fixed size of the handshake.
+class Accepting {
+ public:
+  Accepting(FileDescriptor connection, const Secret& secret, std::chrono::milliseconds timeout);
+  enum class State : std::uint8_t { pending, authenticated, refused };
+  /// Reads and writes what it can.
+  State advance();
+  [[nodiscard]] int fd() const { return connection_.get(); }
+  [[nodiscard]] const Hello& hello() const { return hello_; }  ///< after `authenticated`
+  FileDescriptor take() { return std::move(connection_); }     ///< after `authenticated`
+
+ private:
+  FileDescriptor connection_;
+  Secret secret_;
+  Deadline deadline_;
+  Hello hello_;
+  std::array<std::byte, 128> buffer_{};
+  std::size_t sent_ = 0, received_ = 0;
+};
+
+/// The connecting end: connects to a numeric address, proves, and checks the other side's proof. Blocking, bounded by the
+/// deadline; retries refused connections until then. Throws Error: timeout, unauthorized, system.
+FileDescriptor connect_authenticated(const std::string& address, std::uint16_t port, const Secret& secret,
+                                     const Hello& hello, const Deadline& deadline);
+
+}  // namespace tutti::bootstrap
