@@ -1,0 +1,179 @@
+/// \file
+/// The group of ranks and what they do together: where a program starts.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tutti/operations.hpp>
+#include <tutti/options.hpp>
+#include <tutti/schedule.hpp>
+#include <tutti/stats.hpp>
+#include <tutti/unique_id.hpp>
+
+namespace tutti {
+
+namespace detail {
+struct Impl;
+struct Pending;
+struct Region;
+}  // namespace detail
+
+/// An operation under way. It moves when its thread waits for, tests or starts anything. Buffers belong to it until it is
+/// done. The destructor waits. Use it on the thread that uses its communicator.
+class [[nodiscard]] Work {
+ public:
+  Work() = default;
+  Work(Work&&) noexcept = default;
+  Work& operator=(Work&&) noexcept;
+  ~Work();
+  /// Returns when the operation is done. Throws as the blocking call would; Error(timeout) after `timeout` (then the
+  /// operation is still under way and may be waited for again) or after the communicator's own deadline.
+  void wait();
+  void wait(std::chrono::milliseconds timeout);
+  /// True when done; moves things along. Throws as `wait` would.
+  bool test();
+
+ private:
+  friend struct detail::Impl;
+  friend class Async;
+  explicit Work(std::shared_ptr<detail::Pending> pending) : pending_(std::move(pending)) {}
+  std::shared_ptr<detail::Pending> pending_;
+};
+
+/// The asynchronous form of every operation: `Work w = comm.async().all_reduce(...)`.
+class Async : public Operations<Async, Work> {
+ public:
+  [[nodiscard]] Rank rank() const noexcept;
+  [[nodiscard]] int size() const noexcept;
+
+ private:
+  friend class Communicator;
+  friend class Operations<Async, Work>;
+  explicit Async(detail::Impl& impl) : impl_(&impl) {}
+  Work submit(const Call& call);
+  detail::Impl* impl_;
+};
+
+/// Collects calls and starts them together. Sends and receives of one group progress concurrently, so no mix of them
+/// deadlocks; collectives follow in the order of their calls. A group that is destroyed without `start` or `run` did
+/// nothing.
+class Group : public Operations<Group, void> {
+ public:
+  [[nodiscard]] Rank rank() const noexcept;
+  [[nodiscard]] int size() const noexcept;
+  /// Starts all collected calls; the Work is done when all are.
+  Work start();
+  /// `start` and `wait`.
+  void run();
+
+ private:
+  friend class Communicator;
+  friend class Operations<Group, void>;
+  explicit Group(detail::Impl& impl) : impl_(&impl) {}
+  void submit(const Call& call);
+  detail::Impl* impl_;
+  std::vector<Call> calls_;
+  std::vector<std::vector<std::size_t>> counts_;  ///< copies of the spans in calls_
+};
+
+/// Memory that peers on this host read and write directly. Owned; freed collectively or with the communicator.
+template <Element T>
+class Buffer {
+ public:
+  [[nodiscard]] std::span<T> span() const noexcept { return {static_cast<T*>(data_), size_}; }
+  [[nodiscard]] T* data() const noexcept { return static_cast<T*>(data_); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  T& operator[](std::size_t i) const noexcept { return data()[i]; }
+  T* begin() const noexcept { return data(); }
+  T* end() const noexcept { return data() + size_; }
+
+ private:
+  friend class Communicator;
+  Buffer(std::shared_ptr<detail::Region> region, void* data, std::size_t size)
+      : region_(std::move(region)), data_(data), size_(size) {}
+  std::shared_ptr<detail::Region> region_;
+  void* data_;
+  std::size_t size_;
+};
+
+/// Keeps memory registered while it lives.
+class Registration {
+ private:
+  friend class Communicator;
+  explicit Registration(std::shared_ptr<detail::Region> region) : region_(std::move(region)) {}
+  std::shared_ptr<detail::Region> region_;
+};
+
+/// A group of ranks. Move-only handle. One thread at a time, except `abort`, which any thread may call.
+///
+/// Destroying it tells the others that this rank left in order; destroying it while an exception passes through tells
+/// them that it failed. After fork, every call in the child throws Error(forked).
+class Communicator : public Operations<Communicator, void> {
+ public:
+  /// Joins the group named by `id` as `rank` of `size`. Rank 0 must be in the process that made the id. Throws Error:
+  /// timeout naming the ranks that did not come, unauthorized, invalid_argument, system.
+  Communicator(const UniqueId& id, Rank rank, int size, const Options& options = Options::from_environment());
+  /// As the launcher says: tutti's own variables, PMIx (Open MPI's mpirun, Slurm), PMI (MPICH's mpiexec), torchrun-style
+  /// variables, Slurm's; none of them: one rank.
+  static Communicator from_environment(const Options& options = Options::from_environment());
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  ~Communicator();
+
+  [[nodiscard]] Rank rank() const noexcept;
+  [[nodiscard]] int size() const noexcept;
+  /// Rank among the ranks of this host, and how many there are.
+  [[nodiscard]] Rank local_rank() const noexcept;
+  [[nodiscard]] int local_size() const noexcept;
+
+  [[nodiscard]] Async async() noexcept { return Async(*impl_); }
+  [[nodiscard]] Group group() noexcept { return Group(*impl_); }
+
+  /// Communicators of the ranks with equal `color`, ordered by `key`, then rank. Collective. A negative color gets none.
+  [[nodiscard]] std::optional<Communicator> split(int color, int key = 0);
+  /// A communicator of the same ranks whose calls are independent of this one's. Collective.
+  [[nodiscard]] Communicator duplicate();
+  /// Makes every call on every rank of this communicator fail with Error(aborted), those under way too. Returns within
+  /// one second, from any thread. Idempotent.
+  void abort(const std::string& reason = "abort was called") noexcept;
+
+  /// `count` elements, zeroed, that peers on this host reach directly: operations whose buffers are all such memory copy
+  /// nothing through the library. Collective; counts may differ.
+  template <Element T>
+  [[nodiscard]] Buffer<T> allocate(std::size_t count) {
+    if (count > static_cast<std::size_t>(-1) / sizeof(T))
+      throw Error(ErrorCode::invalid_argument, "allocate: the size in bytes overflows");
+    auto [region, data] = allocate_bytes(count * sizeof(T));
+    return Buffer<T>(std::move(region), data, count);
+  }
+  /// Makes existing memory reachable as if it had been allocated here, at the same address. Whole pages of private
+  /// anonymous memory (mmap, aligned_alloc of whole pages), not accessed by other threads during the call; a child made
+  /// by fork afterwards shares it. Collective. Throws Error(invalid_argument) for anything else.
+  [[nodiscard]] Registration register_memory(void* data, std::size_t bytes);
+
+  /// Runs calls of `schedule.collective` by this schedule from now on (nullopt-like: `use_default`). It is proved first, for
+  /// copies and in place as needed: Error(invalid_schedule) with the fault. Collective: all ranks pass the same one.
+  void use(const Schedule& schedule);
+  void use_default(Collective collective);
+
+  /// Which transport, algorithm, message size and path a call would take, and why; several lines.
+  [[nodiscard]] std::string explain(const Call& call) const;
+  [[nodiscard]] Stats stats() const;
+
+ private:
+  friend class Operations<Communicator, void>;
+  explicit Communicator(std::unique_ptr<detail::Impl> impl);
+  void submit(const Call& call);
+  std::pair<std::shared_ptr<detail::Region>, void*> allocate_bytes(std::size_t bytes);
+  std::unique_ptr<detail::Impl> impl_;
+};
+
+}  // namespace tutti

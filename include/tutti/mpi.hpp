@@ -1,0 +1,32 @@
+/// \file
+/// Communicators over the ranks of an MPI communicator. Header only: tutti itself is not linked with MPI.
+#pragma once
+
+#include <mpi.h>
+
+#include <tutti/communicator.hpp>
+
+namespace tutti {
+
+/// A communicator with the ranks of `mpi`, in the same order. Collective over `mpi`. MPI is used to hand out the unique id
+/// and not afterwards, so it may be finalized before the communicator is destroyed. Ranks on several hosts need
+/// Options::interface (or TUTTI_INTERFACE) unless rank 0's default route leads to the others. Throws as Communicator does;
+/// Error(system) when MPI reports an error.
+inline Communicator from_mpi(MPI_Comm mpi, const Options& options = Options::from_environment()) {
+  const auto check = [](int code) {
+    if (code != MPI_SUCCESS) throw Error(ErrorCode::system, "MPI returned error " + std::to_string(code));
+  };
+  int rank = 0, size = 1, local_size = 1;
+  check(MPI_Comm_rank(mpi, &rank));
+  check(MPI_Comm_size(mpi, &size));
+  MPI_Comm local = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(mpi, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local));
+  check(MPI_Comm_size(local, &local_size));
+  check(MPI_Comm_free(&local));
+  UniqueId id;
+  if (rank == 0 && size > 1) id = UniqueId::create(local_size == size ? "lo" : options.interface);
+  check(MPI_Bcast(id.bytes.data(), static_cast<int>(UniqueId::size), MPI_BYTE, 0, mpi));
+  return Communicator(id, rank, size, options);
+}
+
+}  // namespace tutti

@@ -1,0 +1,31 @@
+/// \file
+/// What a person may choose; everything has a default.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace tutti {
+
+/// Settings of a communicator. Ranks of one communicator must agree on `transport`, `algorithm` and `rank_order`; ranks that
+/// do not are reported as a mismatch.
+struct Options {
+  /// Longest that any call waits for other ranks. TUTTI_TIMEOUT, in seconds (fractions allowed).
+  std::chrono::milliseconds timeout{30000};
+  /// Network interface (name or address) for everything that is not shared memory. TUTTI_INTERFACE.
+  std::string interface;
+  /// Force a transport: "shm" or "tcp"; empty: the best that reaches each peer. TUTTI_TRANSPORT.
+  std::string transport;
+  /// Force an algorithm ("ring", "two_shot", ...) for every operation that has one of that name. TUTTI_ALGORITHM.
+  std::string algorithm;
+  /// Reduce in rank order, ((r0 + r1) + r2) + ..., whatever the size: results are then the same across algorithms,
+  /// transports and numbers of hosts. TUTTI_RANK_ORDER=1.
+  bool rank_order = false;
+  /// TCP connections a channel. TUTTI_TCP_STREAMS, 1 to 16.
+  int tcp_streams = 1;
+
+  /// The defaults, overridden by the variables named above. Throws Error(invalid_argument) naming variable and value.
+  static Options from_environment();
+};
+
+}  // namespace tutti
