@@ -1,0 +1,27 @@
+# `cmake --install`: library, headers, and what find_package and pkg-config read.
+include(CMakePackageConfigHelpers)
+set(tutti_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
+
+set_target_properties(tutti PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+install(TARGETS tutti EXPORT tuttiTargets)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${tutti_package_dir})
+
+get_target_property(tutti_type tutti TYPE)
+string(COMPARE EQUAL ${tutti_type} STATIC_LIBRARY tutti_is_static)
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/tuttiConfig.cmake.in ${PROJECT_BINARY_DIR}/tuttiConfig.cmake
+  INSTALL_DESTINATION ${tutti_package_dir} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tuttiConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/tuttiConfig.cmake ${PROJECT_BINARY_DIR}/tuttiConfigVersion.cmake
+  DESTINATION ${tutti_package_dir})
+
+# Paths in tutti.pc are relative to the file, so that an installed tree can be moved.
+if(tutti_is_static)
+  set(tutti_pc_requires "Requires: ${tutti_pkgconfig_requires}")
+  set(tutti_pc_libs "-pthread -lstdc++")
+else()
+  set(tutti_pc_requires "Requires.private: ${tutti_pkgconfig_requires}")
+endif()
+file(RELATIVE_PATH tutti_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/tutti.pc.in ${PROJECT_BINARY_DIR}/tutti.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tutti.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -30,8 +30,8 @@ struct Call {
   const void* in = nullptr;
   void* out = nullptr;
   std::size_t count = 0;     ///< elements of the buffer that is not `size()` times larger (see Operations)
-  std::span<const std::size_t> in_counts, in_displacements;    ///< v-forms, one entry a rank
-  std::span<const std::size_t> out_counts, out_displacements;  ///< likewise
+  std::span<const std::size_t> in_counts{}, in_displacements{};    ///< v-forms, one entry a rank
+  std::span<const std::size_t> out_counts{}, out_displacements{};  ///< likewise
 };
 
 /// "all_reduce(1024 x float32, sum)", for messages.

@@ -44,6 +44,7 @@ class [[nodiscard]] Work {
  private:
   friend struct detail::Impl;
   friend class Async;
+  friend class Group;
   explicit Work(std::shared_ptr<detail::Pending> pending) : pending_(std::move(pending)) {}
   std::shared_ptr<detail::Pending> pending_;
 };

@@ -89,6 +89,11 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
+/// What every executor can run; `verify` refuses schedules that need more.
+inline constexpr int max_lanes = 4;     ///< lanes of a rank
+inline constexpr int max_channels = 4;  ///< FIFOs from one rank to another
+inline constexpr int max_credits = 4;   ///< `Schedule::credits`
+
 /// Chunks in a rank's input and output for `schedule.collective`, by the rule above.
 int input_chunks(const Schedule& schedule) noexcept;
 int output_chunks(const Schedule& schedule) noexcept;

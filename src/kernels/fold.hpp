@@ -1,5 +1,6 @@
 /// \file
-/// The one compute kernel: element-wise fold of several sources into several destinations, in one pass over memory.
+/// The one compute kernel: element-wise fold of several sources into several destinations, in one pass over
+/// memory.
 #pragma once
 
 #include <cstddef>
@@ -10,30 +11,34 @@
 
 namespace tutti::kernels {
 
-/// What a fold does besides `op`. Scaling and dividing happen in the accumulator (float32 for 8- and 16-bit floats,
-/// the type itself otherwise; integers scale in float64 and truncate), so the result is rounded once.
+/// What a fold does besides `op`. Scaling and dividing happen in the accumulator (float32 for 8- and 16-bit
+/// floats, the type itself otherwise; integers scale in float64 and truncate), so the result is rounded once.
 struct FoldModifiers {
-  std::uint64_t scaled_sources = 0;    ///< bit i: source i is multiplied by `factor` first (sources past 63: never)
+  std::uint64_t scaled_sources =
+      0;  ///< bit i: source i is multiplied by `factor` first (sources past 63: never)
   double factor = 1.0;
-  std::int64_t divisor = 1;            ///< the result is divided by it (1: not); integers truncate toward zero
-  std::uint64_t streaming_sinks = 0;   ///< bit i: write sink i past the caches (a hint)
+  std::int64_t divisor = 1;           ///< the result is divided by it (1: not); integers truncate toward zero
+  std::uint64_t streaming_sinks = 0;  ///< bit i: write sink i past the caches (a hint)
   bool operator==(const FoldModifiers&) const = default;
 };
 
-/// Folds `sources` from left to right and writes the result to every sink. `count` elements each. No alignment is
-/// required. A sink may be exactly one of the sources; partial overlap is not allowed. At least one source and one sink.
-/// Bit-exact: the result depends only on the values and the order of sources, never on alignment, count or SIMD width.
-/// For 8- and 16-bit floats the accumulator stays float32 across all sources; one rounding at the end.
-/// One source without scaling or dividing is a copy of the bytes (NaN payloads kept).
-using Fold = void (*)(std::span<std::byte* const> sinks, std::span<const std::byte* const> sources, std::size_t count,
-                      const FoldModifiers& modifiers);
+/// Folds `sources` from left to right and writes the result to every sink. `count` elements each. No
+/// alignment is required. A sink may be exactly one of the sources; partial overlap is not allowed. At least
+/// one source and one sink. Bit-exact: the result depends only on the values and the order of sources, never
+/// on alignment, count or SIMD width. For 8- and 16-bit floats the accumulator stays float32 across all
+/// sources; one rounding at the end. One source without scaling or dividing is a copy of the bytes (NaN
+/// payloads kept).
+using Fold = void (*)(std::span<std::byte* const> sinks, std::span<const std::byte* const> sources,
+                      std::size_t count, const FoldModifiers& modifiers);
 
-/// The kernel for a type and operation, of the widest instruction set that this processor has. `average` is `sum` (the
-/// caller sets `divisor` on the completing fold). Cheap (a table look-up), thread safe; never null.
+/// The kernel for a type and operation, of the widest instruction set that this processor has. `average` is
+/// `sum` (the caller sets `divisor` on the completing fold). Cheap (a table look-up), thread safe; never
+/// null.
 Fold fold_for(DataType type, ReduceOp op) noexcept;
 
 /// Copies bytes to every sink in one pass.
-void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_t bytes, std::uint64_t streaming_sinks);
+void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_t bytes,
+          std::uint64_t streaming_sinks);
 
 /// The instruction set in use: "AVX3", "AVX2", "SSE4", "SCALAR", ...
 const char* instruction_set() noexcept;

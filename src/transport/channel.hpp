@@ -16,11 +16,9 @@ namespace tutti::transport {
 /// ranks that make the same call.
 using Tag = std::uint32_t;
 
-/// Messages that every FIFO can hold before its receiver takes one, for messages up to `max_message_bytes`. Schedules may
-/// ask for at most this many credits.
+/// Messages of `Transport::max_message_bytes` that every FIFO can hold before its receiver takes one. Schedules may ask for
+/// at most this many credits.
 inline constexpr int channel_credits = 4;
-/// Largest message; longer data travels in pieces.
-inline constexpr std::size_t max_message_bytes = 64 << 10;
 
 /// The sending end.
 class Sender {
@@ -52,6 +50,9 @@ class Receiver {
   /// Acquire, copy to `into` and release in one call, or straight into place where the transport can. Returns false while
   /// the message is not complete; `into` may then hold a part of it, and the call must be repeated with equal arguments.
   virtual bool try_receive(std::byte* into, std::size_t bytes, Tag tag) = 0;
+  /// Asked when nothing has come for a while after an unsuccessful `try_` call for `bytes`: throws Mismatch if the peer has
+  /// sent a message of another form than the one awaited.
+  virtual void suspect(std::size_t /*bytes*/, Tag /*tag*/) {}
 };
 
 /// Thrown by a receiver whose next message belongs to another call. The communicator turns it into an Error(mismatch)

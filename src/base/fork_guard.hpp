@@ -1,0 +1,57 @@
+/// \file
+/// What a child made by fork must not share with its parent: sockets whose closing tells others that a rank
+/// died.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "base/file_descriptor.hpp"
+
+namespace tutti {
+
+namespace detail {
+inline std::atomic<std::uint64_t> fork_count{0};
+}  // namespace detail
+
+/// Number of forks between the process that called `install_fork_guard` and this one. An object that
+/// remembers its value knows by comparing whether it is a copy in a child.
+inline std::uint64_t fork_generation() noexcept { return detail::fork_count.load(std::memory_order_relaxed); }
+
+/// Makes `fork_generation` count from now on. Idempotent, thread safe. Throws Error(system) when out of
+/// memory.
+void install_fork_guard();
+
+/// Owner of a descriptor that exists only in the process that made it: in a child made by fork the number
+/// leads to /dev/null, so that reads and writes there fail harmlessly and closing it is still right. (vfork
+/// and posix_spawn run no handlers; CLOEXEC covers those.) A fork between the creation of the descriptor and
+/// this constructor is not covered.
+class PrivateDescriptor {
+ public:
+  PrivateDescriptor() = default;
+  /// Throws Error(system); the descriptor is then closed.
+  explicit PrivateDescriptor(FileDescriptor descriptor);
+  PrivateDescriptor(PrivateDescriptor&&) noexcept = default;
+  PrivateDescriptor& operator=(PrivateDescriptor&& other) noexcept {
+    if (this != &other) {
+      reset();
+      descriptor_ = std::move(other.descriptor_);
+    }
+    return *this;
+  }
+  PrivateDescriptor(const PrivateDescriptor&) = delete;
+  PrivateDescriptor& operator=(const PrivateDescriptor&) = delete;
+  ~PrivateDescriptor() { reset(); }
+
+  [[nodiscard]] int get() const { return descriptor_.get(); }
+  [[nodiscard]] explicit operator bool() const { return static_cast<bool>(descriptor_); }
+  void reset() noexcept;
+  /// Gives the descriptor away, unguarded.
+  FileDescriptor release() noexcept;
+
+ private:
+  FileDescriptor descriptor_;
+};
+
+}  // namespace tutti

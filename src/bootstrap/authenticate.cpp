@@ -1,0 +1,138 @@
+#include "bootstrap/authenticate.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <system_error>
+
+#include "bootstrap/hmac.hpp"
+#include "bootstrap/socket.hpp"
+
+namespace tutti::bootstrap {
+namespace {
+
+constexpr std::size_t challenge_bytes = 32, proof_bytes = 32;
+constexpr std::size_t claim_bytes = challenge_bytes + sizeof(Hello) + proof_bytes;
+static_assert(sizeof(Hello) == 16 && std::endian::native == std::endian::little);
+
+using Challenge = std::span<const std::byte, challenge_bytes>;
+
+enum class Role : std::uint8_t { connector, acceptor };
+
+Digest prove(const Secret& secret, Role role, Challenge acceptors, Challenge connectors, const Hello& hello) {
+  return hmac(secret, role == Role::connector ? "tutti connect" : "tutti accept",
+              {acceptors, connectors, std::as_bytes(std::span(&hello, 1))});
+}
+
+/// False: closed by the other side.
+bool send_all(int socket, std::span<const std::byte> data, const Deadline& deadline) {
+  while (!data.empty()) {
+    const auto sent = send_some(socket, data);
+    if (!sent || (*sent == 0 && !wait_for(socket, POLLOUT, deadline))) return false;
+    data = data.subspan(*sent);
+  }
+  return true;
+}
+
+bool receive_all(int socket, std::span<std::byte> into, const Deadline& deadline) {
+  while (!into.empty()) {
+    const auto received = receive_some(socket, into);
+    if (!received || (*received == 0 && !wait_for(socket, POLLIN, deadline))) return false;
+    into = into.subspan(*received);
+  }
+  return true;
+}
+
+enum class Outcome : std::uint8_t { proved, closed, refused };
+
+Outcome handshake(int socket, const Secret& secret, const Hello& hello, const Deadline& deadline) {
+  std::array<std::byte, challenge_bytes> theirs{};
+  if (!receive_all(socket, theirs, deadline)) return Outcome::closed;
+  std::array<std::byte, claim_bytes> claim{};
+  const auto mine = std::span(claim).first<challenge_bytes>();
+  random_bytes(mine);
+  std::memcpy(claim.data() + challenge_bytes, &hello, sizeof hello);
+  std::ranges::copy(prove(secret, Role::connector, theirs, mine, hello), claim.end() - proof_bytes);
+  Digest answer{};
+  if (!send_all(socket, claim, deadline) || !receive_all(socket, answer, deadline)) return Outcome::closed;
+  return equal(prove(secret, Role::acceptor, theirs, mine, hello), answer) ? Outcome::proved
+                                                                           : Outcome::refused;
+}
+
+}  // namespace
+
+Accepting::Accepting(FileDescriptor connection, const Secret& secret, std::chrono::milliseconds timeout)
+    : connection_(std::move(connection)), secret_(secret), deadline_(timeout) {
+  static_assert(sizeof buffer_ == challenge_bytes + claim_bytes);
+  tune(fd());
+  random_bytes(std::span(buffer_).first(challenge_bytes));
+}
+
+Accepting::State Accepting::advance() {
+  if (deadline_.passed()) return State::refused;
+  const auto sending = [&](std::size_t until) {  // the first 32 bytes are the challenge, the next the proof
+    while (sent_ < until) {
+      const auto sent = send_some(fd(), std::span(buffer_).subspan(sent_ % proof_bytes, until - sent_));
+      if (!sent) refused_ = true;
+      if (!sent || *sent == 0) return false;
+      sent_ += *sent;
+    }
+    return true;
+  };
+  if (!sending(challenge_bytes)) return refused_ ? State::refused : State::pending;
+  while (received_ < claim_bytes) {
+    const auto received = receive_some(fd(), std::span(buffer_).subspan(challenge_bytes + received_));
+    if (!received) return State::refused;
+    if (*received == 0) return State::pending;
+    received_ += *received;
+    if (received_ < claim_bytes) continue;
+    const auto bytes = std::span<const std::byte>(buffer_);
+    const auto mine = bytes.first<challenge_bytes>(),
+               theirs = bytes.subspan<challenge_bytes, challenge_bytes>();
+    std::memcpy(&hello_, theirs.data() + challenge_bytes, sizeof hello_);
+    refused_ = !equal(prove(secret_, Role::connector, mine, theirs, hello_), bytes.last<proof_bytes>());
+    const Digest answer = refused_ ? Digest{} : prove(secret_, Role::acceptor, mine, theirs, hello_);
+    std::ranges::copy(answer, buffer_.begin());
+  }
+  const bool done = sending(challenge_bytes + proof_bytes);
+  if (refused_) return State::refused;
+  return done ? State::authenticated : State::pending;
+}
+
+FileDescriptor connect_authenticated(const std::string& address, std::uint16_t port, const Secret& secret,
+                                     const Hello& hello, const Deadline& deadline) {
+  const Endpoint endpoint{address, port};
+  std::string last = "no attempt was made";
+  for (int pause_ms = 1;; pause_ms = std::min(2 * pause_ms, 50)) {
+    if (auto socket = try_connect(endpoint, deadline)) {
+      tune(socket->get());
+      switch (handshake(socket->get(), secret, hello, deadline)) {
+        case Outcome::proved:
+          return std::move(*socket);
+        case Outcome::refused:
+          throw Error(ErrorCode::unauthorized,
+                      "rank " + std::to_string(hello.rank) + " and " + to_string(endpoint) +
+                          " do not know the same secret; give all ranks the same unique id");
+        case Outcome::closed:
+          last = deadline.passed() ? "no answer to the handshake"
+                                   : "the connection was closed during the handshake";
+          break;
+      }
+    } else {
+      last = std::generic_category().message(errno);
+    }
+    if (deadline.passed())
+      throw Error(ErrorCode::timeout, "rank " + std::to_string(hello.rank) + " could not connect to " +
+                                          to_string(endpoint) + " in time: " + last);
+    // Nothing announces that somebody began to listen elsewhere: this wait can only be a pause between
+    // attempts.
+    ::poll(nullptr, 0, std::min(pause_ms, deadline.poll_ms()));
+  }
+}
+
+}  // namespace tutti::bootstrap

@@ -1,0 +1,108 @@
+#include "bootstrap/environment.hpp"
+
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+
+#include <tutti/error.hpp>
+
+#include "base/fork_guard.hpp"
+#include "bootstrap/launcher.hpp"
+#include "bootstrap/rendezvous.hpp"
+#include "topology/interface.hpp"
+
+namespace tutti::bootstrap {
+namespace {
+
+class NoLauncher final : public Launcher {
+ public:
+  NoLauncher() : Launcher({.launcher = "none", .id = {}}) {}
+  UniqueId agree(unsigned /*number*/, const std::string& /*interface*/,
+                 const Deadline& /*deadline*/) override {
+    return {};
+  }
+};
+
+/// Never destroyed: threads and static objects may outlive any order of destruction. `say_goodbye` ends the
+/// launcher.
+struct Agreed {
+  std::mutex mutex;
+  std::uint64_t generation = 0;  ///< of forks: a child has no launcher
+  std::unique_ptr<Launcher> launcher;
+  unsigned number = 0;         ///< of ids agreed on so far
+  std::optional<UniqueId> id;  ///< agreed on and not yet used
+};
+
+Agreed& agreed() {
+  static auto* const instance = new Agreed;
+  return *instance;
+}
+
+/// At the end of the process, not before: launchers take a process that ends without a goodbye for a crashed
+/// one, one that said it for finished, and MPI in the same program may still use them in between.
+void say_goodbye() {
+  auto& state = agreed();
+  if (state.generation != fork_generation()) return;  // the parent will
+  const std::lock_guard lock(state.mutex);
+  state.launcher.reset();
+}
+
+}  // namespace
+
+Launcher::Launcher(Launch identity) : identity_(std::move(identity)) {
+  const auto& [launcher, rank, size, local_rank, local_size, id] = identity_;
+  if (size < 1 || rank < 0 || rank >= size)
+    throw Error(ErrorCode::invalid_argument, launcher + " says rank " + std::to_string(rank) + " of " +
+                                                 std::to_string(size) + "; ranks go from 0 to size - 1");
+  if (local_size < 1 || local_size > size || local_rank < 0 || local_rank >= local_size)
+    throw Error(ErrorCode::invalid_argument, launcher + " says local rank " + std::to_string(local_rank) +
+                                                 " of " + std::to_string(local_size) + " on this host, and " +
+                                                 std::to_string(size) +
+                                                 " ranks in all; local ranks go from 0 to local size - 1");
+}
+
+std::unique_ptr<Launcher> find_launcher(const Deadline& deadline) {
+  if (auto found = find_tutti()) return found;
+  if (auto found = find_pmix()) return found;
+  if (auto found = find_pmi1(deadline)) return found;
+  if (auto found = find_torchrun()) return found;
+  if (auto found = find_slurm()) return found;
+  return std::make_unique<NoLauncher>();
+}
+
+UniqueId create_id(const std::string& interface, bool one_host, const std::string& other_host) {
+  if (!interface.empty() || std::getenv("TUTTI_INTERFACE") != nullptr) return UniqueId::create(interface);
+  if (one_host) return UniqueId::create("127.0.0.1");
+  const auto local = other_host.empty() ? topology::default_route()
+                                        : topology::route_to(topology::resolve(other_host).at(0));
+  return UniqueId::create(local);
+}
+
+void mark_used(const UniqueId& id) {
+  auto& state = agreed();
+  const std::lock_guard lock(state.mutex);
+  if (state.id == id) state.id.reset();
+}
+
+Launch launch_from_environment(const std::string& interface, std::chrono::milliseconds timeout) {
+  const Deadline deadline(timeout);
+  auto& state = agreed();
+  const std::lock_guard lock(state.mutex);
+  if (!state.launcher) {
+    install_fork_guard();
+    state.generation = fork_generation();
+    state.launcher = find_launcher(deadline);
+    std::atexit(say_goodbye);
+  }
+  auto launch = state.launcher->identity();
+  if (launch.size == 1) return launch;
+  if (state.generation != fork_generation())
+    throw Error(ErrorCode::forked,
+                "the launcher knows the parent of this process, not a child made by fork; a child must form "
+                "its own group");
+  if (!state.id) state.id = state.launcher->agree(state.number++, interface, deadline);
+  launch.id = *state.id;
+  return launch;
+}
+
+}  // namespace tutti::bootstrap

@@ -1,0 +1,103 @@
+#include "bootstrap/hostlist.hpp"
+
+#include <charconv>
+
+#include <tutti/error.hpp>
+
+namespace tutti::bootstrap {
+namespace {
+
+constexpr std::size_t most_entries = 1'000'000;
+
+[[noreturn]] void refuse(std::string_view text, std::string_view why) {
+  throw Error(ErrorCode::invalid_argument,
+              "\"" + std::string(text) + "\" is not one of Slurm's lists: " + std::string(why));
+}
+
+std::size_t parse_number(std::string_view digits, std::string_view whole) {
+  std::size_t value = 0;
+  const auto [stop, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (code != std::errc() || stop != digits.data() + digits.size()) refuse(whole, "a number was expected");
+  return value;
+}
+
+/// Pieces between commas that are in no bracket.
+std::vector<std::string_view> split(std::string_view text, std::string_view whole) {
+  std::vector<std::string_view> pieces;
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && text[i] == '[') ++depth;
+    if (i < text.size() && text[i] == ']') --depth;
+    if (depth < 0 || depth > 1 || (i == text.size() && depth != 0)) refuse(whole, "brackets do not match");
+    if (i < text.size() && (text[i] != ',' || depth != 0)) continue;
+    if (i == begin) refuse(whole, "an entry is empty");
+    pieces.push_back(text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  return pieces;
+}
+
+/// "01-04,7" as "01" "02" "03" "04" "7".
+std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view whole) {
+  std::vector<std::string> all;
+  for (const auto range : split(ranges, whole)) {
+    const auto dash = range.find('-');
+    const auto low = range.substr(0, dash);
+    const auto high = dash == std::string_view::npos ? low : range.substr(dash + 1);
+    const auto first = parse_number(low, whole), last = parse_number(high, whole);
+    if (last < first || last - first >= most_entries) refuse(whole, "a range is empty or too long");
+    for (auto i = first; i <= last; ++i) {
+      const auto digits = std::to_string(i);
+      all.push_back(std::string(low.size() > digits.size() ? low.size() - digits.size() : 0, '0') + digits);
+    }
+  }
+  return all;
+}
+
+/// One entry, such as "rack[1-2]node[01-04]".
+std::vector<std::string> expand_entry(std::string_view entry, std::string_view whole) {
+  std::vector<std::string> names{""};
+  while (!entry.empty()) {
+    const auto open = std::min(entry.find('['), entry.size());
+    const auto close = open == entry.size() ? open : entry.find(']');
+    const auto middle = open == entry.size() ? std::vector<std::string>{""}
+                                             : expand_ranges(entry.substr(open + 1, close - open - 1), whole);
+    if (names.size() * middle.size() > most_entries) refuse(whole, "too many hosts");
+    std::vector<std::string> longer;
+    for (const auto& name : names)
+      for (const auto& part : middle) longer.push_back(name + std::string(entry.substr(0, open)) + part);
+    names = std::move(longer);
+    entry.remove_prefix(std::min(close + 1, entry.size()));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> expand_hostlist(std::string_view list) {
+  std::vector<std::string> hosts;
+  for (const auto entry : split(list, list)) {
+    for (auto& name : expand_entry(entry, list)) hosts.push_back(std::move(name));
+    if (hosts.size() > most_entries) refuse(list, "too many hosts");
+  }
+  return hosts;
+}
+
+std::vector<int> expand_tasks_per_node(std::string_view text) {
+  std::vector<int> tasks;
+  for (const auto piece : split(text, text)) {
+    const auto open = piece.find("(x");
+    const auto count = parse_number(piece.substr(0, open), text);
+    std::size_t times = 1;
+    if (open != std::string_view::npos) {
+      if (!piece.ends_with(')')) refuse(text, "a parenthesis is not closed");
+      times = parse_number(piece.substr(open + 2, piece.size() - open - 3), text);
+    }
+    if (tasks.size() + times > most_entries || count > most_entries) refuse(text, "too many tasks or nodes");
+    tasks.insert(tasks.end(), times, static_cast<int>(count));
+  }
+  return tasks;
+}
+
+}  // namespace tutti::bootstrap

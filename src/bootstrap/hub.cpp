@@ -1,0 +1,274 @@
+#include "bootstrap/hub.hpp"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <utility>
+
+#include "base/system_error.hpp"
+#include "bootstrap/socket.hpp"
+#include "bootstrap/wire.hpp"
+
+namespace tutti::bootstrap {
+namespace {
+
+constexpr std::size_t most_strangers = 128;  ///< besides as many as there are ranks to come
+
+/// Signals of the program are none of the hub's business.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+Clock::rep in(std::chrono::milliseconds from_now) {
+  return (Clock::now() + from_now).time_since_epoch().count();
+}
+
+PrivateDescriptor make_event() {
+  FileDescriptor event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event) throw_errno("eventfd");
+  return PrivateDescriptor(std::move(event));
+}
+
+}  // namespace
+
+Hub::Hub(FileDescriptor listener, const Secret& secret, int size, std::chrono::milliseconds timeout,
+         FileDescriptor own)
+    : size_(size),
+      formation_(timeout),
+      wake_(make_event()),
+      stop_at_(Clock::time_point::max().time_since_epoch().count()),
+      lobby_(std::move(listener), secret, most_strangers + static_cast<std::size_t>(size)),
+      members_(static_cast<std::size_t>(size)),
+      generation_(fork_generation()) {
+  auto& self = members_[0];
+  self.presence = Presence::present;
+  self.connection.emplace(std::move(own), largest_contribute_payload, largest_gathered_payload(size));
+  const SignalsBlocked blocked;
+  thread_ = std::make_unique<std::thread>([this] { run(); });
+  ::pthread_setname_np(thread_->native_handle(), "tutti-hub");
+}
+
+Hub::~Hub() { retire(std::chrono::milliseconds(0)); }
+
+void Hub::retire(std::chrono::milliseconds linger) noexcept {
+  if (!thread_) return;
+  if (generation_ !=
+      fork_generation()) {  // the thread exists in the parent only; its handle cannot even be destroyed
+    static_cast<void>(thread_.release());
+    return;
+  }
+  stop_at_ = in(linger);
+  const std::uint64_t one = 1;
+  static_cast<void>(::write(wake_.get(), &one, sizeof one));
+  thread_->join();
+  thread_.reset();
+}
+
+void Hub::run() noexcept {
+  try {
+    do serve_once();
+    while (!finished());
+  } catch (const std::exception&) {
+    // Out of memory or descriptors: closing all connections tells every rank that rank 0 is lost.
+  }
+  lobby_.close();
+  for (auto& member : members_) member.connection.reset();
+}
+
+bool Hub::finished() const {
+  const auto stop_at = stop_at_.load();
+  if (stop_at == Clock::time_point::max().time_since_epoch().count()) return false;
+  return stop_at <= in(std::chrono::milliseconds(0)) ||
+         std::ranges::none_of(members_, [](const Member& m) { return m.connection.has_value(); });
+}
+
+int Hub::poll_ms() const {
+  const auto stop_at = stop_at_.load();
+  int wait = lobby_.poll_ms();
+  const auto at_most = [&](int limit) { wait = wait < 0 ? limit : std::min(wait, limit); };
+  if (stop_at != Clock::time_point::max().time_since_epoch().count())
+    at_most(Deadline(Clock::duration(stop_at - in(std::chrono::milliseconds(0)))).poll_ms());
+  if (!formed_ && !rejection_) at_most(formation_.poll_ms());
+  return wait;
+}
+
+void Hub::serve_once() {
+  waiting_.assign(1, {wake_.get(), POLLIN, 0});
+  std::vector<Rank> polled;
+  for (Rank rank = 0; rank < size_; ++rank) {
+    const auto& connection = members_[static_cast<std::size_t>(rank)].connection;
+    if (!connection) continue;
+    waiting_.push_back({connection->fd(), connection->events(), 0});
+    polled.push_back(rank);
+  }
+  lobby_.add_to(waiting_);
+  if (::poll(waiting_.data(), waiting_.size(), poll_ms()) < 0) return;
+  for (std::size_t i = 0; i < polled.size(); ++i)
+    if (waiting_[1 + i].revents != 0) serve(polled[i]);
+  lobby_.advance(std::span(waiting_).subspan(1 + polled.size()),
+                 [this](FileDescriptor socket, const Hello& hello) { enter(std::move(socket), hello); });
+  if (!formed_ && !rejection_ && formation_.passed()) reject(who_is_missing());
+  flush_all();
+}
+
+void Hub::flush_all() {
+  do {
+    for (const Rank rank : std::exchange(doomed_, {})) depart(rank, Presence::lost);
+    for (Rank rank = 0; rank < size_; ++rank) {
+      auto& connection = members_[static_cast<std::size_t>(rank)].connection;
+      if (connection && !connection->flush()) doomed_.insert(rank);
+    }
+  } while (!doomed_.empty());
+}
+
+void Hub::enter(FileDescriptor socket, const Hello& hello) {
+  const std::string origin = to_string(remote_endpoint(socket.get()));
+  const std::string who = "rank " + std::to_string(hello.rank) + " (from " + origin + ")";
+  if (!rejection_) {
+    const bool in_range = hello.rank > 0 && hello.rank < size_;
+    if (hello.purpose != 0 || hello.size != static_cast<std::uint32_t>(size_) || !in_range) {
+      reject({ErrorCode::invalid_argument,
+              {hello.rank},
+              who + " says that there are " + std::to_string(hello.size) + " ranks, but rank 0 says " +
+                  std::to_string(size_) + "; start all with the same size, and one of them as rank 0"});
+    } else if (members_[static_cast<std::size_t>(hello.rank)].connection) {
+      reject({ErrorCode::invalid_argument,
+              {hello.rank},
+              who + " is taken by another process (from " +
+                  members_[static_cast<std::size_t>(hello.rank)].origin +
+                  "); give every process its own rank"});
+    }
+  }
+  if (rejection_) {
+    static_cast<void>(send_some(socket.get(), *rejection_));  // a fresh socket has room for it
+    return;
+  }
+  auto& member = members_[static_cast<std::size_t>(hello.rank)];
+  member.connection.emplace(std::move(socket), largest_contribute_payload, largest_gathered_payload(size_));
+  member.presence = Presence::present;
+  member.origin = origin;
+  form_when_complete();
+}
+
+void Hub::form_when_complete() {
+  if (!std::ranges::all_of(members_, [](const Member& m) { return m.presence == Presence::present; })) return;
+  formed_ = true;
+  lobby_.close();  // first: nobody can be told to go ahead and still find this group's listener
+  broadcast(make_frame(FrameKind::welcome));
+}
+
+void Hub::reject(Fault fault) {
+  rejection_ = make_frame(FrameKind::rejected, fault);
+  broadcast(rejection_);
+}
+
+void Hub::serve(Rank rank) {
+  auto& member = members_[static_cast<std::size_t>(rank)];
+  bool said_goodbye = false;
+  const bool alive = member.connection->receive([&](FrameKind kind, std::span<const std::byte> payload) {
+    if (said_goodbye) return;
+    said_goodbye = kind == FrameKind::goodbye;
+    handle(rank, kind, payload);
+  });
+  if (said_goodbye)
+    depart(rank, Presence::left);
+  else if (!alive)
+    depart(rank, Presence::lost);
+}
+
+void Hub::handle(Rank from, FrameKind kind, std::span<const std::byte> payload) {
+  switch (kind) {
+    case FrameKind::contribute:
+      return contribute(from, payload);
+    case FrameKind::who:
+      return send(from, make_frame(FrameKind::missing, who_is_missing()));
+    case FrameKind::stuck:
+      if (const auto verdict = referee_.hear(from, read_stuck(payload))) broadcast(make_frame(*verdict));
+      return;
+    case FrameKind::notice: {
+      auto notice = read_notice(payload);
+      notice.kind = Notice::Kind::failed;  // a rank announces its own failures, nobody's departure
+      notice.rank = from;
+      return broadcast(make_frame(notice), from);
+    }
+    case FrameKind::goodbye:
+      return;
+    default:
+      throw Malformed{};
+  }
+}
+
+void Hub::contribute(Rank from, std::span<const std::byte> payload) {
+  Reader in(payload);
+  const auto number = in.get<std::uint64_t>();
+  auto& mine = members_[static_cast<std::size_t>(from)].contribution;
+  if (number != gather_ || mine)
+    return broadcast(
+        make_frame(FrameKind::rejected,
+                   Fault{ErrorCode::mismatch,
+                         {from},
+                         "all_gather: rank " + std::to_string(from) + " is in number " +
+                             std::to_string(number) + ", others are in number " + std::to_string(gather_) +
+                             "; every rank must take part in every all_gather"}));
+  const auto bytes = in.get(in.left());
+  mine.emplace(bytes.begin(), bytes.end());
+  if (!std::ranges::all_of(members_, [](const Member& m) { return m.contribution.has_value(); })) return;
+  std::vector<Bytes> all;
+  for (auto& member : members_) all.push_back(std::move(*std::exchange(member.contribution, std::nullopt)));
+  broadcast(make_gathered(gather_++, all));
+}
+
+void Hub::depart(Rank rank, Presence how) {
+  auto& member = members_[static_cast<std::size_t>(rank)];
+  if (!member.connection) return;
+  member.connection.reset();
+  member.presence = formed_ ? how : Presence::absent;  // until then its place is free again
+  if (!formed_) return;
+  const auto kind = how == Presence::left ? Notice::Kind::left : Notice::Kind::lost;
+  broadcast(make_frame(Notice{.kind = kind, .rank = rank, .ranks = {}, .text = {}}));
+}
+
+void Hub::broadcast(const Frame& frame, Rank except) {
+  for (Rank rank = 0; rank < size_; ++rank)
+    if (rank != except) send(rank, frame);
+}
+
+void Hub::send(Rank to, const Frame& frame) {
+  auto& connection = members_[static_cast<std::size_t>(to)].connection;
+  if (connection && !connection->send(frame)) doomed_.insert(to);
+}
+
+Fault Hub::who_is_missing() const {
+  Fault fault{ErrorCode::timeout, {}, {}};
+  std::string names;
+  for (Rank rank = 0; rank < size_; ++rank) {
+    const auto& member = members_[static_cast<std::size_t>(rank)];
+    if (formed_ ? member.contribution.has_value() : member.presence == Presence::present) continue;
+    if (fault.ranks.size() < 16) names += (names.empty() ? "" : ", ") + std::to_string(rank);
+    fault.ranks.push_back(rank);
+  }
+  if (fault.ranks.size() > 16) names += ", ... (" + std::to_string(fault.ranks.size()) + " in all)";
+  fault.text = "rank" + std::string(fault.ranks.size() == 1 ? " " : "s ") + names +
+               (formed_ ? " did not take part in time" : " did not join in time");
+  if (lobby_.refused() > 0)
+    fault.text +=
+        "; " + std::to_string(lobby_.refused()) + " connections did not know the secret of this group";
+  return fault;
+}
+
+}  // namespace tutti::bootstrap

@@ -1,0 +1,83 @@
+/// \file
+/// The centre of the star: forms the group, relays what concerns all, notices who dies.
+#pragma once
+
+#include <poll.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/deadline.hpp"
+#include "base/fork_guard.hpp"
+#include "bootstrap/connection.hpp"
+#include "bootstrap/lobby.hpp"
+#include "bootstrap/referee.hpp"
+
+namespace tutti::bootstrap {
+
+/// One thread of rank 0's process, asleep in poll(2). All but the constructor, the destructor and `retire` is
+/// its own.
+class Hub {
+ public:
+  /// `own`: the hub's end of a socket pair with rank 0. Ranks that have not joined after `timeout` are named
+  /// to the others. Throws Error(system).
+  Hub(FileDescriptor listener, const Secret& secret, int size, std::chrono::milliseconds timeout,
+      FileDescriptor own);
+  Hub(const Hub&) = delete;
+  Hub& operator=(const Hub&) = delete;
+  /// Relays what has arrived, closes all connections and returns.
+  ~Hub();
+  /// Serves on until all ranks have gone, at most `linger`; then as the destructor.
+  void retire(std::chrono::milliseconds linger) noexcept;
+
+ private:
+  enum class Presence : std::uint8_t { absent, present, left, lost };
+  struct Member {
+    Presence presence = Presence::absent;
+    std::optional<Connection> connection;  ///< while present
+    std::optional<Bytes> contribution;     ///< to the all_gather under way
+    std::string origin;                    ///< address and port
+  };
+
+  void run() noexcept;
+  void serve_once();
+  [[nodiscard]] bool finished() const;
+  [[nodiscard]] int poll_ms() const;
+  void flush_all();
+
+  void enter(FileDescriptor socket, const Hello& hello);
+  void form_when_complete();
+  void reject(Fault fault);
+  void serve(Rank rank);
+  void handle(Rank from, FrameKind kind, std::span<const std::byte> payload);
+  void contribute(Rank from, std::span<const std::byte> payload);
+  void depart(Rank rank, Presence how);
+  void broadcast(const Frame& frame, Rank except = -1);
+  void send(Rank to, const Frame& frame);
+  [[nodiscard]] Fault who_is_missing() const;
+
+  const int size_;
+  const Deadline formation_;
+  PrivateDescriptor wake_;
+  std::atomic<Clock::rep> stop_at_;  ///< of Clock; the end of `retire`
+  Lobby lobby_;
+  std::vector<Member> members_;
+  std::set<Rank> doomed_;  ///< to be lost at the next opportunity
+  bool formed_ = false;
+  Frame rejection_;  ///< once the group cannot form: for everybody who still comes
+  std::uint64_t gather_ = 0;
+  Referee referee_;
+  std::vector<pollfd> waiting_;
+  std::uint64_t generation_;
+  std::unique_ptr<std::thread> thread_;
+};
+
+}  // namespace tutti::bootstrap

@@ -1,0 +1,49 @@
+/// \file
+/// One class for each way to be started.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/deadline.hpp"
+#include "bootstrap/environment.hpp"
+
+namespace tutti::bootstrap {
+
+/// A launcher that started this process.
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+  /// Who this process is; without an id.
+  [[nodiscard]] const Launch& identity() const { return identity_; }
+  /// The `number`-th id of this job, counted from 0. Collective when size > 1. Throws as
+  /// launch_from_environment.
+  virtual UniqueId agree(unsigned number, const std::string& interface, const Deadline& deadline) = 0;
+
+ protected:
+  explicit Launcher(Launch identity);  ///< throws Error(invalid_argument) when ranks and sizes make no sense
+  [[nodiscard]] bool one_host() const { return identity_.local_size == identity_.size; }
+
+ private:
+  Launch identity_;
+};
+
+/// nullptr: this process was not started that way. Throw as launch_from_environment.
+std::unique_ptr<Launcher> find_tutti();
+std::unique_ptr<Launcher> find_pmix();
+std::unique_ptr<Launcher> find_pmi1(const Deadline& deadline);
+std::unique_ptr<Launcher> find_torchrun();
+std::unique_ptr<Launcher> find_slurm();
+/// The first of these that answers; a launcher of one rank if none does.
+std::unique_ptr<Launcher> find_launcher(const Deadline& deadline);
+
+/// Remembers that `id` has been joined with, so that the next launch_from_environment agrees on another one.
+void mark_used(const UniqueId& id);
+
+/// On rank 0: an id for ranks that hand it out themselves. `other_host`: one that must be able to connect, by
+/// name or address; empty: unknown, then the default route decides.
+UniqueId create_id(const std::string& interface, bool one_host, const std::string& other_host);
+
+}  // namespace tutti::bootstrap

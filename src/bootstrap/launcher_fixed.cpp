@@ -1,0 +1,145 @@
+// Launchers under which every rank can work out by itself where rank 0 listens: tutti's own tools, torchrun,
+// Slurm.
+#include <span>
+#include <utility>
+
+#include "bootstrap/hmac.hpp"
+#include "bootstrap/hostlist.hpp"
+#include "bootstrap/launcher.hpp"
+#include "bootstrap/rendezvous.hpp"
+#include "bootstrap/variables.hpp"
+#include "topology/interface.hpp"
+
+namespace tutti::bootstrap {
+namespace {
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+/// The ids are all of one endpoint, where rank 0 listens only while a group forms; each has its own secret.
+class FixedLauncher : public Launcher {
+ public:
+  FixedLauncher(Launch identity, Rendezvous rendezvous)
+      : Launcher(std::move(identity)), rendezvous_(std::move(rendezvous)) {}
+  UniqueId agree(unsigned number, const std::string& /*interface*/, const Deadline& /*deadline*/) override {
+    auto mine = rendezvous_;
+    if (number > 0) mine.secret = derive(mine.secret, "tutti id", number);
+    return make_id(mine);
+  }
+
+ private:
+  Rendezvous rendezvous_;
+};
+
+/// Rank 0 on a named host at a port that all know. The job's name is no secret, TUTTI_SECRET is.
+class NamedHostLauncher final : public Launcher {
+ public:
+  /// `other_host`: some host besides `master`; empty: unknown.
+  NamedHostLauncher(Launch identity, std::string master, int port, const std::string& job,
+                    std::string other_host)
+      : Launcher(std::move(identity)),
+        master_(std::move(master)),
+        other_host_(std::move(other_host)),
+        port_(static_cast<std::uint16_t>(port)),
+        secret_(derive(bytes_of(variable("TUTTI_SECRET").value_or("")), "tutti job " + job, 0)) {}
+
+  UniqueId agree(unsigned number, const std::string& interface, const Deadline& /*deadline*/) override {
+    return make_id({{address(interface), port_}, derive(secret_, "tutti id", number)});
+  }
+
+ private:
+  /// Where rank 0 listens, as this rank sees it. Hosts files often give a host's own name a loopback address,
+  /// under which no other host reaches it; all ranks there then agree on the address that faces the others.
+  [[nodiscard]] std::string address(const std::string& interface) const {
+    const auto found = topology::resolve(master_).at(0);
+    if (found == master_ || master_ == "localhost" || one_host()) return found;
+    const bool mine_to_judge = identity().rank == 0 || topology::is_loopback(found);
+    if (!mine_to_judge || (!topology::is_loopback(found) && topology::is_local(found))) return found;
+    if (!interface.empty()) return topology::interface_address(interface);
+    return other_host_.empty() ? topology::default_route()
+                               : topology::route_to(topology::resolve(other_host_).at(0));
+  }
+
+  std::string master_, other_host_;
+  std::uint16_t port_;
+  Secret secret_;
+};
+
+}  // namespace
+
+std::unique_ptr<Launcher> find_tutti() {
+  const bool any = variable("TUTTI_RANK") || variable("TUTTI_SIZE") || variable("TUTTI_ID");
+  if (!any) return nullptr;
+  const int size = required_number("TUTTI_SIZE", variable("TUTTI_RANK") ? "TUTTI_RANK" : "TUTTI_ID", 1);
+  const int rank = required_number("TUTTI_RANK", "TUTTI_SIZE", 0);
+  Launch identity{.launcher = "tutti", .rank = rank, .size = size, .id = {}};
+  if (rank >= size) refuse_variable("TUTTI_RANK", "less than TUTTI_SIZE, which is " + std::to_string(size));
+  identity.local_size = number("TUTTI_LOCAL_SIZE", 1).value_or(1);
+  identity.local_rank = number("TUTTI_LOCAL_RANK").value_or(0);
+  Rendezvous rendezvous{{"127.0.0.1", 1}, {}};
+  if (size > 1) {
+    const auto id = variable("TUTTI_ID");
+    if (!id) throw Error(ErrorCode::invalid_argument, "TUTTI_SIZE is set, but TUTTI_ID is not; set both");
+    rendezvous = read(UniqueId::parse(*id));
+  }
+  return std::make_unique<FixedLauncher>(std::move(identity), std::move(rendezvous));
+}
+
+std::unique_ptr<Launcher> find_torchrun() {
+  if (!variable("RANK") || !variable("WORLD_SIZE")) return nullptr;
+  const int size = required_number("WORLD_SIZE", "RANK", 1);
+  const int rank = required_number("RANK", "WORLD_SIZE", 0);
+  if (rank >= size) refuse_variable("RANK", "less than WORLD_SIZE, which is " + std::to_string(size));
+  Launch identity{.launcher = "torchrun", .rank = rank, .size = size, .id = {}};
+  identity.local_size = number("LOCAL_WORLD_SIZE", 1).value_or(1);
+  identity.local_rank = number("LOCAL_RANK").value_or(0);
+  const auto master = variable("MASTER_ADDR");
+  if (!master && size > 1)
+    throw Error(ErrorCode::invalid_argument,
+                "RANK and WORLD_SIZE are set, but MASTER_ADDR is not; set it to rank 0's host");
+  // MASTER_PORT itself belongs to torch's store.
+  const int port = variable("TUTTI_PORT") || size == 1
+                       ? port_or(1)
+                       : required_number("MASTER_PORT", "MASTER_ADDR", 1, 65534) + 1;
+  const auto job = "torchrun " + variable("TORCHELASTIC_RUN_ID").value_or("") + " " +
+                   variable("TORCHELASTIC_RESTART_COUNT").value_or("") + " " +
+                   variable("MASTER_PORT").value_or("");
+  return std::make_unique<NamedHostLauncher>(std::move(identity), master.value_or("127.0.0.1"), port, job,
+                                             "");
+}
+
+std::unique_ptr<Launcher> find_slurm() {
+  // Slurm sets SLURM_PROCID and SLURM_NTASKS for a batch script too, which is one process; only srun makes a
+  // step.
+  if (!variable("SLURM_PROCID") || !variable("SLURM_NTASKS") || !variable("SLURM_STEP_ID")) return nullptr;
+  const char* const tasks = variable("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+  const int size = required_number(tasks, "SLURM_PROCID", 1);
+  const int rank = required_number("SLURM_PROCID", tasks, 0);
+  if (rank >= size)
+    refuse_variable("SLURM_PROCID", "less than " + std::string(tasks) + ", which is " + std::to_string(size));
+  Launch identity{.launcher = "Slurm", .rank = rank, .size = size, .id = {}};
+  if (const auto per_node = variable("SLURM_STEP_TASKS_PER_NODE")) {
+    const auto counts = expand_tasks_per_node(*per_node);
+    const auto node = static_cast<std::size_t>(number("SLURM_NODEID").value_or(0));
+    if (node >= counts.size())
+      refuse_variable("SLURM_NODEID",
+                      "less than the " + std::to_string(counts.size()) + " nodes of the step");
+    identity.local_size = counts[node];
+    identity.local_rank = number("SLURM_LOCALID").value_or(0);
+  }
+  const auto list = variable(variable("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST");
+  if (!list && size > 1)
+    throw Error(ErrorCode::invalid_argument,
+                "SLURM_PROCID is set, but neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST is");
+  const auto hosts = expand_hostlist(list.value_or("localhost"));
+  const auto job = number("SLURM_JOB_ID").value_or(0), step = number("SLURM_STEP_ID").value_or(0);
+  // Below the ports that Linux gives to outgoing connections (32768 and up); steps of one job get different
+  // ones.
+  const auto port = 15'000 + (static_cast<long long>(job) * 31 + step) % 17'000;
+  const auto name = "Slurm " + std::to_string(job) + " " + std::to_string(step) + " " +
+                    variable("SLURM_RESTART_COUNT").value_or("");
+  return std::make_unique<NamedHostLauncher>(std::move(identity), hosts.front(),
+                                             port_or(static_cast<int>(port)), name,
+                                             hosts.size() > 1 ? hosts.back() : "");
+}
+
+}  // namespace tutti::bootstrap

@@ -1,0 +1,132 @@
+// PMI-1 over the descriptor that MPICH's mpiexec leaves in PMI_FD: lines of "cmd=... key=value ...".
+// Specified in P. Balaji et al., "PMI: A Scalable Parallel Process-Management Interface for Extreme-Scale
+// Systems" (EuroMPI 2010).
+//
+// mpiexec serves one connection a process. A program that uses MPICH too shares it: this works before
+// MPI_Init (which says "init" once more) and between MPI_Init and MPI_Finalize, not afterwards; tried with
+// MPICH 4.0.2. Elsewhere, or to be independent of that, such a program makes its communicator with
+// tutti/mpi.hpp.
+#include <poll.h>
+
+#include <array>
+#include <sstream>
+
+#include <tutti/error.hpp>
+
+#include "bootstrap/launcher.hpp"
+#include "bootstrap/socket.hpp"
+#include "bootstrap/variables.hpp"
+
+namespace tutti::bootstrap {
+namespace {
+
+constexpr std::size_t longest_line = 4096;
+constexpr const char* gone =
+    "failed: the launcher closed the connection (after MPI_Finalize of MPICH it is gone; make the "
+    "communicator earlier, or "
+    "with tutti/mpi.hpp)";
+constexpr std::chrono::seconds goodbye_timeout{1};
+
+class Pmi1 {
+ public:
+  /// Does not own `descriptor`.
+  explicit Pmi1(int descriptor) : descriptor_(descriptor) {}
+  /// Sends a command and returns what was answered; throws unless that is `answer` and reports success.
+  std::string ask(const std::string& command, const std::string& answer, const Deadline& deadline) {
+    std::string line = command + "\n";
+    for (std::string_view rest = line; !rest.empty();) {
+      const auto sent = send_some(descriptor_, std::as_bytes(std::span(rest)));
+      if (!sent || (*sent == 0 && !wait_for(descriptor_, POLLOUT, deadline))) fail(command, gone);
+      rest.remove_prefix(*sent);
+    }
+    line = read_line(command, deadline);
+    const auto code = value(line, "rc").value_or("0");
+    if (value(line, "cmd") != answer || code != "0")
+      fail(command, "was answered with " + value(line, "cmd").value_or("nothing") + ", code " + code);
+    return line;
+  }
+  /// Of "key=value" in a line; values hold no spaces.
+  static std::optional<std::string> value(const std::string& line, const std::string& key) {
+    std::istringstream words(line);
+    for (std::string word; words >> word;)
+      if (word.starts_with(key + "=")) return word.substr(key.size() + 1);
+    return std::nullopt;
+  }
+
+ private:
+  /// Quotes the command without its values: a unique id holds a secret.
+  [[noreturn]] static void fail(const std::string& command, const std::string& what,
+                                ErrorCode code = ErrorCode::system) {
+    throw Error(code, "PMI: \"" + command.substr(0, command.find(' ')) + "\" " + what);
+  }
+  std::string read_line(const std::string& command, const Deadline& deadline) const {
+    std::string line;
+    while (line.size() < longest_line) {
+      std::byte one{};
+      const auto received = receive_some(descriptor_, std::span(&one, 1));
+      if (!received) fail(command, gone);
+      if (*received == 1 && one == std::byte{'\n'}) return line;
+      if (*received == 1) {
+        line += static_cast<char>(one);
+      } else if (!wait_for(descriptor_, POLLIN, deadline)) {
+        fail(command, "was not answered: not all ranks asked for a communicator in time", ErrorCode::timeout);
+      }
+    }
+    fail(command, "was answered with an endless line");
+  }
+
+  int descriptor_;
+};
+
+class Pmi1Launcher final : public Launcher {
+ public:
+  Pmi1Launcher(Launch identity, Pmi1 server, std::string space)
+      : Launcher(std::move(identity)), server_(server), space_(std::move(space)) {}
+
+  Pmi1Launcher(const Pmi1Launcher&) = delete;
+  Pmi1Launcher& operator=(const Pmi1Launcher&) = delete;
+  ~Pmi1Launcher() override {
+    try {
+      server_.ask("cmd=finalize", "finalize_ack", Deadline(goodbye_timeout));
+    } catch (const Error&) {
+      // MPI in the same program said it before.
+    }
+  }
+
+  UniqueId agree(unsigned number, const std::string& interface, const Deadline& deadline) override {
+    const std::string entry = "kvsname=" + space_ + " key=tutti-id-" + std::to_string(number);
+    if (identity().rank == 0) {
+      const auto text = create_id(interface, one_host(), "").to_string();
+      server_.ask("cmd=put " + entry + " value=" + text, "put_result", deadline);
+    }
+    server_.ask("cmd=barrier_in", "barrier_out", deadline);
+    return UniqueId::parse(
+        Pmi1::value(server_.ask("cmd=get " + entry, "get_result", deadline), "value").value_or(""));
+  }
+
+ private:
+  Pmi1 server_;
+  std::string space_;
+};
+
+}  // namespace
+
+std::unique_ptr<Launcher> find_pmi1(const Deadline& deadline) {
+  if (!variable("PMI_FD") || !variable("PMI_RANK") || !variable("PMI_SIZE")) return nullptr;
+  Launch identity{.launcher = "PMI-1",
+                  .rank = required_number("PMI_RANK", "PMI_FD"),
+                  .size = required_number("PMI_SIZE", "PMI_FD", 1),
+                  .id = {}};
+  identity.local_rank = number("MPI_LOCALRANKID").value_or(0);
+  identity.local_size = number("MPI_LOCALNRANKS", 1).value_or(1);
+  Pmi1 server(required_number("PMI_FD", "PMI_RANK"));
+  server.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", deadline);
+  const auto longest = Pmi1::value(server.ask("cmd=get_maxes", "maxes", deadline), "vallen_max");
+  if (std::stoul(longest.value_or("0")) <= UniqueId{}.to_string().size())
+    throw Error(ErrorCode::unsupported, "PMI: the launcher hands on no values as long as a unique id");
+  const auto space =
+      Pmi1::value(server.ask("cmd=get_my_kvsname", "my_kvsname", deadline), "kvsname").value_or("");
+  return std::make_unique<Pmi1Launcher>(std::move(identity), server, space);
+}
+
+}  // namespace tutti::bootstrap

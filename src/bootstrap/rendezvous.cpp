@@ -1,0 +1,138 @@
+#include "bootstrap/rendezvous.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <list>
+#include <mutex>
+
+#include "base/fork_guard.hpp"
+#include "bootstrap/hmac.hpp"
+#include "topology/interface.hpp"
+
+namespace tutti::bootstrap {
+namespace {
+
+/// The bytes of an id; those that follow are zero.
+struct Layout {
+  std::array<char, 4> magic{'t', 'u', 't', '1'};
+  std::uint16_t port = 0;
+  std::uint8_t family = 0;  ///< 4 or 6
+  std::uint8_t unused = 0;
+  std::array<std::byte, 16> address{};
+  Secret secret{};
+};
+static_assert(sizeof(Layout) == 40 && sizeof(Layout) <= UniqueId::size &&
+              std::endian::native == std::endian::little);
+
+struct Held {
+  UniqueId id;
+  PrivateDescriptor listener;
+  std::uint64_t generation;  ///< of forks: a child has no share in its parent's listeners
+};
+
+struct Holder {
+  std::mutex mutex;
+  std::list<Held> listeners;
+};
+
+Holder& holder() {
+  static auto* const instance =
+      new Holder;  // never destroyed: threads may still join while static objects go
+  return *instance;
+}
+
+std::string address_of(std::string_view interface) {
+  const char* variable = std::getenv("TUTTI_INTERFACE");
+  if (interface.empty() && variable != nullptr) interface = variable;
+  return interface.empty() ? "127.0.0.1" : topology::interface_address(interface);
+}
+
+/// Empty when this process holds none.
+FileDescriptor take_held(const UniqueId& id) {
+  auto& held = holder();
+  const std::lock_guard lock(held.mutex);
+  const auto at = std::ranges::find_if(
+      held.listeners, [&](const Held& h) { return h.id == id && h.generation == fork_generation(); });
+  if (at == held.listeners.end()) return {};
+  auto listener = at->listener.release();
+  held.listeners.erase(at);
+  return listener;
+}
+
+std::pair<UniqueId, FileDescriptor> listen_on(std::string_view interface) {
+  Rendezvous rendezvous;
+  auto listener = listen_at({address_of(interface), 0});
+  rendezvous.endpoint = local_endpoint(listener.get());
+  random_bytes(rendezvous.secret);
+  return {make_id(rendezvous), std::move(listener)};
+}
+
+}  // namespace
+
+Rendezvous read(const UniqueId& id) {
+  Layout layout;
+  const auto magic = layout.magic;
+  std::memcpy(&layout, id.bytes.data(), sizeof layout);
+  const auto rest = std::span(id.bytes).subspan(sizeof layout);
+  if (layout.magic != magic || (layout.family != 4 && layout.family != 6) || layout.port == 0 ||
+      layout.unused != 0 || std::ranges::any_of(rest, [](std::byte b) { return b != std::byte{}; }))
+    throw Error(ErrorCode::invalid_argument,
+                "not a unique id: it was not made by UniqueId::create of this version of tutti, or was "
+                "damaged on its way");
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  ::inet_ntop(layout.family == 4 ? AF_INET : AF_INET6, layout.address.data(), text.data(), text.size());
+  return {{text.data(), layout.port}, layout.secret};
+}
+
+UniqueId make_id(const Rendezvous& rendezvous) {
+  Layout layout;
+  const auto& address = rendezvous.endpoint.address;
+  if (::inet_pton(AF_INET, address.c_str(), layout.address.data()) == 1) layout.family = 4;
+  if (layout.family == 0 && ::inet_pton(AF_INET6, address.c_str(), layout.address.data()) == 1)
+    layout.family = 6;
+  if (layout.family == 0)
+    throw Error(ErrorCode::invalid_argument,
+                "\"" + address + "\" is no numeric address that all hosts can use");
+  layout.port = rendezvous.endpoint.port;
+  layout.secret = rendezvous.secret;
+  UniqueId id;
+  std::memcpy(id.bytes.data(), &layout, sizeof layout);
+  return id;
+}
+
+UniqueId reserve_id(std::string_view interface) { return listen_on(interface).first; }
+
+FileDescriptor take_listener(const UniqueId& id) {
+  if (auto held = take_held(id)) return held;
+  const auto endpoint = read(id).endpoint;
+  try {
+    return listen_at(endpoint);
+  } catch (const Error& error) {
+    throw Error(
+        error.code(),
+        "rank 0 cannot listen at " + to_string(endpoint) +
+            " (it must be in the process that made the unique id, and joins once with it): " + error.what(),
+        {0});
+  }
+}
+
+void drop_listener(const UniqueId& id) { take_held(id); }
+
+}  // namespace tutti::bootstrap
+
+namespace tutti {
+
+UniqueId UniqueId::create(std::string_view interface) {
+  auto [id, listener] = bootstrap::listen_on(interface);
+  auto& held = bootstrap::holder();
+  PrivateDescriptor owned(std::move(listener));
+  const std::lock_guard lock(held.mutex);
+  held.listeners.push_back({id, std::move(owned), fork_generation()});
+  return id;
+}
+
+}  // namespace tutti

@@ -1,0 +1,39 @@
+/// \file
+/// What a unique id says, and the listening sockets that this process holds for ids it made.
+#pragma once
+
+#include <string>
+
+#include <tutti/unique_id.hpp>
+
+#include "base/file_descriptor.hpp"
+#include "bootstrap/session.hpp"
+#include "bootstrap/socket.hpp"
+
+namespace tutti::bootstrap {
+
+/// Where rank 0 listens, and the secret.
+struct Rendezvous {
+  Endpoint endpoint;
+  Secret secret{};
+};
+
+/// Throws Error(invalid_argument) for bytes that no id of this version has.
+Rendezvous read(const UniqueId& id);
+
+/// An id for an endpoint at which rank 0, in whatever process it is, will listen itself when it joins. Throws
+/// Error(invalid_argument) for an address that is not numeric, or is link-local: its scope means something on
+/// one host only.
+UniqueId make_id(const Rendezvous& rendezvous);
+
+/// An id with a port that is free now and a new secret, for rank 0 in another process: what a launcher puts
+/// into TUTTI_ID. `interface` as in UniqueId::create.
+UniqueId reserve_id(std::string_view interface);
+
+/// The listener of an id: the one that UniqueId::create left in this process, or else a new one at the id's
+/// endpoint. Throws Error(system) when that cannot be had (rank 0 is in the wrong process).
+FileDescriptor take_listener(const UniqueId& id);
+/// Closes the listener that this process holds for the id, if any.
+void drop_listener(const UniqueId& id);
+
+}  // namespace tutti::bootstrap

@@ -1,0 +1,89 @@
+#include "bootstrap/session.hpp"
+
+#include <sys/socket.h>
+
+#include <utility>
+
+#include "base/system_error.hpp"
+#include "bootstrap/authenticate.hpp"
+#include "bootstrap/frame.hpp"
+#include "bootstrap/hmac.hpp"
+#include "bootstrap/launcher.hpp"
+#include "bootstrap/member.hpp"
+#include "bootstrap/rendezvous.hpp"
+
+namespace tutti::bootstrap {
+namespace {
+
+/// One rank: there is nobody to talk to.
+class Solo final : public Session {
+ public:
+  Solo() { random_bytes(secret_); }
+  [[nodiscard]] Rank rank() const override { return 0; }
+  [[nodiscard]] int size() const override { return 1; }
+  [[nodiscard]] const Secret& secret() const override { return secret_; }
+  [[nodiscard]] std::string address() const override { return "127.0.0.1"; }
+  std::vector<Bytes> all_gather(std::span<const std::byte> mine,
+                                std::chrono::milliseconds /*timeout*/) override {
+    return {Bytes(mine.begin(), mine.end())};
+  }
+  std::optional<Notice> poll() override { return std::nullopt; }
+  void announce_failure(std::uint64_t /*communicator*/, const Error& /*why*/) noexcept override {}
+  void report_stuck(std::uint64_t /*communicator*/, Rank /*me*/,
+                    std::span<const CallRecord> /*calls*/) noexcept override {}
+  void leave(std::chrono::milliseconds /*linger*/) noexcept override {}
+
+ private:
+  Secret secret_{};
+};
+
+std::shared_ptr<Session> found(const UniqueId& id, int size, std::chrono::milliseconds timeout) {
+  const auto [endpoint, secret] = read(id);
+  std::array<int, 2> pair{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair.data()) != 0)
+    throw_errno("socketpair");
+  FileDescriptor hubs(pair[0]), mine(pair[1]);
+  auto hub = std::make_unique<Hub>(take_listener(id), secret, size, timeout, std::move(hubs));
+  auto member = std::make_shared<Member>(Member::Identity{0, size, secret, endpoint.address}, std::move(mine),
+                                         std::move(hub));
+  member->await_welcome(timeout);
+  return member;
+}
+
+std::shared_ptr<Session> enter(const UniqueId& id, Rank rank, int size, std::chrono::milliseconds timeout) {
+  const Deadline deadline(timeout);
+  const auto [endpoint, secret] = read(id);
+  auto socket = connect_authenticated(endpoint.address, endpoint.port, secret,
+                                      {rank, static_cast<std::uint32_t>(size), 0}, deadline);
+  const auto address = local_endpoint(socket.get()).address;
+  auto member =
+      std::make_shared<Member>(Member::Identity{rank, size, secret, address}, std::move(socket), nullptr);
+  member->await_welcome(std::chrono::milliseconds(deadline.poll_ms()));
+  return member;
+}
+
+}  // namespace
+
+std::shared_ptr<Session> Session::join(const UniqueId& id, Rank rank, int size,
+                                       std::chrono::milliseconds timeout) {
+  if (size < 1 || rank < 0 || rank >= size)
+    throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(rank) + " of " + std::to_string(size) +
+                                                 ": ranks go from 0 to size - 1");
+  install_fork_guard();
+  mark_used(id);
+  if (size == 1) {
+    drop_listener(id);
+    return std::make_shared<Solo>();
+  }
+  try {
+    return rank == 0 ? found(id, size, timeout) : enter(id, rank, size, timeout);
+  } catch (const Error& error) {
+    const auto fault = to_fault(error);
+    const bool no_hub = rank != 0 && fault.code == ErrorCode::timeout && fault.ranks.empty();
+    if (!no_hub) throw;
+    throw Error(fault.code,
+                fault.text + "; is rank 0 running, and is the group not complete without this rank?", {0});
+  }
+}
+
+}  // namespace tutti::bootstrap

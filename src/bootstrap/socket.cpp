@@ -1,0 +1,158 @@
+#include "bootstrap/socket.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/system_error.hpp"
+
+namespace tutti::bootstrap {
+namespace {
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof(sockaddr_storage);
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+};
+
+SocketAddress parse(const Endpoint& endpoint) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (int code =
+          ::getaddrinfo(endpoint.address.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
+      code != 0)
+    throw Error(ErrorCode::invalid_argument,
+                "\"" + endpoint.address + "\" is not a numeric address: " + ::gai_strerror(code));
+  SocketAddress address;
+  address.size = found->ai_addrlen;
+  std::copy_n(reinterpret_cast<const std::byte*>(found->ai_addr), found->ai_addrlen,
+              reinterpret_cast<std::byte*>(&address.storage));
+  ::freeaddrinfo(found);
+  return address;
+}
+
+Endpoint format(SocketAddress& address) {
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (::getnameinfo(address.get(), address.size, host.data(), host.size(), port.data(), port.size(),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return {};
+  return {host.data(), static_cast<std::uint16_t>(std::stoul(port.data()))};
+}
+
+FileDescriptor open_socket(int family) {
+  FileDescriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) throw_errno("socket");
+  return socket;
+}
+
+void set(int socket, int level, int option, int value) {
+  ::setsockopt(socket, level, option, &value, sizeof value);  // all of them only improve things
+}
+
+bool may_pass(int code) {
+  return code == ECONNREFUSED || code == ECONNRESET || code == ECONNABORTED || code == ETIMEDOUT ||
+         code == EAGAIN || code == EADDRNOTAVAIL;  // the last: no free local port at the moment
+}
+
+}  // namespace
+
+std::string to_string(const Endpoint& endpoint) {
+  const bool six = endpoint.address.find(':') != std::string::npos;
+  return (six ? "[" + endpoint.address + "]" : endpoint.address) + ":" + std::to_string(endpoint.port);
+}
+
+FileDescriptor listen_at(const Endpoint& endpoint) {
+  auto address = parse(endpoint);
+  auto socket = open_socket(address.storage.ss_family);
+  // A port that is named may have connections of an earlier group in TIME_WAIT.
+  if (endpoint.port != 0) set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (::bind(socket.get(), address.get(), address.size) != 0 || ::listen(socket.get(), SOMAXCONN) != 0)
+    throw_errno("listening at " + to_string(endpoint));
+  return socket;
+}
+
+FileDescriptor accept_from(int listener) {
+  return FileDescriptor(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+std::optional<FileDescriptor> try_connect(const Endpoint& endpoint, const Deadline& deadline) {
+  auto address = parse(endpoint);
+  auto socket = open_socket(address.storage.ss_family);
+  int code = 0;
+  if (::connect(socket.get(), address.get(), address.size) != 0) {
+    if (errno == EINPROGRESS) {
+      if (!wait_for(socket.get(), POLLOUT, deadline))
+        throw Error(ErrorCode::timeout, "connecting to " + to_string(endpoint) + ": no answer");
+      socklen_t size = sizeof code;
+      ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
+    } else {
+      code = errno;
+    }
+  }
+  // With no listener at a port of the ephemeral range, TCP may connect a socket to itself.
+  if (code == 0 && to_string(local_endpoint(socket.get())) == to_string(endpoint)) code = ECONNREFUSED;
+  if (code == 0) return socket;
+  errno = code;
+  if (may_pass(code)) return std::nullopt;
+  throw_errno("connecting to " + to_string(endpoint), code);
+}
+
+void tune(int socket) {
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, 5);
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 10'000);
+}
+
+Endpoint local_endpoint(int socket) {
+  SocketAddress address;
+  if (::getsockname(socket, address.get(), &address.size) != 0) return {};
+  return format(address);
+}
+
+Endpoint remote_endpoint(int socket) {
+  SocketAddress address;
+  if (::getpeername(socket, address.get(), &address.size) != 0) return {};
+  return format(address);
+}
+
+bool wait_for(int descriptor, short events, const Deadline& deadline) {
+  for (;;) {
+    pollfd one{descriptor, events, 0};
+    const int ready = ::poll(&one, 1, deadline.poll_ms());
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) throw_errno("poll");
+    if (ready == 0 && deadline.passed()) return false;
+  }
+}
+
+std::optional<std::size_t> send_some(int socket, std::span<const std::byte> data) {
+  for (;;) {
+    const auto sent = ::send(socket, data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) return static_cast<std::size_t>(sent);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
+    if (errno != EINTR) return std::nullopt;
+  }
+}
+
+std::optional<std::size_t> receive_some(int socket, std::span<std::byte> into) {
+  for (;;) {
+    const auto received = ::recv(socket, into.data(), into.size(), MSG_DONTWAIT);
+    if (received > 0) return static_cast<std::size_t>(received);
+    if (received == 0) return std::nullopt;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
+    if (errno != EINTR) return std::nullopt;
+  }
+}
+
+}  // namespace tutti::bootstrap

@@ -1,0 +1,52 @@
+/// \file
+/// TCP sockets to and at numeric addresses. All are close-on-exec and non-blocking; none raises SIGPIPE.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/deadline.hpp"
+#include "base/file_descriptor.hpp"
+
+namespace tutti::bootstrap {
+
+/// A numeric address ("10.0.0.1", "::1", "fe80::1%eth0") and a port.
+struct Endpoint {
+  std::string address;
+  std::uint16_t port = 0;
+};
+
+/// "10.0.0.1:80", "[::1]:80".
+std::string to_string(const Endpoint& endpoint);
+
+/// Listens at that address only; port 0: the system chooses. Throws Error(invalid_argument) for text that is
+/// no numeric address, Error(system).
+FileDescriptor listen_at(const Endpoint& endpoint);
+
+/// A connection waiting at a listener; none: an empty descriptor and errno says why.
+FileDescriptor accept_from(int listener);
+
+/// One attempt. Returns nothing and sets `errno` when it failed in a way that may pass (nobody listens yet,
+/// reset, timed out). Throws Error(invalid_argument, system) when it may not, Error(timeout) after the
+/// deadline.
+std::optional<FileDescriptor> try_connect(const Endpoint& endpoint, const Deadline& deadline);
+
+/// Small messages at once, and a dead host noticed within about 10 s of silence.
+void tune(int socket);
+
+Endpoint local_endpoint(int socket);
+Endpoint remote_endpoint(int socket);
+
+/// Sleeps until one of `events` (POLLIN, POLLOUT) or an error holds; false after the deadline.
+bool wait_for(int descriptor, short events, const Deadline& deadline);
+
+/// Sends what fits, or receives what is there. Bytes moved; 0 when it would block; nothing when the
+/// connection is gone (for receive: also when the peer closed).
+std::optional<std::size_t> send_some(int socket, std::span<const std::byte> data);
+std::optional<std::size_t> receive_some(int socket, std::span<std::byte> into);
+
+}  // namespace tutti::bootstrap

@@ -1,0 +1,62 @@
+// What each rank of this host is doing, in shared memory: a few words a call, read only when something is wrong.
+#include <algorithm>
+
+#include "communicator/impl.hpp"
+
+namespace tutti::detail {
+
+namespace {
+
+using transport::shm::CallEntry;
+using transport::shm::call_log_entries;
+
+std::size_t elements(const Call& call) {
+  std::size_t count = call.count;
+  for (const auto& counts : {call.in_counts, call.out_counts})
+    for (const std::size_t c : counts) count += c;
+  return count;
+}
+
+}  // namespace
+
+void Impl::log_call(const Task& task) {
+  auto& control = shm->control(group.rank);
+  // Sends and receives are numbered by pair; they share the ring with the calls of everybody.
+  const std::uint64_t number = task.plan == nullptr ? task.sequence << 1 | 1 : task.sequence << 1;
+  CallEntry& entry = control.calls[logged++ % call_log_entries];
+  entry.sequence.store(0, std::memory_order_relaxed);
+  entry.tag_and_kind.store(static_cast<std::uint64_t>(task.tag) << 32 | static_cast<std::uint64_t>(task.call.operation) << 16 |
+                               static_cast<std::uint64_t>(task.call.type) << 8 | static_cast<std::uint64_t>(task.call.reduction.op),
+                           std::memory_order_relaxed);
+  entry.count.store(elements(task.call), std::memory_order_relaxed);
+  entry.root.store(static_cast<std::uint64_t>(task.call.root), std::memory_order_relaxed);
+  entry.sequence.store(number, std::memory_order_release);
+}
+
+std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
+  std::vector<LoggedCall> calls;
+  for (const CallEntry& entry : shm->control(rank).calls) {
+    const std::uint64_t number = entry.sequence.load(std::memory_order_acquire);
+    const std::uint64_t kind = entry.tag_and_kind.load(std::memory_order_relaxed);
+    Call call;
+    call.operation = static_cast<Operation>(kind >> 16 & 0xff);
+    call.type = static_cast<DataType>(kind >> 8 & 0xff);
+    call.reduction = static_cast<ReduceOp>(kind & 0xff);
+    call.count = entry.count.load(std::memory_order_relaxed);
+    call.root = static_cast<Rank>(entry.root.load(std::memory_order_relaxed));
+    if (number == 0 || entry.sequence.load(std::memory_order_acquire) != number) continue;
+    const std::uint64_t place = number & 1 ? 0 : number >> 1;
+    calls.push_back({place, static_cast<std::uint32_t>(kind >> 32), describe(call)});
+  }
+  std::sort(calls.begin(), calls.end(), [](const LoggedCall& a, const LoggedCall& b) { return a.sequence < b.sequence; });
+  return calls;
+}
+
+std::string Impl::doing(Rank rank) const {
+  if (!shm->reaches(rank)) return "";
+  const auto calls = logged_calls(rank);
+  if (calls.empty() || calls.back().sequence == 0) return " (has not called anything yet)";
+  return " (last called " + calls.back().text + " #" + std::to_string(calls.back().sequence) + ")";
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,170 @@
+#include <tutti/communicator.hpp>
+
+#include <algorithm>
+
+#include "bootstrap/environment.hpp"
+#include "communicator/impl.hpp"
+
+namespace tutti {
+
+using detail::Impl;
+
+namespace {
+
+std::unique_ptr<Impl> join(const UniqueId& id, Rank rank, int size, const Options& options) {
+  auto session = bootstrap::Session::join(id, rank, size, options.timeout);
+  auto watch = std::make_shared<Watch>(session);
+  transport::Group group;
+  group.rank = rank;
+  group.size = size;
+  group.communicator = 1;
+  group.timeout = options.timeout;
+  for (Rank r = 0; r < size; ++r) group.world.push_back(r);
+  group.all_gather = [session, &options](std::span<const std::byte> mine) { return session->all_gather(mine, options.timeout); };
+  auto impl = std::make_unique<Impl>(std::move(watch), nullptr, std::move(group), options);
+  impl->group.all_gather = nullptr;
+  return impl;
+}
+
+}  // namespace
+
+Communicator::Communicator(const UniqueId& id, Rank rank, int size, const Options& options) : impl_(join(id, rank, size, options)) {}
+
+Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+Communicator::~Communicator() = default;
+
+Communicator Communicator::from_environment(const Options& options) {
+  const auto launch = bootstrap::launch_from_environment(options.interface, options.timeout);
+  return {launch.id, launch.rank, launch.size, options};
+}
+
+Rank Communicator::rank() const noexcept { return impl_->group.rank; }
+int Communicator::size() const noexcept { return impl_->group.size; }
+Rank Communicator::local_rank() const noexcept { return impl_->shm->local_rank(); }
+int Communicator::local_size() const noexcept { return static_cast<int>(impl_->shm->locals().size()); }
+
+void Communicator::submit(const Call& call) { impl_->run(call); }
+
+std::optional<Communicator> Communicator::split(int color, int key) {
+  auto child = impl_->split(color, key);
+  return child ? std::optional(Communicator(std::move(*child))) : std::nullopt;
+}
+
+Communicator Communicator::duplicate() { return Communicator(std::move(*impl_->split(0, impl_->group.rank))); }
+
+void Communicator::abort(const std::string& reason) noexcept { impl_->abort(reason); }
+
+std::pair<std::shared_ptr<detail::Region>, void*> Communicator::allocate_bytes(std::size_t bytes) {
+  barrier();
+  impl_->planner->enable_direct_memory();
+  auto region = std::make_shared<detail::Region>();
+  region->data = impl_->shm->direct().allocate(std::max<std::size_t>(bytes, 1));
+  region->memory = impl_->direct_handle;
+  return {region, region->data};
+}
+
+Registration Communicator::register_memory(void* data, std::size_t bytes) {
+  if (data == nullptr || bytes == 0) throw Error(ErrorCode::invalid_argument, "register_memory: there is no memory (null, or 0 bytes)");
+  impl_->ensure_usable();
+  auto region = std::make_shared<detail::Region>();
+  // Threads of one process reach each other's memory as it is.
+  if (!impl_->shm->direct().same_process()) {
+    impl_->shm->direct().adopt(static_cast<std::byte*>(data), bytes);
+    region->data = static_cast<std::byte*>(data);
+    region->memory = impl_->direct_handle;
+  }
+  barrier();
+  impl_->planner->enable_direct_memory();
+  return Registration(std::move(region));
+}
+
+void Communicator::use(const Schedule& schedule) {
+  impl_->ensure_usable();
+  impl_->planner->use(schedule);
+}
+
+void Communicator::use_default(Collective collective) { impl_->planner->use_default(collective); }
+
+std::string Communicator::explain(const Call& call) const { return impl_->explain(call); }
+
+Stats Communicator::stats() const {
+  Stats stats;
+  stats.operations = impl_->completed;
+  const auto add = [&](const transport::Traffic& t) {
+    stats.messages_sent += t.messages_sent;
+    stats.bytes_sent += t.bytes_sent;
+    stats.messages_received += t.messages_received;
+    stats.bytes_received += t.bytes_received;
+    stats.bytes_copied += t.bytes_copied;
+    stats.memory_held += t.memory_held;
+  };
+  add(impl_->shm->traffic());
+  if (impl_->tcp != nullptr) add(impl_->tcp->traffic());
+  stats.bytes_direct = impl_->bytes_direct;
+  return stats;
+}
+
+Rank Async::rank() const noexcept { return impl_->group.rank; }
+int Async::size() const noexcept { return impl_->group.size; }
+Work Async::submit(const Call& call) { return Work(impl_->start({&call, 1})); }
+
+Rank Group::rank() const noexcept { return impl_->group.rank; }
+int Group::size() const noexcept { return impl_->group.size; }
+
+void Group::submit(const Call& call) {
+  impl_->admit(call);
+  calls_.push_back(call);
+  for (auto* part : {&calls_.back().in_counts, &calls_.back().in_displacements, &calls_.back().out_counts,
+                     &calls_.back().out_displacements}) {
+    if (part->empty()) continue;
+    counts_.emplace_back(part->begin(), part->end());
+    *part = counts_.back();
+  }
+}
+
+Work Group::start() {
+  const std::vector<Call> calls = std::exchange(calls_, {});
+  Work work(impl_->start(calls));
+  counts_.clear();
+  return work;
+}
+
+void Group::run() { start().wait(); }
+
+Work::~Work() {
+  try {
+    if (pending_ && pending_->owner != nullptr) pending_->owner->wait(*pending_, std::nullopt);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the communicator keeps the failure; its next call reports it
+  }
+}
+
+Work& Work::operator=(Work&& other) noexcept {
+  if (this != &other) {
+    const Work finished(std::move(*this));
+    pending_ = std::move(other.pending_);
+  }
+  return *this;
+}
+
+void Work::wait() {
+  if (pending_ == nullptr) return;
+  if (pending_->owner != nullptr) pending_->owner->wait(*pending_, std::nullopt);
+  else if (pending_->failure) std::rethrow_exception(pending_->failure);
+}
+
+void Work::wait(std::chrono::milliseconds timeout) {
+  if (pending_ == nullptr) return;
+  if (pending_->owner != nullptr) pending_->owner->wait(*pending_, Deadline(timeout));
+  else if (pending_->failure) std::rethrow_exception(pending_->failure);
+}
+
+bool Work::test() {
+  if (pending_ == nullptr) return true;
+  if (pending_->owner != nullptr) return pending_->owner->test(*pending_);
+  if (pending_->failure) std::rethrow_exception(pending_->failure);
+  return true;
+}
+
+}  // namespace tutti

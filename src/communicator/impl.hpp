@@ -1,0 +1,157 @@
+/// \file
+/// The state behind a Communicator.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tutti/communicator.hpp>
+
+#include "base/deadline.hpp"
+#include "communicator/plan.hpp"
+#include "communicator/task.hpp"
+#include "communicator/watch.hpp"
+#include "transport/shm/shm_transport.hpp"
+#include "transport/tcp/tcp_transport.hpp"
+
+namespace tutti::detail {
+
+/// Calls that were started together; what a Work refers to.
+struct Pending {
+  Impl* owner = nullptr;  ///< nullptr once over
+  std::vector<std::unique_ptr<Task>> tasks;
+  std::size_t unfinished = 0;
+  std::exception_ptr failure;
+};
+struct Queued {
+  std::shared_ptr<Pending> work;
+  Task* task;
+};
+
+/// Registered memory; ends with its last owner or with the communicator.
+struct Region {
+  std::weak_ptr<transport::shm::DirectMemory*> memory;
+  std::byte* data = nullptr;
+  ~Region();
+};
+
+/// How long a wait has gone on.
+struct Wait {
+  unsigned polls = 0;
+  Clock::time_point since, checked;
+  bool reported = false;
+};
+
+/// FIFOs to each peer over the transport chosen for it.
+class Routes final : public execution::Channels {
+ public:
+  Routes(transport::shm::ShmTransport* shm, transport::tcp::TcpTransport* tcp, bool multicast)
+      : shm_(shm), tcp_(tcp), multicast_(multicast) {}
+  transport::Transport& to(Rank peer);
+  transport::Sender& sender(Rank peer, int channel) override { return to(peer).sender(peer, channel); }
+  transport::Receiver& receiver(Rank peer, int channel) override { return to(peer).receiver(peer, channel); }
+  transport::Sender* multicast_sender(int channel) override;
+  transport::Receiver* multicast_receiver(Rank from, int channel) override;
+
+ private:
+  transport::shm::ShmTransport* shm_;  ///< nullptr: not to be used for messages
+  transport::tcp::TcpTransport* tcp_;  ///< nullptr: all peers share memory
+  bool multicast_;
+};
+
+struct Impl {
+  using AllGather = std::function<std::vector<std::vector<std::byte>>(std::span<const std::byte>)>;
+  Impl(std::shared_ptr<Watch> watch, std::shared_ptr<transport::tcp::TcpListener> listener, transport::Group group,
+       const Options& options);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  // submit.cpp: from a call to a task under way.
+  void run(const Call& call);
+  std::shared_ptr<Pending> start(std::span<const Call> calls);
+  Sizes admit(const Call& call);
+  void prepare(Task& task, const Call& call, const Sizes& sizes);
+  void prepare_point_to_point(Task& task);
+  void begin_main(Task& task);
+  bool advance(Task& task);
+  static void local_copies(const Call& send, const Call& receive);
+
+  // wait.cpp: until something happens, or something has happened to somebody.
+  void wait(Pending& pending, std::optional<Deadline> limit);
+  void wait_direct(Task& task);
+  bool test(Pending& pending);
+  void enqueue(const std::shared_ptr<Pending>& work);
+  bool advance_queues();
+  bool advance(const Queued& queued);
+  [[nodiscard]] bool is_next(const Task& task) const;
+  void idle(Wait& wait, Task& task);
+  void look_around(Wait& wait, Task& task, Clock::time_point now);
+  void check_members(const Task& task, Clock::duration waited);
+  void check_calls(const Task& task);
+  [[noreturn]] void give_up(Task& task, Clock::duration waited);
+  [[noreturn]] void mismatched(const Task& task, const transport::Mismatch& mismatch);
+  /// The error that is being handled, with the call it broke; poisons the communicator and tells the others.
+  std::exception_ptr fail(const Task* task);
+  void ensure_usable() const;
+  [[nodiscard]] std::string title(const Task& task) const;
+
+  /// abort.cpp. From any thread.
+  void abort(const std::string& reason) noexcept;
+
+  // call_log.cpp: what each rank of this host is doing, in shared memory.
+  void log_call(const Task& task);
+  struct LoggedCall {
+    std::uint64_t sequence = 0;
+    std::uint32_t tag = 0;
+    std::string text;
+  };
+  [[nodiscard]] std::vector<LoggedCall> logged_calls(Rank rank) const;
+  [[nodiscard]] std::string doing(Rank rank) const;
+
+  // groups.cpp
+  std::optional<std::unique_ptr<Impl>> split(int color, int key);
+  std::vector<std::vector<std::byte>> exchange(std::span<const Rank> members, std::span<const std::byte> mine);
+  [[nodiscard]] std::string explain(const Call& call);
+
+  std::shared_ptr<Watch> watch;
+  std::shared_ptr<transport::tcp::TcpListener> listener;
+  transport::Group group;
+  Options options;
+  std::unique_ptr<transport::shm::ShmTransport> shm;
+  std::unique_ptr<transport::tcp::TcpTransport> tcp;  ///< only where some peer needs it
+  std::unique_ptr<Routes> routes;
+  std::unique_ptr<Planner> planner;
+  std::unique_ptr<execution::Program> offer_program;
+  std::shared_ptr<transport::shm::DirectMemory*> direct_handle;  ///< what regions hold weakly
+  unsigned spin_polls = 0;
+
+  Task blocking;                                   ///< reused by blocking calls
+  std::deque<Queued> collectives;                  ///< run one after the other
+  std::vector<Queued> point_to_point;              ///< run side by side, in order for each peer and direction
+  std::vector<std::uint64_t> tickets_sent, tickets_received, served_sent, served_received;  ///< by peer
+  std::vector<std::pair<PlanKey, std::shared_ptr<const execution::Program>>> point_to_point_programs;
+  std::uint64_t sequence = 0;
+  std::uint64_t logged = 0;
+  std::uint64_t children = 0;
+  std::uint64_t completed = 0;
+  std::uint64_t bytes_direct = 0;
+  std::uint64_t fork_generation = 0;
+
+  std::atomic_flag abort_begun;
+  std::atomic<bool> abort_requested{false};
+  std::atomic<bool> unusable{false};               ///< `abort_requested` or `failed`: one flag for the hot path
+  std::string abort_reason;                        ///< written before `abort_requested` is set
+  std::exception_ptr failed;
+  std::string failed_text;
+};
+
+}  // namespace tutti::detail

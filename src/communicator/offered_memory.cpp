@@ -1,0 +1,40 @@
+#include <algorithm>
+
+#include "communicator/task.hpp"
+
+namespace tutti {
+
+using transport::shm::Reach;
+
+Reach OfferedMemory::resolve(transport::shm::DirectMemory& direct, std::vector<Offer>& all, bool in_place_allowed) {
+  direct_ = &direct;
+  Reach worst = Reach::mapped;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const int local = static_cast<int>(r);
+    worst = std::max({worst, direct.reach(local, all[r].input), direct.reach(local, all[r].output)});
+    if (all[r].in_place != 0 && !in_place_allowed) worst = Reach::none;
+  }
+  mapped_ = worst == Reach::mapped;
+  places_.assign(all.size(), {});
+  if (!mapped_) return worst;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const int local = static_cast<int>(r);
+    if (all[r].input.bytes != 0) places_[r].input = direct.map(local, all[r].input);
+    if (all[r].output.bytes != 0) places_[r].output = direct.map(local, all[r].output);
+  }
+  return worst;
+}
+
+std::byte* OfferedMemory::at(Rank peer, execution::Base base, std::uint64_t offset) {
+  if (!mapped_) return nullptr;
+  const Place& place = places_[static_cast<std::size_t>(peer)];
+  return (base == execution::Base::peer_input ? place.input : place.output) + offset;
+}
+
+void OfferedMemory::read(Rank peer, execution::Base base, std::uint64_t offset, std::byte* into, std::size_t bytes) {
+  const Offer& offer = offers[static_cast<std::size_t>(peer)];
+  const auto& memory = base == execution::Base::peer_input ? offer.input : offer.output;
+  direct_->read(peer, memory.address + offset, into, bytes);
+}
+
+}  // namespace tutti

@@ -1,0 +1,47 @@
+#include <tutti/options.hpp>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include <tutti/error.hpp>
+
+namespace tutti {
+
+namespace {
+
+template <class T>
+void read(const char* variable, T& value, T low, T high) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return;
+  T parsed{};
+  const char* end = text + std::strlen(text);
+  const auto [stop, code] = std::from_chars(text, end, parsed);
+  if (code != std::errc{} || stop != end || !(parsed >= low && parsed <= high))
+    throw Error(ErrorCode::invalid_argument, std::string(variable) + "=" + text + " is not a number from " + std::to_string(low) + " to " +
+                                                 std::to_string(high));
+  value = parsed;
+}
+
+void read(const char* variable, std::string& value) {
+  if (const char* text = std::getenv(variable)) value = text;
+}
+
+}  // namespace
+
+Options Options::from_environment() {
+  Options options;
+  double seconds = std::chrono::duration<double>(options.timeout).count();
+  read("TUTTI_TIMEOUT", seconds, 0.001, 1e6);
+  options.timeout = std::chrono::milliseconds(static_cast<long long>(seconds * 1e3));
+  read("TUTTI_INTERFACE", options.interface);
+  read("TUTTI_TRANSPORT", options.transport);
+  read("TUTTI_ALGORITHM", options.algorithm);
+  int rank_order = 0;
+  read("TUTTI_RANK_ORDER", rank_order, 0, 1);
+  options.rank_order = rank_order != 0;
+  read("TUTTI_TCP_STREAMS", options.tcp_streams, 1, 16);
+  return options;
+}
+
+}  // namespace tutti

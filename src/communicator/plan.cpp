@@ -1,0 +1,184 @@
+#include "communicator/plan.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+
+#include <tutti/error.hpp>
+#include <tutti/verify.hpp>
+
+namespace tutti {
+
+namespace {
+
+constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
+  h = (h ^ v) * 0x9E3779B97F4A7C15ULL;
+  return h ^ (h >> 29);
+}
+
+// FNV-1a: the same on every rank, which std::hash need not be.
+std::uint64_t hash_text(std::string_view text) {
+  std::uint64_t h = 0xcbf29ce484222325ULL;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return h;
+}
+
+std::uint64_t hash_of(const PlanKey& key) {
+  std::uint64_t h = mix(static_cast<std::uint64_t>(key.operation), static_cast<std::uint64_t>(key.type));
+  h = mix(h, static_cast<std::uint64_t>(key.op));
+  h = mix(h, static_cast<std::uint64_t>(key.root));
+  return mix(h, key.count);
+}
+
+std::vector<std::size_t> all_counts(const Call& call) {
+  std::vector<std::size_t> all;
+  for (const auto& part : {call.in_counts, call.in_displacements, call.out_counts, call.out_displacements}) {
+    all.push_back(part.size());
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+bool same_counts(const std::vector<std::size_t>& counts, const Call& call) {
+  if (call.in_counts.empty() && call.out_counts.empty()) return counts.empty();
+  return counts == all_counts(call);
+}
+
+std::size_t total(std::span<const std::size_t> counts) {
+  std::size_t sum = 0;
+  for (const std::size_t c : counts) sum += c;
+  return sum;
+}
+
+// nccl-tests' size of a call: of the larger buffer.
+std::size_t bytes_of(const Call& call, int size) {
+  const std::size_t element = size_of(call.type);
+  switch (call.operation) {
+    case Operation::reduce_scatter:
+    case Operation::all_gather:
+    case Operation::gather:
+    case Operation::scatter:
+    case Operation::all_to_all: return call.count * element * static_cast<std::size_t>(size);
+    default: return std::max({call.count, total(call.in_counts), total(call.out_counts)}) * element;
+  }
+}
+
+bool reducing(Operation operation) {
+  return operation == Operation::all_reduce || operation == Operation::reduce || operation == Operation::reduce_scatter ||
+         operation == Operation::reduce_scatter_v;
+}
+
+}  // namespace
+
+const std::shared_ptr<const Plan>& Planner::plan(const Call& call, const Sizes& sizes) {
+  PlanKey key{call.operation, call.type, ReduceOp::sum, false, sizes.in_place, call.root, call.count};
+  if (reducing(call.operation)) {
+    key.op = call.reduction.op;
+    key.scaled = call.reduction.factor != 1.0;
+  }
+  std::shared_ptr<const Plan>& entry = cache_[hash_of(key) >> 32 & (cache_entries - 1)];
+  if (entry == nullptr || entry->key != key || !same_counts(entry->counts, call)) entry = make(call, sizes, key);
+  return entry;
+}
+
+std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, const PlanKey& key) {
+  auto plan = std::make_shared<Plan>();
+  plan->key = key;
+  if (!call.in_counts.empty() || !call.out_counts.empty()) plan->counts = all_counts(call);
+  const Collective collective = *collective_of(call.operation);
+  Circumstances circumstances;
+  circumstances.collective = collective;
+  circumstances.bytes = bytes_of(call, setting_.size);
+  circumstances.ranks = setting_.size;
+  circumstances.shared_memory = setting_.shared_memory;
+  circumstances.rank_order = setting_.options->rank_order;
+  circumstances.forced = setting_.options->algorithm;
+  const execution::Shape shape = shape_of(call, setting_.rank, setting_.size);
+  circumstances.uneven = shape.uneven;
+
+  const auto user = std::find_if(users_.begin(), users_.end(), [&](const User& u) {
+    return u.schedule.collective == collective && u.schedule.root == call.root && !shape.uneven;
+  });
+  const bool by_user = user != users_.end();
+  Schedule schedule;
+  std::uint64_t identity = 0;
+  plan->choice = select(circumstances);
+  if (by_user) {
+    schedule = user->schedule;
+    plan->choice.why = "given by the user";
+    plan->copies_input = sizes.in_place && !user->in_place;
+    identity = hash_text(to_text(schedule));
+  } else {
+    schedule = plan->choice.algorithm->make(setting_.size, call.root);
+    plan->copies_input = sizes.in_place && !plan->choice.algorithm->in_place;
+    identity = hash_text(schedule.name);
+  }
+  plan->name = schedule.name;
+
+  execution::LowerSettings settings;
+  settings.piece = plan->choice.piece;
+  settings.max_message = setting_.max_message;
+  settings.type = call.type;
+  settings.op = key.op;
+  settings.scaled = key.scaled;
+  settings.stable = !setting_.shared_memory && !by_user && plan->choice.algorithm->views;
+  settings.in_place = sizes.in_place && !plan->copies_input;
+  settings.stream_from = setting_.size <= 2 ? std::size_t{16} << 20 : std::size_t{16} << 20;
+  plan->program = execution::lower(schedule, setting_.rank, shape, settings, *setting_.channels);
+  if (key.op == ReduceOp::average && reducing(call.operation)) plan->program.divisor = setting_.size;
+  plan->empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
+  if (!by_user && !key.scaled && !shape.uneven && setting_.shared_memory && setting_.options->algorithm.empty())
+    add_one_sided(*plan, circumstances, shape, settings);
+
+  std::uint64_t h = mix(hash_of(key), identity);
+  if (shape.uneven && !shape.private_sizes)
+    for (const std::size_t c : call.in_counts.empty() ? call.out_counts : call.in_counts) h = mix(h, c);
+  plan->hash = static_cast<std::uint32_t>(mix(h, plan->program.piece) >> 32);
+  return plan;
+}
+
+void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execution::Shape& shape,
+                            const execution::LowerSettings& settings) {
+  const auto lowered = [&](bool attach, std::string& name) -> std::optional<execution::Program> {
+    circumstances.one_sided = true;
+    circumstances.attach_only = attach;
+    const Choice choice = select(circumstances);
+    if (choice.algorithm == nullptr) return std::nullopt;
+    execution::LowerSettings direct = settings;
+    direct.piece = choice.piece;
+    direct.max_message = static_cast<std::size_t>(-1);
+    direct.in_place = plan.key.in_place && choice.algorithm->in_place;
+    if (!choice.algorithm->in_place) plan.direct_in_place = false;
+    name = choice.algorithm->name;
+    auto program = execution::lower(choice.algorithm->make(setting_.size, plan.key.root), setting_.rank, shape, direct, *setting_.channels);
+    program.divisor = plan.program.divisor;
+    return program;
+  };
+  if (setting_.size == 1) return;
+  if (setting_.direct_memory && direct_pays(circumstances)) plan.mapped = lowered(false, plan.mapped_name);
+  if (setting_.can_attach && attach_pays(circumstances)) plan.attached = lowered(true, plan.attached_name);
+  plan.offers = plan.mapped || plan.attached;
+}
+
+void Planner::use(const Schedule& schedule) {
+  if (schedule.ranks != setting_.size)
+    throw Error(ErrorCode::invalid_schedule, "schedule " + schedule.name + " is for " + std::to_string(schedule.ranks) +
+                                                 " ranks; this communicator has " + std::to_string(setting_.size));
+  if (const auto fault = verify(schedule, {.credits = 0, .pieces = 3}))
+    throw Error(ErrorCode::invalid_schedule, "schedule " + schedule.name + ": " + to_string(*fault));
+  const bool in_place = !verify(schedule, {.credits = 0, .pieces = 3, .in_place = true});
+  use_default(schedule.collective);
+  users_.push_back({schedule, in_place});
+}
+
+void Planner::use_default(Collective collective) {
+  std::erase_if(users_, [&](const User& u) { return u.schedule.collective == collective; });
+  for (auto& entry : cache_) entry.reset();
+}
+
+void Planner::enable_direct_memory() {
+  setting_.direct_memory = true;
+  for (auto& entry : cache_) entry.reset();
+}
+
+}  // namespace tutti

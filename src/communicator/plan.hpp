@@ -1,0 +1,89 @@
+/// \file
+/// Everything about a call that does not depend on its buffers, made once and kept.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tutti/call.hpp>
+#include <tutti/options.hpp>
+
+#include "communicator/check.hpp"
+#include "communicator/select.hpp"
+#include "execution/lower.hpp"
+#include "transport/shm/direct_memory.hpp"
+
+namespace tutti {
+
+/// What distinguishes plans. Counts of v-forms are compared in full.
+struct PlanKey {
+  Operation operation = Operation::barrier;
+  DataType type = DataType::uint8;
+  ReduceOp op = ReduceOp::sum;
+  bool scaled = false;
+  bool in_place = false;
+  Rank root = 0;
+  std::uint64_t count = 0;
+  bool operator==(const PlanKey&) const = default;
+};
+
+struct Plan {
+  PlanKey key;
+  std::vector<std::size_t> counts;   ///< v-forms: all count and displacement arrays, one after the other
+  std::uint32_t hash = 0;            ///< equal on ranks that make the same call by the same algorithm
+  bool empty = false;                ///< nothing to move
+  Choice choice;
+  std::string name;                  ///< of the schedule behind `program`
+  bool copies_input = false;         ///< in place, by a schedule that is not: it reads a copy of the input
+  bool direct_in_place = true;       ///< `mapped` and `attached` hold when ranks call in place, too
+  execution::Program program;        ///< by messages
+  bool offers = false;               ///< ranks tell each other where their buffers are before they start
+  std::optional<execution::Program> mapped;    ///< when all buffers are mapped
+  std::optional<execution::Program> attached;  ///< when all can be read by cross-memory attach
+  std::string mapped_name, attached_name;
+};
+
+class Planner {
+ public:
+  struct Setting {
+    Rank rank = 0;
+    int size = 1;
+    bool shared_memory = true;   ///< all ranks on this host
+    bool can_attach = false;
+    std::size_t max_message = 0;
+    execution::Channels* channels = nullptr;
+    const Options* options = nullptr;
+    bool direct_memory = false;  ///< buffers of all ranks may be mapped: threads, or memory was registered
+  };
+  explicit Planner(Setting setting) : setting_(setting) {}
+  /// The plan of a checked call. The reference holds until the next call; whoever keeps the plan copies the pointer.
+  const std::shared_ptr<const Plan>& plan(const Call& call, const Sizes& sizes);
+  void use(const Schedule& schedule);
+  void use_default(Collective collective);
+  /// Buffers of other ranks may be mapped from now on: plans are made anew.
+  void enable_direct_memory();
+  [[nodiscard]] Setting& setting() { return setting_; }
+
+ private:
+  std::shared_ptr<const Plan> make(const Call& call, const Sizes& sizes, const PlanKey& key);
+  void add_one_sided(Plan& plan, Circumstances circumstances, const execution::Shape& shape,
+                     const execution::LowerSettings& settings);
+  static constexpr std::size_t cache_entries = 64;
+  Setting setting_;
+  std::shared_ptr<const Plan> cache_[cache_entries];
+  struct User {
+    Schedule schedule;
+    bool in_place;  ///< proved in place, too
+  };
+  std::vector<User> users_;  ///< at most one a collective
+};
+
+/// The bytes behind a call's chunks.
+execution::Shape shape_of(const Call& call, Rank rank, int size);
+/// The collective whose schedules carry an operation; nothing for send and receive.
+std::optional<Collective> collective_of(Operation operation);
+
+}  // namespace tutti

@@ -1,0 +1,106 @@
+#include "communicator/select.hpp"
+
+#include <algorithm>
+
+#include <tutti/error.hpp>
+
+namespace tutti {
+
+namespace {
+
+constexpr std::size_t KiB = 1024;
+constexpr std::size_t MiB = 1024 * KiB;
+
+// Algorithm names by size, for ranks that share memory.
+std::string_view shared_memory_choice(const Circumstances& call) {
+  switch (call.collective) {
+    case Collective::all_reduce:
+      return call.bytes <= (call.ranks <= 2 ? 8 * KiB : call.ranks <= 4 ? 16 * KiB : 8 * KiB) ? "all_pairs" : "two_shot";
+    case Collective::all_to_all: return "pairwise";
+    case Collective::barrier: return "dissemination";
+    default: return "all_pairs";
+  }
+}
+
+// For ranks that a network separates: fewer, longer messages.
+std::string_view network_choice(const Circumstances& call) {
+  const bool small = call.bytes <= 16 * KiB, few = call.ranks <= 4;
+  switch (call.collective) {
+    case Collective::all_reduce:
+      if (small) return few ? "all_pairs" : "halving_doubling";
+      return few ? "two_shot" : "ring";
+    case Collective::reduce: return few || call.rank_order ? "all_pairs" : "tree";
+    case Collective::reduce_scatter: return few ? "all_pairs" : small ? "halving" : "ring";
+    case Collective::all_gather: return few ? "all_pairs" : small ? "doubling" : "ring";
+    case Collective::broadcast: return few ? "all_pairs" : small ? "tree" : "chain";
+    case Collective::all_to_all: return call.ranks > 8 && call.bytes <= 256 * static_cast<std::size_t>(call.ranks) ? "bruck" : "pairwise";
+    case Collective::barrier: return "dissemination";
+    default: return "all_pairs";
+  }
+}
+
+std::size_t piece_of(const Circumstances& call) {
+  if (call.one_sided) return call.attach_only ? 256 * KiB : 1 * MiB;
+  if (!call.shared_memory) return 1 * MiB;
+  return call.bytes <= 512 * KiB ? std::clamp<std::size_t>(call.bytes / 8, 4 * KiB, 16 * KiB) : 32 * KiB;
+}
+
+std::string_view one_sided_choice(const Circumstances& call) {
+  const bool pushes = find_algorithm(call.collective, "direct") != nullptr && !call.attach_only;
+  return pushes && call.collective == Collective::all_reduce ? "direct" : "direct_pull";
+}
+
+bool usable(const Algorithm& algorithm, const Circumstances& call) {
+  return algorithm.one_sided == call.one_sided && (!call.attach_only || !algorithm.writes_peers);
+}
+
+// Those that fold everything where all of it meets: the expression is then ((r0 + r1) + r2) + ...
+bool keeps_rank_order(std::string_view algorithm) {
+  return algorithm == "all_pairs" || algorithm == "two_shot" || algorithm == "direct" || algorithm == "direct_pull";
+}
+
+bool reduces(Collective collective) {
+  return collective == Collective::all_reduce || collective == Collective::reduce || collective == Collective::reduce_scatter;
+}
+
+}  // namespace
+
+Choice select(const Circumstances& call) {
+  std::string_view wanted = call.one_sided       ? one_sided_choice(call)
+                            : call.shared_memory ? shared_memory_choice(call)
+                                                 : network_choice(call);
+  std::string why = call.one_sided       ? "peers' buffers are reached directly"
+                    : call.shared_memory ? "shared memory, by size and ranks"
+                                         : "network, by size and ranks";
+  if (call.rank_order && reduces(call.collective) && !keeps_rank_order(wanted)) {
+    wanted = call.collective == Collective::all_reduce ? "two_shot" : "all_pairs";
+    why = "the order of reduction is fixed";
+  }
+  if (!call.forced.empty() && !call.one_sided) {
+    if (const Algorithm* forced = find_algorithm(call.collective, call.forced)) {
+      if (forced->one_sided)
+        throw Error(ErrorCode::invalid_argument, "algorithm " + std::string(call.forced) +
+                                                     " cannot be forced: it is taken when all buffers can be reached");
+      if (call.rank_order && reduces(call.collective) && !keeps_rank_order(call.forced))
+        throw Error(ErrorCode::invalid_argument, "algorithm " + std::string(call.forced) + " does not reduce in rank order");
+      wanted = call.forced;
+      why = "forced";
+    }
+  }
+  const Algorithm* algorithm = find_algorithm(call.collective, wanted);
+  if (algorithm == nullptr || !usable(*algorithm, call)) return {};
+  return {algorithm, piece_of(call), why};
+}
+
+bool attach_pays(const Circumstances& call) {
+  switch (call.collective) {
+    case Collective::all_gather:
+    case Collective::all_to_all:
+    case Collective::reduce_scatter: return false;
+    default: return false;
+  }
+}
+
+bool direct_pays(const Circumstances& call) { return call.bytes >= 16 * KiB && call.collective != Collective::barrier; }
+
+}  // namespace tutti

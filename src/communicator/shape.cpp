@@ -1,0 +1,81 @@
+#include "communicator/plan.hpp"
+
+namespace tutti {
+
+std::optional<Collective> collective_of(Operation operation) {
+  switch (operation) {
+    case Operation::all_gather_v: return Collective::all_gather;
+    case Operation::reduce_scatter_v: return Collective::reduce_scatter;
+    case Operation::all_to_all_v: return Collective::all_to_all;
+    case Operation::send:
+    case Operation::receive: return std::nullopt;
+    default: return static_cast<Collective>(operation);
+  }
+}
+
+namespace {
+
+using Extents = std::vector<execution::Shape::Extent>;
+
+Extents blocks(std::size_t bytes, int count) {
+  Extents extents;
+  for (int i = 0; i < count; ++i) extents.push_back({static_cast<std::size_t>(i) * bytes, bytes});
+  return extents;
+}
+
+Extents blocks(std::span<const std::size_t> counts, std::span<const std::size_t> displacements, std::size_t element) {
+  Extents extents;
+  std::size_t packed = 0;
+  for (std::size_t r = 0; r < counts.size(); ++r) {
+    extents.push_back({(displacements.empty() ? packed : displacements[r]) * element, counts[r] * element});
+    packed += counts[r];
+  }
+  return extents;
+}
+
+}  // namespace
+
+execution::Shape shape_of(const Call& call, Rank rank, int size) {
+  execution::Shape shape;
+  const std::size_t element = size_of(call.type), bytes = call.count * element;
+  switch (call.operation) {
+    case Operation::all_reduce:
+    case Operation::reduce:
+    case Operation::broadcast:
+    case Operation::barrier:
+      shape.divisible = true;
+      shape.total = bytes;
+      break;
+    case Operation::reduce_scatter:
+    case Operation::scatter:
+      shape.input = blocks(bytes, size);
+      shape.output = blocks(bytes, 1);
+      break;
+    case Operation::all_gather:
+    case Operation::gather:
+      shape.input = blocks(bytes, 1);
+      shape.output = blocks(bytes, size);
+      break;
+    case Operation::all_to_all: shape.input = shape.output = blocks(bytes, size); break;
+    case Operation::all_gather_v:
+      shape.uneven = true;
+      shape.output = blocks(call.out_counts, call.out_displacements, element);
+      shape.input = {{0, shape.output[static_cast<std::size_t>(rank)].bytes}};
+      break;
+    case Operation::reduce_scatter_v:
+      shape.uneven = true;
+      shape.input = blocks(call.in_counts, call.in_displacements, element);
+      shape.output = {{0, shape.input[static_cast<std::size_t>(rank)].bytes}};
+      break;
+    case Operation::all_to_all_v:
+      shape.uneven = shape.private_sizes = true;
+      shape.input = blocks(call.in_counts, call.in_displacements, element);
+      shape.output = blocks(call.out_counts, call.out_displacements, element);
+      break;
+    case Operation::send:
+    case Operation::receive: break;
+  }
+  return shape;
+}
+
+}  // namespace tutti

@@ -1,0 +1,245 @@
+// From a call to a task under way.
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "base/fork_guard.hpp"
+#include "collectives/algorithms.hpp"
+#include "communicator/impl.hpp"
+#include "kernels/fold.hpp"
+
+namespace tutti::detail {
+
+namespace {
+
+constexpr int point_to_point_channel = 3;
+
+constexpr transport::Tag mix(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t h = (a ^ b * 0xD6E8FEB86659FD93ULL) * 0x9E3779B97F4A7C15ULL;
+  return static_cast<transport::Tag>((h ^ (h >> 32)) >> 16);
+}
+
+bool is_point_to_point(const Call& call) {
+  return call.operation == Operation::send || call.operation == Operation::receive;
+}
+
+std::size_t bytes_of(const Call& call) { return call.count * size_of(call.type); }
+
+// A send or receive of any length: one instruction, once a piece.
+execution::Program message_program(const Call& call, execution::Channels& channels, std::size_t piece) {
+  execution::Program program;
+  execution::Instruction instruction;
+  instruction.sources = instruction.sinks = 1;
+  instruction.bytes = bytes_of(call);
+  execution::Source source;
+  execution::Sink sink;
+  if (call.operation == Operation::send) {
+    instruction.kind = execution::Instruction::Kind::send;
+    sink.sender = &channels.sender(call.root, point_to_point_channel);
+    sink.peer = call.root;
+  } else {
+    instruction.kind = execution::Instruction::Kind::receive;
+    source.receiver = &channels.receiver(call.root, point_to_point_channel);
+    source.peer = call.root;
+    sink.base = execution::Base::output;
+  }
+  program.sources = {source};
+  program.sinks = {sink};
+  program.piece = program.stride = program.message_bytes = piece;
+  program.stable = call.operation == Operation::send;  // the buffer belongs to the call until it is done
+  program.lanes.resize(1);
+  program.lanes[0].push_back({{instruction}, std::max<std::uint64_t>(1, (instruction.bytes + piece - 1) / piece)});
+  return program;
+}
+
+// Copies the spans of a call, which the caller may drop.
+void own_counts(Task& task) {
+  const auto parts = {&task.call.in_counts, &task.call.in_displacements, &task.call.out_counts, &task.call.out_displacements};
+  std::size_t total = 0;
+  for (const auto* part : parts) total += part->size();
+  task.counts.clear();
+  task.counts.reserve(total);
+  for (auto* part : parts) {
+    const std::size_t at = task.counts.size();
+    task.counts.insert(task.counts.end(), part->begin(), part->end());
+    *part = std::span(task.counts).subspan(at, part->size());
+  }
+}
+
+}  // namespace
+
+void Impl::ensure_usable() const {
+  if (tutti::fork_generation() != fork_generation)
+    throw Error(ErrorCode::forked, "this communicator belongs to the parent process; make a new one in the child");
+  if (!unusable.load(std::memory_order_acquire)) [[likely]] return;
+  if (abort_requested.load(std::memory_order_acquire))
+    throw Error(ErrorCode::aborted, "the communicator was aborted: " + abort_reason);
+  throw Error(ErrorCode::aborted, "the communicator is unusable since it failed: " + failed_text);
+}
+
+Sizes Impl::admit(const Call& call) {
+  ensure_usable();
+  return check(call, group.rank, group.size);
+}
+
+void Impl::prepare_point_to_point(Task& task) {
+  const bool sends = task.call.operation == Operation::send;
+  const auto peer = static_cast<std::size_t>(task.call.root);
+  PlanKey key;
+  key.operation = task.call.operation;
+  key.root = task.call.root;
+  key.count = bytes_of(task.call);
+  auto found = std::find_if(point_to_point_programs.begin(), point_to_point_programs.end(), [&](const auto& p) { return p.first == key; });
+  if (found == point_to_point_programs.end()) {
+    if (point_to_point_programs.size() >= 64) point_to_point_programs.clear();
+    const std::size_t piece = std::min(routes->to(task.call.root).max_message_bytes(), planner->setting().max_message);
+    point_to_point_programs.emplace_back(
+        key, std::make_shared<const execution::Program>(message_program(task.call, *routes, piece)));
+    found = point_to_point_programs.end() - 1;
+  }
+  task.point_to_point = found->second;
+  task.plan = nullptr;
+  task.ticket = (sends ? tickets_sent : tickets_received)[peer]++;
+  task.sequence = task.ticket + 1;
+  task.tag = mix(mix(bytes_of(task.call), static_cast<std::uint64_t>(task.call.type)), task.ticket + 1);
+  log_call(task);
+  task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out), nullptr, nullptr};
+  task.execution.begin(*task.point_to_point, task.buffers, task.tag, 1.0);
+}
+
+void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
+  task.call = call;
+  task.done = task.offering = false;
+  if (is_point_to_point(call)) {
+    prepare_point_to_point(task);
+    return;
+  }
+  const auto& plan = planner->plan(call, sizes);
+  if (task.plan != plan) task.plan = plan;
+  task.sequence = ++sequence;
+  task.tag = mix(plan->hash, task.sequence);
+  log_call(task);
+  if (plan->empty) {
+    task.done = true;
+    ++completed;
+    return;
+  }
+  if (!plan->offers) {
+    begin_main(task);
+    return;
+  }
+  if (offer_program == nullptr) {
+    execution::Shape shape;
+    for (int r = 0; r < group.size; ++r)
+      shape.output.push_back({static_cast<std::size_t>(r) * sizeof(OfferedMemory::Offer), sizeof(OfferedMemory::Offer)});
+    shape.input = {shape.output[0]};
+    execution::LowerSettings settings;
+    settings.piece = settings.max_message = 4096;
+    offer_program = std::make_unique<execution::Program>(execution::lower(
+        find_algorithm(Collective::all_gather, "all_pairs")->make(group.size, 0), group.rank, shape, settings, *routes));
+  }
+  task.peers.offers.resize(static_cast<std::size_t>(group.size));
+  auto& direct = shm->direct();
+  task.peers.mine = {direct.offer(call.in, sizes.in_bytes), direct.offer(call.out, sizes.out_bytes), sizes.in_place ? 1U : 0U};
+  task.offering = true;
+  task.execution.begin(*offer_program,
+                       {reinterpret_cast<const std::byte*>(&task.peers.mine),
+                        reinterpret_cast<std::byte*>(task.peers.offers.data()), nullptr, nullptr},
+                       task.tag, 1.0);
+}
+
+void Impl::begin_main(Task& task) {
+  const Plan& plan = *task.plan;
+  const execution::Program* program = &plan.program;
+  bool copies_input = plan.copies_input;
+  if (task.offering) {
+    task.offering = false;
+    const auto reach = task.peers.resolve(shm->direct(), task.peers.offers, plan.direct_in_place);
+    if (reach == transport::shm::Reach::mapped && plan.mapped) program = &*plan.mapped;
+    else if (reach != transport::shm::Reach::none && plan.attached) program = &*plan.attached;
+    copies_input = copies_input && program == &plan.program;
+  }
+  if (task.scratch.size() < program->scratch_bytes) task.scratch.resize(program->scratch_bytes);
+  task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out), task.scratch.data(), &task.peers};
+  if (copies_input) {
+    const std::size_t bytes = check(task.call, group.rank, group.size).in_bytes;
+    task.input_copy.assign(task.buffers.input, task.buffers.input + bytes);
+    task.buffers.input = task.input_copy.data();
+  }
+  task.execution.begin(*program, task.buffers, task.tag, task.call.reduction.factor);
+}
+
+// True when something moved.
+bool Impl::advance(Task& task) {
+  if (task.done) return false;
+  const bool moved = task.execution.advance();
+  if (!task.execution.done()) return moved;
+  if (task.offering) {
+    begin_main(task);
+    return true;
+  }
+  task.done = true;
+  ++completed;
+  bytes_direct += task.execution.take_bytes_direct();
+  if (task.plan == nullptr)
+    ++(task.call.operation == Operation::send ? served_sent : served_received)[static_cast<std::size_t>(task.call.root)];
+  return true;
+}
+
+void Impl::run(const Call& call) {
+  const Sizes sizes = admit(call);
+  const bool single = is_point_to_point(call);
+  if (single && call.root == group.rank)
+    throw Error(ErrorCode::invalid_argument, describe(call) + " to oneself needs the matching call in the same group");
+  if (single ? point_to_point.empty() : collectives.empty()) [[likely]] {
+    try {
+      prepare(blocking, call, sizes);
+      wait_direct(blocking);
+    } catch (...) {
+      std::rethrow_exception(fail(&blocking));
+    }
+    return;
+  }
+  const auto pending = start({&call, 1});
+  wait(*pending, std::nullopt);
+}
+
+void Impl::local_copies(const Call& send, const Call& receive) {
+  if (send.count != receive.count || send.type != receive.type)
+    throw Error(ErrorCode::invalid_argument, describe(send) + " and " + describe(receive) + " of one rank do not match");
+  std::memmove(receive.out, send.in, bytes_of(send));
+}
+
+std::shared_ptr<Pending> Impl::start(std::span<const Call> calls) {
+  std::vector<Sizes> sizes;
+  std::vector<const Call*> own_sends, own_receives;
+  for (const Call& call : calls) {
+    sizes.push_back(admit(call));
+    if (is_point_to_point(call) && call.root == group.rank)
+      (call.operation == Operation::send ? own_sends : own_receives).push_back(&call);
+  }
+  if (own_sends.size() != own_receives.size())
+    throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(group.rank) + " sends itself " + std::to_string(own_sends.size()) +
+                                                 " message(s) and receives " + std::to_string(own_receives.size()) + " in one group");
+  for (std::size_t i = 0; i < own_sends.size(); ++i) local_copies(*own_sends[i], *own_receives[i]);
+
+  auto work = std::make_shared<Pending>();
+  work->owner = this;
+  try {
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      if (is_point_to_point(calls[i]) && calls[i].root == group.rank) continue;
+      auto task = std::make_unique<Task>();
+      task->call = calls[i];
+      own_counts(*task);
+      const Call own = task->call;
+      prepare(*task, own, sizes[i]);
+      work->tasks.push_back(std::move(task));
+    }
+  } catch (...) {
+    std::rethrow_exception(fail(nullptr));
+  }
+  enqueue(work);
+  return work;
+}
+
+}  // namespace tutti::detail

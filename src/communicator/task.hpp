@@ -1,0 +1,57 @@
+/// \file
+/// One call under way on one communicator.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <tutti/call.hpp>
+
+#include "communicator/plan.hpp"
+#include "execution/executor.hpp"
+
+namespace tutti {
+
+/// Peers' buffers as they were offered.
+class OfferedMemory final : public execution::PeerMemory {
+ public:
+  struct Offer {
+    transport::shm::MemoryOffer input, output;
+    std::uint64_t in_place = 0;
+  };
+  std::byte* at(Rank peer, execution::Base base, std::uint64_t offset) override;
+  void read(Rank peer, execution::Base base, std::uint64_t offset, std::byte* into, std::size_t bytes) override;
+  /// Takes in the offers of all ranks of this host (ranks are local ranks). Returns how all can be reached.
+  transport::shm::Reach resolve(transport::shm::DirectMemory& direct, std::vector<Offer>& offers, bool in_place_allowed);
+  Offer mine;
+  std::vector<Offer> offers;  ///< by rank
+
+ private:
+  struct Place {
+    std::byte* input = nullptr;
+    std::byte* output = nullptr;
+  };
+  transport::shm::DirectMemory* direct_ = nullptr;
+  std::vector<Place> places_;
+  bool mapped_ = false;
+};
+
+struct Task {
+  Call call;
+  std::vector<std::size_t> counts;           ///< storage of the call's spans, when they must outlive the caller's
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const execution::Program> point_to_point;  ///< send and receive have a program and no plan
+  execution::Execution execution;
+  execution::Buffers buffers;
+  std::vector<std::byte> scratch, input_copy;
+  OfferedMemory peers;
+  std::uint64_t sequence = 0;
+  transport::Tag tag = 0;
+  bool offering = false;                     ///< still exchanging offers
+  std::uint64_t ticket = 0;                  ///< order among sends to, or receives from, one peer
+  bool done = false;
+};
+
+}  // namespace tutti

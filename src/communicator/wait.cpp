@@ -1,0 +1,280 @@
+// Waiting: move what can be moved; when nothing moves, spin, then yield, then sleep, and look around now and then.
+#include <sched.h>
+
+#include <algorithm>
+
+#include "communicator/impl.hpp"
+
+namespace tutti::detail {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Nothing happens between looks but polls, so a loss, an abort or a deadline is noticed this much late at most.
+constexpr auto look_interval = 1ms;
+constexpr auto yield_for = 2ms;         // then sleep
+constexpr auto longest_sleep = 1000us;
+constexpr auto suspect_after = 20ms;    // before asking whether the ranks mean the same call
+constexpr auto report_after = 100ms;    // before asking the hub whether they do
+constexpr auto gone_grace = 100ms;      // what a rank sent before it went is still delivered
+
+// Communicators with queued work that this thread moves.
+thread_local std::vector<Impl*> active;
+
+void deactivate(Impl* impl) { std::erase(active, impl); }
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+bool advance_others(const Impl* mine) {
+  bool moved = false;
+  for (std::size_t i = 0; i < active.size(); ++i)
+    if (active[i] != mine) moved = active[i]->advance_queues() || moved;
+  return moved;
+}
+
+}  // namespace
+
+Impl::~Impl() {
+  deactivate(this);
+  const auto over = std::make_exception_ptr(Error(ErrorCode::aborted, "the communicator was destroyed before the operation was done"));
+  for (const auto& queued : collectives) queued.work->failure = over, queued.work->owner = nullptr;
+  for (const auto& queued : point_to_point) queued.work->failure = over, queued.work->owner = nullptr;
+}
+
+void Impl::enqueue(const std::shared_ptr<Pending>& work) {
+  for (const auto& task : work->tasks) {
+    if (task->done) continue;
+    ++work->unfinished;
+    if (task->plan == nullptr) point_to_point.push_back({work, task.get()});
+    else collectives.push_back({work, task.get()});
+  }
+  if (work->unfinished == 0) {
+    work->owner = nullptr;
+    return;
+  }
+  if (std::find(active.begin(), active.end(), this) == active.end()) active.push_back(this);
+  advance_queues();
+}
+
+// Sends to one peer, and receives from one, take place in the order of their calls.
+bool Impl::is_next(const Task& task) const {
+  const auto peer = static_cast<std::size_t>(task.call.root);
+  return task.ticket == (task.call.operation == Operation::send ? served_sent : served_received)[peer];
+}
+
+bool Impl::advance(const Queued& queued) {
+  const bool moved = advance(*queued.task);
+  if (queued.task->done && --queued.work->unfinished == 0) queued.work->owner = nullptr;
+  return moved;
+}
+
+// True when something moved. Failures go to all who wait.
+bool Impl::advance_queues() {
+  bool moved = false;
+  const Task* current = nullptr;
+  try {
+    while (!collectives.empty()) {
+      current = collectives.front().task;
+      moved = advance(collectives.front()) || moved;
+      if (!current->done) break;
+      collectives.pop_front();
+    }
+    for (const Queued& queued : point_to_point) {
+      current = queued.task;
+      if (is_next(*current)) moved = advance(queued) || moved;
+    }
+    std::erase_if(point_to_point, [](const Queued& queued) { return queued.task->done; });
+  } catch (...) {
+    fail(current);
+    return true;
+  }
+  if (collectives.empty() && point_to_point.empty()) deactivate(this);
+  return moved;
+}
+
+void Impl::wait_direct(Task& task) {
+  Wait wait;
+  while (!task.done) {
+    bool moved = advance(task);
+    if (!active.empty()) [[unlikely]] {
+      // What the queues of this communicator meet is thrown here, not only kept for their owners.
+      moved = advance_queues() || moved;
+      if (failed) std::rethrow_exception(failed);
+      moved = advance_others(this) || moved;
+    }
+    if (moved) wait.polls = 0;
+    else idle(wait, task);
+  }
+}
+
+void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
+  Wait wait;
+  while (!test(pending)) {
+    const bool moved = advance_others(this);
+    Task& task = **std::find_if(pending.tasks.begin(), pending.tasks.end(), [](const auto& t) { return !t->done; });
+    if (limit && limit->passed())
+      throw Error(ErrorCode::timeout, title(task) + " is not done yet; it goes on and can be waited for again");
+    if (moved) {
+      wait.polls = 0;
+      continue;
+    }
+    try {
+      idle(wait, task);
+    } catch (...) {
+      fail(&task);
+    }
+  }
+}
+
+bool Impl::test(Pending& pending) {
+  if (pending.failure) std::rethrow_exception(pending.failure);
+  if (pending.unfinished == 0) return true;
+  ensure_usable();
+  advance_queues();
+  if (pending.failure) std::rethrow_exception(pending.failure);
+  return pending.unfinished == 0;
+}
+
+void Impl::idle(Wait& wait, Task& task) {
+  if (tcp != nullptr) tcp->progress();
+  if (++wait.polls < spin_polls) [[likely]] {
+    if (wait.polls > 256) pause();
+    return;
+  }
+  const auto now = Clock::now();
+  if (wait.polls == spin_polls) {
+    wait.since = wait.checked = now;
+    wait.reported = false;
+  }
+  if (now - wait.checked >= look_interval) {
+    wait.checked = now;
+    look_around(wait, task, now);
+  }
+  if (now - wait.since < yield_for) {
+    ::sched_yield();
+    return;
+  }
+  transport::Transport& sleeper = tcp != nullptr ? static_cast<transport::Transport&>(*tcp) : *shm;
+  sleeper.wait(longest_sleep);
+}
+
+void Impl::look_around(Wait& wait, Task& task, Clock::time_point now) {
+  const auto waited = now - wait.since;
+  if (unusable.load(std::memory_order_acquire)) ensure_usable();
+  watch->poll();
+  if (const auto notice = watch->failure(group.communicator))
+    throw Error(notice->code == ErrorCode::mismatch || notice->code == ErrorCode::peer_lost ? notice->code : ErrorCode::aborted,
+                title(task) + ": " + notice->text, notice->ranks);
+  check_members(task, waited);
+  if (waited >= suspect_after) {
+    std::vector<Rank> waiting_for;
+    try {
+      task.execution.suspect(waiting_for);
+    } catch (const transport::Mismatch& mismatch) {
+      mismatched(task, mismatch);
+    }
+    check_calls(task);
+  }
+  if (waited >= report_after && !wait.reported && tcp != nullptr) {
+    wait.reported = true;
+    std::vector<bootstrap::CallRecord> calls;
+    for (LoggedCall& call : logged_calls(group.rank)) calls.push_back({call.sequence, call.tag, std::move(call.text)});
+    watch->session().report_stuck(group.communicator, group.rank, calls);
+  }
+  if (waited >= options.timeout) give_up(task, waited);
+}
+
+void Impl::check_members(const Task& task, Clock::duration waited) {
+  for (Rank r = 0; r < group.size; ++r) {
+    const auto gone = watch->gone(group.world[static_cast<std::size_t>(r)]);
+    if (!gone || waited < gone_grace || Clock::now() - gone->since < gone_grace) continue;
+    throw Error(ErrorCode::peer_lost,
+                title(task) + ": rank " + std::to_string(r) +
+                    (gone->orderly ? " has destroyed its communicator" : " died") +
+                    "; make a new communicator without it to go on",
+                {r});
+  }
+}
+
+void Impl::check_calls(const Task& task) {
+  if (task.plan == nullptr) return;
+  for (const Rank r : shm->locals()) {
+    if (r == group.rank) continue;
+    for (const LoggedCall& call : logged_calls(r)) {
+      if (call.sequence != task.sequence || call.tag == task.tag) continue;
+      std::string theirs = call.text;
+      if (theirs == describe(task.call)) theirs += " with other options, schedule or counts";
+      throw Error(ErrorCode::mismatch,
+                  "call " + std::to_string(task.sequence) + ": rank " + std::to_string(group.rank) + " called " + describe(task.call) +
+                      ", rank " + std::to_string(r) + " called " + theirs + "; all ranks must make the same call",
+                  {group.rank, r});
+    }
+  }
+}
+
+void Impl::give_up(Task& task, Clock::duration waited) {
+  std::vector<Rank> waiting_for;
+  task.execution.suspect(waiting_for);
+  std::string who;
+  for (const Rank r : waiting_for) who += (who.empty() ? "rank " : "; rank ") + std::to_string(r) + doing(r);
+  throw Error(ErrorCode::timeout,
+              title(task) + ": nothing moved for " +
+                  std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()) + " ms; waiting for " +
+                  (who.empty() ? "other ranks" : who) + " (Options::timeout or TUTTI_TIMEOUT sets the limit)",
+              waiting_for);
+}
+
+// A message of another call has arrived. Which, the log of this host knows, or else the hub.
+void Impl::mismatched(const Task& task, const transport::Mismatch& mismatch) {
+  for (const Rank r : shm->locals())
+    for (const LoggedCall& call : logged_calls(r))
+      if (call.tag == mismatch.found && r != group.rank)
+        throw Error(ErrorCode::mismatch,
+                    title(task) + ": rank " + std::to_string(r) + " called " + call.text + "; all ranks must make the same call",
+                    {group.rank, r});
+  check_calls(task);
+  std::vector<bootstrap::CallRecord> calls;
+  for (LoggedCall& call : logged_calls(group.rank)) calls.push_back({call.sequence, call.tag, std::move(call.text)});
+  watch->session().report_stuck(group.communicator, group.rank, calls);
+  for (const Deadline deadline(500ms); !deadline.passed(); ::sched_yield()) {
+    watch->poll();
+    if (const auto notice = watch->failure(group.communicator)) throw Error(notice->code, title(task) + ": " + notice->text, notice->ranks);
+  }
+  throw Error(ErrorCode::mismatch, title(task) + ": a message of another call arrived; all ranks must make the same call", {group.rank});
+}
+
+std::string Impl::title(const Task& task) const {
+  return describe(task.call) + " #" + std::to_string(task.sequence) + " on rank " + std::to_string(group.rank);
+}
+
+std::exception_ptr Impl::fail(const Task* task) {
+  if (failed) return failed;
+  Error error(ErrorCode::aborted, "");
+  try {
+    try {
+      throw;
+    } catch (const transport::Mismatch& mismatch) {
+      mismatched(*task, mismatch);
+    }
+  } catch (const Error& e) {
+    error = e;
+  } catch (const std::exception& e) {
+    error = Error(ErrorCode::system, (task == nullptr ? "" : title(*task) + ": ") + std::string(e.what()));
+  }
+  failed = std::make_exception_ptr(error);
+  failed_text = error.what();
+  unusable.store(true, std::memory_order_release);
+  watch->session().announce_failure(group.communicator, error);
+  for (const auto& queued : collectives) queued.work->failure = failed, queued.work->owner = nullptr;
+  for (const auto& queued : point_to_point) queued.work->failure = failed, queued.work->owner = nullptr;
+  collectives.clear();
+  point_to_point.clear();
+  return failed;
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,191 @@
+#include "execution/executor.hpp"
+
+#include <algorithm>
+
+namespace tutti::execution {
+
+namespace {
+
+bool of_peer(Base base) { return base == Base::peer_input || base == Base::peer_output; }
+
+}  // namespace
+
+void Execution::begin(const Program& program, const Buffers& buffers, transport::Tag tag, double factor) {
+  program_ = &program;
+  buffers_ = buffers;
+  tag_ = tag;
+  factor_ = factor;
+  lanes_.resize(program.lanes.size());
+  unfinished_ = 0;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    lanes_[l] = LaneState{&program.lanes[l]};
+    if (!program.lanes[l].empty()) ++unfinished_;
+  }
+  if (sources_.size() < program.max_operands) {
+    sources_.resize(program.max_operands);
+    sinks_.resize(program.max_operands);
+  }
+}
+
+bool Execution::advance() {
+  bool moved = false;
+  for (LaneState& lane : lanes_) {
+    if (lane.part == lane.parts->size()) continue;
+    const Part& part = (*lane.parts)[lane.part];
+    if (!try_step(lane, part.instructions[lane.step])) continue;
+    moved = true;
+    step_over(lane);
+    if (lane.part == lane.parts->size()) --unfinished_;
+  }
+  return moved;
+}
+
+void Execution::step_over(LaneState& lane) const {
+  const Part& part = (*lane.parts)[lane.part];
+  if (++lane.step < part.instructions.size()) return;
+  lane.step = 0;
+  if (++lane.iteration < part.iterations) return;
+  lane.iteration = 0;
+  ++lane.part;
+}
+
+bool Execution::done() {
+  if (unfinished_ != 0) return false;
+  if (!program_->stable) return true;
+  return std::all_of(program_->sinks.begin(), program_->sinks.end(),
+                     [](const Sink& sink) { return sink.sender == nullptr || sink.sender->flushed(); });
+}
+
+std::size_t Execution::length(const Instruction& instruction, std::uint64_t iteration) const {
+  if (instruction.whole) return instruction.bytes;
+  const std::uint64_t before = iteration * program_->stride;
+  return before >= instruction.bytes ? 0 : std::min(instruction.bytes - before, program_->stride);
+}
+
+std::byte* Execution::memory(Base base, Rank owner, std::uint64_t offset, std::uint64_t iteration) {
+  switch (base) {
+    case Base::scratch: return buffers_.scratch + offset;
+    case Base::input: return const_cast<std::byte*>(buffers_.input) + offset + iteration * program_->stride;
+    case Base::output: return buffers_.output + offset + iteration * program_->stride;
+    case Base::peer_input:
+    case Base::peer_output: break;
+  }
+  return buffers_.peers->at(owner, base, offset + iteration * program_->stride);
+}
+
+bool Execution::try_step(LaneState& lane, const Instruction& instruction) {
+  const std::size_t bytes = length(instruction, lane.iteration);
+  if (bytes == 0 && lane.iteration != 0) return true;
+  const transport::Tag tag = tag_ ^ instruction.salt;
+  switch (instruction.kind) {
+    case Instruction::Kind::send: return try_send(lane, instruction, lane.iteration, bytes, tag);
+    case Instruction::Kind::receive: {
+      const Source& source = program_->sources[instruction.first_source];
+      const Sink& sink = program_->sinks[instruction.first_sink];
+      return source.receiver->try_receive(memory(sink.base, sink.owner, sink.offset, lane.iteration), bytes, tag);
+    }
+    case Instruction::Kind::fold: break;
+  }
+  return try_fold(instruction, lane.iteration, bytes, tag);
+}
+
+bool Execution::try_send(LaneState& lane, const Instruction& instruction, std::uint64_t iteration, std::size_t bytes,
+                         transport::Tag tag) {
+  const Source& source = program_->sources[instruction.first_source];
+  const std::byte* data = memory(source.base, source.owner, source.offset, iteration);
+  const bool stable = program_->stable && source.base != Base::scratch;
+  for (; lane.sent < instruction.sinks; ++lane.sent)
+    if (!program_->sinks[instruction.first_sink + lane.sent].sender->try_send(data, bytes, tag, stable)) return false;
+  lane.sent = 0;
+  return true;
+}
+
+// out = in of a peer whose memory can only be read: straight into place.
+bool Execution::copy_from_peer(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes) {
+  const Source& source = program_->sources[instruction.first_source];
+  const Sink& sink = program_->sinks[instruction.first_sink];
+  if (instruction.sources != 1 || instruction.sinks != 1 || instruction.segments != 1 || sink.sender != nullptr ||
+      source.receiver != nullptr || !of_peer(source.base) || of_peer(sink.base))
+    return false;
+  const std::uint64_t offset = source.offset + iteration * program_->stride;
+  if (buffers_.peers->at(source.owner, source.base, offset) != nullptr) return false;
+  buffers_.peers->read(source.owner, source.base, offset, memory(sink.base, sink.owner, sink.offset, iteration), bytes);
+  bytes_direct_ += bytes;
+  return true;
+}
+
+bool Execution::try_fold(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes, transport::Tag tag) {
+  const Source* sources = program_->sources.data() + instruction.first_source;
+  const Sink* sinks = program_->sinks.data() + instruction.first_sink;
+  const std::size_t message = bytes * instruction.segments;
+  for (std::uint32_t i = 0; i < instruction.sources; ++i)
+    if (sources[i].receiver != nullptr && (sources_[i] = sources[i].receiver->try_acquire(message, tag)) == nullptr)
+      return false;
+  for (std::uint32_t i = 0; i < instruction.sinks; ++i)
+    if (sinks[i].sender != nullptr && (sinks_[i] = sinks[i].sender->try_reserve(message)) == nullptr) return false;
+  if (bytes != 0 && !copy_from_peer(instruction, iteration, bytes)) {
+    kernels::FoldModifiers modifiers;
+    modifiers.streaming_sinks = instruction.streaming_sinks;
+    modifiers.scaled_sources = instruction.scaled_sources;
+    modifiers.factor = factor_;
+    modifiers.divisor = instruction.completes ? program_->divisor : 1;
+    for (std::uint32_t i = 0; i < instruction.sources; ++i) {
+      if (sources[i].receiver != nullptr) continue;
+      sources_[i] = memory(sources[i].base, sources[i].owner, sources[i].offset, iteration);
+      if (!of_peer(sources[i].base)) continue;
+      bytes_direct_ += message;
+      if (sources_[i] != nullptr) continue;
+      staging_.resize(std::max(staging_.size(), program_->max_operands * program_->message_bytes));
+      std::byte* room = staging_.data() + i * program_->message_bytes;
+      for (std::uint32_t s = 0; s < instruction.segments; ++s)
+        buffers_.peers->read(sources[i].owner, sources[i].base,
+                             sources[i].offset + iteration * program_->stride + s * sources[i].segment_stride, room + s * bytes,
+                             bytes);
+      sources_[i] = room;
+    }
+    for (std::uint32_t i = 0; i < instruction.sinks; ++i) {
+      if (sinks[i].sender != nullptr) continue;
+      sinks_[i] = memory(sinks[i].base, sinks[i].owner, sinks[i].offset, iteration);
+      if (of_peer(sinks[i].base)) bytes_direct_ += message;
+    }
+    for (std::uint32_t s = 0; s < instruction.segments; ++s) {
+      program_->kernel({sinks_.data(), instruction.sinks}, {sources_.data(), instruction.sources},
+                       bytes / program_->element_bytes, modifiers);
+      for (std::uint32_t i = 0; i < instruction.sources; ++i)
+        sources_[i] += sources[i].segment_stride != 0 ? sources[i].segment_stride : bytes;
+      for (std::uint32_t i = 0; i < instruction.sinks; ++i)
+        sinks_[i] += sinks[i].segment_stride != 0 ? sinks[i].segment_stride : bytes;
+    }
+  }
+  for (std::uint32_t i = 0; i < instruction.sources; ++i)
+    if (sources[i].receiver != nullptr) sources[i].receiver->release();
+  for (std::uint32_t i = 0; i < instruction.sinks; ++i)
+    if (sinks[i].sender != nullptr) sinks[i].sender->publish(message, tag);
+  return true;
+}
+
+void Execution::suspect(std::vector<Rank>& waiting_for) {
+  for (const LaneState& lane : lanes_) {
+    if (lane.part == lane.parts->size()) continue;
+    const Instruction& instruction = (*lane.parts)[lane.part].instructions[lane.step];
+    const std::size_t message = length(instruction, lane.iteration) * instruction.segments;
+    const transport::Tag tag = tag_ ^ instruction.salt;
+    const Sink* sinks = program_->sinks.data() + instruction.first_sink;
+    for (std::uint32_t i = 0; i < instruction.sources; ++i) {
+      const Source& source = program_->sources[instruction.first_source + i];
+      if (source.receiver == nullptr) continue;
+      if (instruction.kind == Instruction::Kind::fold && source.receiver->try_acquire(message, tag) != nullptr) continue;
+      source.receiver->suspect(message, tag);
+      waiting_for.push_back(source.peer);
+    }
+    if (instruction.kind == Instruction::Kind::send && sinks[lane.sent].peer >= 0) waiting_for.push_back(sinks[lane.sent].peer);
+    if (instruction.kind != Instruction::Kind::fold) continue;
+    for (std::uint32_t i = 0; i < instruction.sinks; ++i)
+      if (sinks[i].sender != nullptr && sinks[i].peer >= 0 && sinks[i].sender->try_reserve(message) == nullptr)
+        waiting_for.push_back(sinks[i].peer);
+  }
+  std::sort(waiting_for.begin(), waiting_for.end());
+  waiting_for.erase(std::unique(waiting_for.begin(), waiting_for.end()), waiting_for.end());
+}
+
+}  // namespace tutti::execution

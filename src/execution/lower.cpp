@@ -1,0 +1,280 @@
+#include "execution/lower.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include <tutti/error.hpp>
+
+#include "execution/chunk_ranges.hpp"
+
+namespace tutti::execution {
+
+namespace {
+
+constexpr std::size_t align = 64;
+constexpr std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
+
+// True when every message of `from` on `channel` goes to all other ranks at once. Both ends decide by this.
+bool is_multicast(const Schedule& schedule, Rank from, int channel) {
+  const auto others = static_cast<std::size_t>(schedule.ranks - 1);
+  if (others < 2) return false;
+  bool any = false;
+  for (const Lane& lane : schedule.lanes[static_cast<std::size_t>(from)])
+    for (const Step& step : lane) {
+      const auto sent = static_cast<std::size_t>(std::count_if(step.sinks.begin(), step.sinks.end(), [&](const Operand& o) {
+        return o.kind == Operand::Kind::message && o.channel == channel;
+      }));
+      if (sent != 0 && sent != others) return false;
+      any = any || sent != 0;
+    }
+  return any;
+}
+
+int largest_count(const Schedule& schedule) {
+  int most = 1;
+  for (const auto& lanes : schedule.lanes)
+    for (const Lane& lane : lanes)
+      for (const Step& step : lane) {
+        for (const Operand& o : step.sources) most = std::max(most, o.count);
+        for (const Operand& o : step.sinks) most = std::max(most, o.count);
+      }
+  return most;
+}
+
+class Lowering {
+ public:
+  Lowering(const Schedule& schedule, Rank rank, const Shape& shape, const LowerSettings& settings, Channels& channels)
+      : schedule_(schedule), rank_(rank), shape_(shape), settings_(settings), channels_(channels) {}
+
+  Program run() {
+    const auto chunks = static_cast<std::size_t>(std::max(schedule_.chunks, 1));
+    element_ = size_of(settings_.type);
+    const auto most = static_cast<std::size_t>(largest_count(schedule_));
+    std::size_t piece = std::min(settings_.piece, settings_.max_message / most);
+    piece = std::max(piece / align * align, align);
+    program_.element_bytes = element_;
+    program_.kernel = kernels::fold_for(settings_.type, settings_.op);
+    program_.stable = settings_.stable;
+    program_.lanes.resize(schedule_.lanes[static_cast<std::size_t>(rank_)].size());
+    if (shape_.divisible) {
+      ranges_ = chunk_ranges(schedule_, rank_);
+      // Whole rounds of one piece of every chunk, then a rest with smaller chunks.
+      const std::size_t round = chunks * piece;
+      const std::size_t rounds = shape_.total > round ? (shape_.total - 1) / round : 0;
+      const std::size_t rest = shape_.total - rounds * round;
+      program_.stride = round;
+      const std::size_t rest_chunk =
+          std::min(piece, round_up((rest + chunks - 1) / chunks, rest >= chunks * align ? align : element_));
+      if (rounds != 0) add_part(piece, piece, 0, round, rounds);
+      add_part(rest_chunk, rest_chunk, rounds * round, rest, 1);
+      program_.piece = piece;
+    } else {
+      std::size_t longest = 0;
+      for (const auto& extents : {shape_.input, shape_.output})
+        for (const auto& extent : extents) longest = std::max(longest, extent.bytes);
+      piece = std::min(piece, std::max(round_up(longest, align), align));
+      program_.piece = program_.stride = piece;
+      add_part(0, piece, 0, 0, 0);
+    }
+    program_.scratch_bytes = static_cast<std::uint64_t>(schedule_.scratch) * piece;
+    return std::move(program_);
+  }
+
+ private:
+  // `chunk`: bytes of a chunk of a divisible buffer in this part, which covers [origin, origin + total) of it.
+  void add_part(std::size_t chunk, std::size_t scratch_chunk, std::size_t origin, std::size_t total, std::uint64_t iterations) {
+    chunk_ = chunk;
+    scratch_chunk_ = scratch_chunk;
+    origin_ = origin;
+    part_total_ = total;
+    const auto& lanes = schedule_.lanes[static_cast<std::size_t>(rank_)];
+    for (std::size_t l = 0; l < lanes.size(); ++l) {
+      Part part;
+      part.iterations = iterations;
+      for (std::size_t s = 0; s < lanes[l].size(); ++s) {
+        auto instruction = lower_step(lanes[l][s], l, s);
+        if (!instruction) continue;
+        if (!shape_.divisible)
+          part.iterations = std::max<std::uint64_t>(part.iterations, (instruction->bytes + program_.stride - 1) / program_.stride);
+        part.instructions.push_back(*instruction);
+      }
+      part.iterations = std::max<std::uint64_t>(part.iterations, 1);
+      if (!part.instructions.empty()) program_.lanes[l].push_back(std::move(part));
+    }
+  }
+
+  [[nodiscard]] const Shape::Extent& extent(const Operand& o) const {
+    return (o.space == Space::input ? shape_.input : shape_.output)[static_cast<std::size_t>(o.first)];
+  }
+
+  [[nodiscard]] std::uint64_t offset(const Operand& o) const {
+    if (o.space == Space::scratch) return static_cast<std::uint64_t>(o.first) * scratch_chunk_;
+    if (!shape_.divisible) return extent(o).offset;
+    return origin_ + static_cast<std::uint64_t>(o.first) * chunk_;
+  }
+
+  // Bytes of one chunk of the step, or of the whole slice in a divisible buffer.
+  [[nodiscard]] std::uint64_t bytes_of(const Step& step, std::size_t lane, std::size_t index) const {
+    if (shape_.divisible) {
+      const ChunkRange range = ranges_[lane][index];
+      const std::size_t from = std::min(static_cast<std::size_t>(range.first) * chunk_, part_total_);
+      const std::size_t to = std::min(static_cast<std::size_t>(range.first + range.count) * chunk_, part_total_);
+      return to - from;
+    }
+    for (const auto* operands : {&step.sources, &step.sinks})
+      for (const Operand& o : *operands)
+        if (o.kind == Operand::Kind::memory && o.space != Space::scratch) return extent(o).bytes;
+    if (shape_.uneven)
+      throw Error(ErrorCode::invalid_schedule, "schedule " + schedule_.name + " has steps without memory of the caller; such " +
+                                                   "schedules cannot carry blocks of different sizes");
+    return shape_.input.empty() ? shape_.output[0].bytes : shape_.input[0].bytes;
+  }
+
+  std::optional<Instruction> lower_step(const Step& step, std::size_t lane, std::size_t index) {
+    Instruction out;
+    const int count = step.sources.empty() ? step.sinks[0].count : step.sources[0].count;
+    const bool token = count == 0;
+    out.whole = shape_.divisible || token;
+    out.segments = out.whole ? 1 : static_cast<std::uint32_t>(count);
+    out.bytes = token ? 0 : bytes_of(step, lane, index);
+    out.completes = step.complete;
+    out.first_source = static_cast<std::uint32_t>(program_.sources.size());
+    out.first_sink = static_cast<std::uint32_t>(program_.sinks.size());
+    if (shape_.private_sizes) out.salt = static_cast<std::uint32_t>((out.bytes + 1) * 0x9E3779B97F4A7C15ULL >> 32);
+    for (const Operand& o : step.sources) {
+      if (o.kind == Operand::Kind::memory && o.space == Space::input && settings_.scaled && out.sources < 64)
+        out.scaled_sources |= std::uint64_t{1} << out.sources;
+      program_.sources.push_back(source(o));
+      ++out.sources;
+    }
+    lower_sinks(step, out);
+    if (self_copy(step, out)) return std::nullopt;
+    out.kind = kind(out);
+    program_.max_operands = std::max({program_.max_operands, out.sources, out.sinks});
+    const std::uint64_t piece = out.whole ? out.bytes : std::min(out.bytes, program_.stride) * out.segments;
+    program_.message_bytes = std::max(program_.message_bytes, piece);
+    return out;
+  }
+
+  Source source(const Operand& o) {
+    Source s;
+    if (o.kind == Operand::Kind::message) {
+      s.peer = o.rank;
+      if (is_multicast(schedule_, o.rank, o.channel)) s.receiver = channels_.multicast_receiver(o.rank, o.channel);
+      if (s.receiver == nullptr) s.receiver = &channels_.receiver(o.rank, o.channel);
+      return s;
+    }
+    std::tie(s.base, s.owner) = base(o);
+    s.offset = offset(o);
+    s.segment_stride = segment_stride(o);
+    return s;
+  }
+
+  void lower_sinks(const Step& step, Instruction& out) {
+    std::vector<int> multicast;  // channels that already have their one sink
+    for (const Operand& o : step.sinks) {
+      Sink s;
+      if (o.kind == Operand::Kind::message) {
+        if (std::find(multicast.begin(), multicast.end(), o.channel) != multicast.end()) continue;
+        if (is_multicast(schedule_, rank_, o.channel)) s.sender = channels_.multicast_sender(o.channel);
+        if (s.sender != nullptr)
+          multicast.push_back(o.channel);
+        else
+          s.sender = &channels_.sender(o.rank, o.channel), s.peer = o.rank;
+      } else {
+        std::tie(s.base, s.owner) = base(o);
+        s.offset = offset(o);
+        s.segment_stride = segment_stride(o);
+        if (o.space == Space::output && shape_bytes() >= settings_.stream_from && out.sinks < 64)
+          out.streaming_sinks |= std::uint64_t{1} << out.sinks;
+      }
+      program_.sinks.push_back(s);
+      ++out.sinks;
+    }
+  }
+
+  [[nodiscard]] std::size_t shape_bytes() const {
+    if (shape_.divisible) return shape_.total;
+    std::size_t in = 0, out = 0;
+    for (const auto& e : shape_.input) in += e.bytes;
+    for (const auto& e : shape_.output) out += e.bytes;
+    return std::max(in, out);
+  }
+
+  [[nodiscard]] std::pair<Base, Rank> base(const Operand& o) const {
+    const bool own = o.rank < 0 || o.rank == rank_;
+    switch (o.space) {
+      case Space::input: return {own ? Base::input : Base::peer_input, own ? -1 : o.rank};
+      case Space::output: return {own ? Base::output : Base::peer_output, own ? -1 : o.rank};
+      case Space::scratch: break;
+    }
+    assert(own && "scratch of another rank is not reachable");
+    return {Base::scratch, -1};
+  }
+
+  [[nodiscard]] std::uint64_t segment_stride(const Operand& o) const {
+    if (o.count <= 1) return 0;
+    if (o.space == Space::scratch) return scratch_chunk_;
+    return shape_.divisible ? chunk_ : extent(o).bytes;
+  }
+
+  // In place, a step like out[r] = in[r] of an all_gather copies memory to itself: drop that sink.
+  bool self_copy(const Step& step, Instruction& out) {
+    if (!settings_.in_place || out.sources != 1 || program_.sources[out.first_source].receiver != nullptr) return false;
+    const Operand& from = step.sources[0];
+    if (from.space != Space::input || (from.rank >= 0 && from.rank != rank_) || (out.scaled_sources != 0)) return false;
+    const std::uint64_t at = in_place_offset(from);
+    for (std::uint32_t i = 0; i < out.sinks; ++i) {
+      const Sink& sink = program_.sinks[out.first_sink + i];
+      if (sink.sender != nullptr || sink.base != Base::output || in_output(sink) != at) continue;
+      program_.sinks.erase(program_.sinks.begin() + out.first_sink + i);
+      out.streaming_sinks = 0;
+      --out.sinks;
+      break;
+    }
+    return out.sinks == 0;
+  }
+  // Places in the memory that input and output share: the larger of both.
+  [[nodiscard]] std::uint64_t in_place_offset(const Operand& from) const {
+    const bool input_is_part = schedule_.collective == Collective::all_gather || schedule_.collective == Collective::gather;
+    return offset(from) + (input_is_part ? shape_.output[static_cast<std::size_t>(rank_)].offset : 0);
+  }
+  [[nodiscard]] std::uint64_t in_output(const Sink& sink) const {
+    const bool output_is_part =
+        schedule_.collective == Collective::reduce_scatter || schedule_.collective == Collective::scatter;
+    return sink.offset + (output_is_part ? shape_.input[static_cast<std::size_t>(rank_)].offset : 0);
+  }
+
+  [[nodiscard]] Instruction::Kind kind(const Instruction& i) const {
+    if (i.sources != 1 || i.segments != 1 || i.completes) return Instruction::Kind::fold;
+    const Source& source = program_.sources[i.first_source];
+    const Sink* sinks = program_.sinks.data() + i.first_sink;
+    const bool local = source.receiver == nullptr && (source.base == Base::input || source.base == Base::output ||
+                                                      source.base == Base::scratch);
+    const bool messages = std::all_of(sinks, sinks + i.sinks, [](const Sink& s) { return s.sender != nullptr; });
+    if (local && messages && i.scaled_sources == 0) return Instruction::Kind::send;
+    if (source.receiver != nullptr && i.sinks == 1 && !messages && sinks->owner < 0 && i.streaming_sinks == 0)
+      return Instruction::Kind::receive;
+    return Instruction::Kind::fold;
+  }
+
+  const Schedule& schedule_;
+  Rank rank_;
+  const Shape& shape_;
+  const LowerSettings& settings_;
+  Channels& channels_;
+  Program program_;
+  std::vector<std::vector<ChunkRange>> ranges_;
+  std::size_t element_ = 1, chunk_ = 0, scratch_chunk_ = 0, origin_ = 0, part_total_ = 0;
+};
+
+}  // namespace
+
+Program lower(const Schedule& schedule, Rank rank, const Shape& shape, const LowerSettings& settings, Channels& channels) {
+  return Lowering(schedule, rank, shape, settings, channels).run();
+}
+
+}  // namespace tutti::execution

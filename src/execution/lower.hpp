@@ -1,0 +1,54 @@
+/// \file
+/// Schedule + rank + sizes -> Program.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include <tutti/schedule.hpp>
+
+#include "execution/program.hpp"
+
+namespace tutti::execution {
+
+/// The bytes behind a schedule's chunks.
+struct Shape {
+  /// The schedule may cut the buffer where it likes (all_reduce, reduce, broadcast): `total` bytes. Otherwise every chunk
+  /// has its place in the caller's buffer, one entry a chunk below.
+  bool divisible = false;
+  std::size_t total = 0;
+  struct Extent {
+    std::size_t offset = 0, bytes = 0;
+  };
+  std::vector<Extent> input, output;
+  bool uneven = false;  ///< extents differ in size
+  bool private_sizes = false;  ///< peers do not know them (all_to_all_v): messages carry them in their tags
+};
+
+/// Where a schedule's messages go.
+class Channels {
+ public:
+  virtual ~Channels() = default;
+  virtual transport::Sender& sender(Rank peer, int channel) = 0;
+  virtual transport::Receiver& receiver(Rank peer, int channel) = 0;
+  /// nullptr when there is no such thing.
+  virtual transport::Sender* multicast_sender(int channel) = 0;
+  virtual transport::Receiver* multicast_receiver(Rank from, int channel) = 0;
+};
+
+struct LowerSettings {
+  std::size_t piece = 0;           ///< wanted bytes of a chunk a message
+  std::size_t max_message = 0;     ///< bytes
+  DataType type = DataType::uint8;
+  ReduceOp op = ReduceOp::sum;
+  bool scaled = false;             ///< contributions are multiplied by a factor
+  bool stable = false;             ///< see Program
+  std::size_t stream_from = static_cast<std::size_t>(-1);  ///< writes results past the caches when the data has this many bytes
+  bool in_place = false;           ///< steps that copy a place to itself are dropped
+};
+
+/// Throws Error(invalid_schedule) when the schedule cannot carry this shape (a step of an uneven shape that names no
+/// memory).
+Program lower(const Schedule& schedule, Rank rank, const Shape& shape, const LowerSettings& settings, Channels& channels);
+
+}  // namespace tutti::execution

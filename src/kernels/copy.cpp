@@ -1,0 +1,75 @@
+#include "kernels/targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/copy.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/fold-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti::kernels::HWY_NAMESPACE {
+
+/// Asks for the cache line of `at` in order to write it. Any address will do.
+HWY_INLINE void prefetch_for_write(const std::byte* at) {
+#if HWY_ARCH_X86
+  asm volatile("prefetchw %0"
+               :
+               : "m"(*at));  // the builtin is a prefetch for reading unless PRFCHW is enabled
+#else
+  __builtin_prefetch(at, 1);
+#endif
+}
+
+/// Whole groups of vectors only; returns the bytes copied. The sink is often a slot that another core read
+/// last, so that waiting for the right to write its lines is most of the time.
+std::size_t copy_groups_here(std::byte* sink, const std::byte* source, std::size_t bytes) {
+  constexpr std::size_t ahead = 512;
+  using Format = Native<std::uint8_t>;
+  const hn::ScalableTag<std::uint8_t> d;
+  const std::size_t group = unroll<Format>() * hn::Lanes(d);
+  const std::array<std::byte*, 1> sinks{sink};
+  const std::array<const std::byte*, 1> sources{source};
+  const GeneralJob<std::uint8_t> job(sinks, sources, {});
+  std::size_t done = 0;
+  for (; bytes - done >= group; done += group) {
+    for (std::size_t line = 0; line < group; line += 64) prefetch_for_write(sink + done + ahead + line);
+    fold_vectors<Format, Sum, unroll<Format>()>(d, job, done);
+  }
+  return done;
+}
+
+/// A fold of one source: the operation is never applied.
+void copy_general_here(Sinks sinks, const std::byte* source, std::size_t bytes,
+                       std::uint64_t streaming_sinks) {
+  const FoldModifiers modifiers{.streaming_sinks = streaming_sinks};
+  fold_general<Native<std::uint8_t>, Sum>(sinks, {&source, 1}, bytes, modifiers);
+}
+
+}  // namespace tutti::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <cstring>
+
+namespace tutti::kernels {
+
+HWY_EXPORT(copy_groups_here);
+HWY_EXPORT(copy_general_here);
+
+void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_t bytes,
+          std::uint64_t streaming_sinks) {
+  if (sinks.size() > 1 || (streaming_sinks & 1) != 0) {
+    return HWY_DYNAMIC_DISPATCH(copy_general_here)(sinks, source, bytes, streaming_sinks);
+  }
+  if (sinks[0] == source) return;
+  // Less is over before a prefetch helps; more is not a slot, and memcpy goes past the caches where that is
+  // better.
+  constexpr std::size_t slot_like_least = std::size_t{4} << 10;
+  constexpr std::size_t slot_like_most = std::size_t{128} << 10;
+  const bool slot_like = bytes >= slot_like_least && bytes <= slot_like_most;
+  const std::size_t done = slot_like ? HWY_DYNAMIC_DISPATCH(copy_groups_here)(sinks[0], source, bytes) : 0;
+  if (done != bytes) std::memcpy(sinks[0] + done, source + done, bytes - done);
+}
+
+}  // namespace tutti::kernels
+#endif

@@ -1,0 +1,130 @@
+#include "topology/interface.hpp"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "base/file_descriptor.hpp"
+#include "base/system_error.hpp"
+
+namespace tutti::topology {
+namespace {
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+AddressList look_up(const std::string& host, int flags) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_DGRAM;
+  hints.ai_flags = flags;
+  addrinfo* found = nullptr;
+  if (int code = ::getaddrinfo(host.c_str(), "9", &hints, &found); code != 0)
+    throw Error(ErrorCode::system, "no address for host \"" + host + "\": " + ::gai_strerror(code));
+  return {found, &::freeaddrinfo};
+}
+
+std::string numeric(const sockaddr* address, socklen_t size) {
+  std::array<char, NI_MAXHOST> text{};
+  if (int code = ::getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+      code != 0)
+    throw Error(ErrorCode::system, std::string("getnameinfo: ") + ::gai_strerror(code));
+  return text.data();
+}
+
+bool is_link_local(const std::string& address) { return address.find('%') != std::string::npos; }
+
+std::string listing(const std::vector<Interface>& all) {
+  std::string text;
+  for (const auto& one : all) {
+    text += (text.empty() ? "" : ", ") + one.name + (one.up ? "" : " (down)");
+    for (const auto& address : one.addresses) text += " " + address;
+  }
+  return text;
+}
+
+[[noreturn]] void refuse(std::string_view interface, const std::string& why,
+                         const std::vector<Interface>& all) {
+  throw Error(ErrorCode::invalid_argument, "network interface \"" + std::string(interface) + "\" " + why +
+                                               "; this host has: " + listing(all));
+}
+
+}  // namespace
+
+std::vector<Interface> interfaces() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) throw_errno("listing network interfaces");
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, &::freeifaddrs);
+  std::vector<Interface> all;
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+      if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != family) continue;
+      auto at = std::ranges::find(all, entry->ifa_name, &Interface::name);
+      if (at == all.end()) at = all.insert(at, Interface{.name = entry->ifa_name, .addresses = {}});
+      at->up = (entry->ifa_flags & IFF_UP) != 0;
+      at->loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+      at->addresses.push_back(
+          numeric(entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6)));
+    }
+  }
+  return all;
+}
+
+std::string interface_address(std::string_view interface) {
+  const auto all = interfaces();
+  for (const auto& one : all) {
+    const bool named = one.name == interface;
+    if (!named && std::ranges::find(one.addresses, interface) == one.addresses.end()) continue;
+    if (!one.up) refuse(interface, "is down", all);
+    const auto usable = std::ranges::find_if_not(one.addresses, is_link_local);
+    if (named ? usable == one.addresses.end() : is_link_local(std::string(interface)))
+      refuse(interface, "is link-local, which other hosts cannot use", all);
+    return named ? *usable : std::string(interface);
+  }
+  refuse(interface, "does not exist", all);
+}
+
+std::string route_to(const std::string& peer) {
+  const auto target = look_up(peer, AI_NUMERICHOST);
+  const FileDescriptor socket(::socket(target->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage local{};
+  socklen_t size = sizeof local;
+  if (!socket || ::connect(socket.get(), target->ai_addr, target->ai_addrlen) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0)
+    throw_errno("no route to " + peer);
+  return numeric(reinterpret_cast<const sockaddr*>(&local), size);
+}
+
+std::string default_route() {
+  // Addresses that belong to nobody (RFC 5737, RFC 3849): only the default route leads there.
+  try {
+    return route_to("192.0.2.1");
+  } catch (const Error&) {
+    return route_to("2001:db8::1");
+  }
+}
+
+bool is_local(const std::string& address) {
+  const auto all = interfaces();
+  return is_loopback(address) || std::ranges::any_of(all, [&](const Interface& one) {
+           return std::ranges::find(one.addresses, address) != one.addresses.end();
+         });
+}
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+std::vector<std::string> resolve(const std::string& host) {
+  const auto found = look_up(host, 0);
+  std::vector<std::string> addresses;
+  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next)
+    addresses.push_back(numeric(one->ai_addr, one->ai_addrlen));
+  return addresses;
+}
+
+}  // namespace tutti::topology

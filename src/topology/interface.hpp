@@ -1,0 +1,44 @@
+/// \file
+/// The network interfaces of this host and the addresses by which others reach it. Addresses are numeric
+/// text, IPv4 or IPv6.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::topology {
+
+struct Interface {
+  std::string name;
+  std::vector<std::string>
+      addresses;  ///< IPv4 first; link-local IPv6 ones carry their scope ("fe80::1%eth0")
+  bool up = false;
+  bool loopback = false;
+};
+
+/// All interfaces that have an address, in the system's order. Throws Error(system).
+std::vector<Interface> interfaces();
+
+/// The address of an interface that other hosts can use: its IPv4 one, else a global IPv6 one. `interface`
+/// may also be such an address itself. Throws Error(invalid_argument), which lists the interfaces, for one
+/// that does not exist, is down, or has only a link-local IPv6 address: its scope means something on this
+/// host only.
+std::string interface_address(std::string_view interface);
+
+/// The local address from which packets to `peer` (numeric) leave. Sends nothing. Throws Error(system)
+/// without a route.
+std::string route_to(const std::string& peer);
+
+/// The local address of the default route. Throws Error(system) without one.
+std::string default_route();
+
+/// Whether `address` (numeric) is one of this host's.
+bool is_local(const std::string& address);
+bool is_loopback(const std::string& address);
+
+/// Numeric addresses of a host name in the resolver's order; a numeric address yields itself. Blocks as long
+/// as the resolver does. Throws Error(system) naming the host.
+std::vector<std::string> resolve(const std::string& host);
+
+}  // namespace tutti::topology

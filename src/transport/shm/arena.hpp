@@ -1,0 +1,67 @@
+/// \file
+/// The shared memory of one communicator on one host: a memfd that its ranks map, passed over a Unix socket.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/file_descriptor.hpp"
+#include "transport/shm/layout.hpp"
+
+namespace tutti::transport::shm {
+
+using Key = std::array<std::byte, 16>;
+
+/// One mapping a process, shared by its ranks.
+class Arena {
+ public:
+  /// New and zeroed. Throws Error(system).
+  static std::shared_ptr<Arena> create(int ranks);
+  /// Maps the memory behind a descriptor received from its creator.
+  Arena(FileDescriptor memory, int ranks);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  [[nodiscard]] const Layout& layout() const { return layout_; }
+  [[nodiscard]] int fd() const { return memory_.get(); }
+  [[nodiscard]] std::byte* at(std::size_t offset) const { return base_ + offset; }
+  [[nodiscard]] Header& header() const { return *reinterpret_cast<Header*>(base_); }
+  [[nodiscard]] Control& control(Rank rank) const {
+    return *reinterpret_cast<Control*>(at(layout_.control_offset + static_cast<std::size_t>(rank) * Layout::control_bytes));
+  }
+  /// Wakes the ranks that sleep. Without a fence between publishing and looking here a sleeper can be missed; sleeps are
+  /// therefore short.
+  void ring_doorbells() const {
+    if (header().sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]] wake();
+  }
+
+ private:
+  void wake() const;
+  Layout layout_;
+  FileDescriptor memory_;
+  std::byte* base_ = nullptr;
+};
+
+/// Hands `arena` to `expected` processes that know `key`, over an abstract Unix socket. Only processes of this user are
+/// listened to.
+class ArenaServer {
+ public:
+  explicit ArenaServer(const Key& key);
+  void serve(const Arena& arena, int expected, std::chrono::milliseconds timeout);
+
+ private:
+  Key key_;
+  FileDescriptor listener_;
+};
+
+/// The arena of `key`: the mapping that this process already has, or one received from its server. `mine`: the server's own
+/// process registers what it created. Thread safe.
+std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, std::chrono::milliseconds timeout);
+void publish_arena(const Key& key, const std::shared_ptr<Arena>& arena);
+
+}  // namespace tutti::transport::shm

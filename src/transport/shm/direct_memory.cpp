@@ -1,0 +1,193 @@
+#include "transport/shm/direct_memory.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cassert>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "base/system_error.hpp"
+
+namespace tutti::transport::shm {
+
+namespace {
+
+std::byte* map_file(int fd, std::uint64_t offset, std::size_t bytes) {
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, static_cast<off_t>(offset));
+  if (at == MAP_FAILED) throw_errno("cannot map registered memory");
+  return static_cast<std::byte*>(at);
+}
+
+// True when [data, data + bytes) lies in private anonymous writable mappings.
+bool private_anonymous(const std::byte* data, std::size_t bytes) {
+  std::ifstream maps("/proc/self/maps");
+  auto next = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t end = next + bytes;
+  for (std::string line; next < end && std::getline(maps, line);) {
+    std::uintptr_t from = 0, to = 0;
+    std::uint64_t inode = 0;
+    char mode[5] = "";
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %" SCNu64, &from, &to, mode, &inode) != 4) continue;
+    if (to <= next) continue;
+    if (from > next || inode != 0 || std::strcmp(mode, "rw-p") != 0) return false;
+    next = to;
+  }
+  return next >= end;
+}
+
+// Moves the mapping at `fresh`, which holds a copy of `data`, over `data`.
+void replace(std::byte* data, std::byte* fresh, std::size_t bytes) {
+  if (::mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED) {
+    const int why = errno;
+    ::munmap(fresh, bytes);
+    throw_errno("cannot move memory into place", why);
+  }
+}
+
+}  // namespace
+
+DirectMemory::DirectMemory(std::shared_ptr<Arena> arena, int me, std::vector<pid_t> pids, bool can_attach)
+    : arena_(std::move(arena)), me_(me), pids_(std::move(pids)), can_attach_(can_attach), same_process_(true) {
+  for (const pid_t pid : pids_) same_process_ = same_process_ && pid == pids_[0];
+  free_[arena_->layout().window_offset + static_cast<std::uint64_t>(me) * Layout::window_bytes] = Layout::window_bytes;
+}
+
+DirectMemory::~DirectMemory() {
+  while (!regions_.empty()) release(regions_.begin()->second.data);
+  for (auto& [key, mapping] : mappings_) ::munmap(mapping.data, mapping.bytes);
+}
+
+std::uint64_t DirectMemory::reserve(std::size_t bytes) {
+  for (auto& [offset, size] : free_) {
+    if (size < bytes) continue;
+    const std::uint64_t from = offset, rest = size - bytes;
+    free_.erase(from);
+    if (rest != 0) free_[from + bytes] = rest;
+    return from;
+  }
+  throw Error(ErrorCode::invalid_argument, "no room for " + std::to_string(bytes) + " bytes of registered memory: a rank's limit is " +
+                                               std::to_string(Layout::window_bytes) + " bytes");
+}
+
+void DirectMemory::give_back(std::uint64_t offset, std::size_t bytes) noexcept {
+  ::fallocate(arena_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  auto [at, inserted] = free_.emplace(offset, bytes);
+  assert(inserted);
+  if (auto next = std::next(at); next != free_.end() && at->first + at->second == next->first) {
+    at->second += next->second;
+    free_.erase(next);
+  }
+  if (at != free_.begin())
+    if (auto previous = std::prev(at); previous->first + previous->second == at->first) {
+      previous->second += at->second;
+      free_.erase(at);
+    }
+}
+
+std::byte* DirectMemory::allocate(std::size_t bytes) {
+  bytes = Layout::round_up(bytes);
+  const std::uint64_t offset = reserve(bytes);
+  try {
+    std::byte* data = map_file(arena_->fd(), offset, bytes);
+    regions_[offset] = {data, bytes, false};
+    held_ += bytes;
+    return data;
+  } catch (...) {
+    give_back(offset, bytes);
+    throw;
+  }
+}
+
+void DirectMemory::adopt(std::byte* data, std::size_t bytes) {
+  if (reinterpret_cast<std::uintptr_t>(data) % page != 0 || bytes % page != 0 || bytes == 0)
+    throw Error(ErrorCode::invalid_argument, "register_memory takes whole pages (address and size multiples of " +
+                                                 std::to_string(page) + "); use allocate, or align the memory");
+  if (!private_anonymous(data, bytes))
+    throw Error(ErrorCode::invalid_argument,
+                "register_memory takes private anonymous memory only, not files, shared or already registered memory");
+  const std::uint64_t offset = reserve(bytes);
+  try {
+    std::byte* fresh = map_file(arena_->fd(), offset, bytes);
+    std::memcpy(fresh, data, bytes);
+    replace(data, fresh, bytes);
+  } catch (...) {
+    give_back(offset, bytes);
+    throw;
+  }
+  regions_[offset] = {data, bytes, true};
+  held_ += bytes;
+}
+
+void DirectMemory::release(std::byte* data) noexcept {
+  for (auto it = regions_.begin(); it != regions_.end(); ++it) {
+    const auto [offset, region] = *it;
+    if (region.data != data) continue;
+    regions_.erase(it);
+    held_ -= region.bytes;
+    if (region.adopted) {
+      void* fresh = ::mmap(nullptr, region.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (fresh == MAP_FAILED) return;  // out of memory: it stays shared, which the caller cannot tell
+      std::memcpy(fresh, data, region.bytes);
+      if (::mremap(fresh, region.bytes, region.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED) return;
+    } else {
+      ::munmap(region.data, region.bytes);
+    }
+    give_back(offset, region.bytes);
+    return;
+  }
+}
+
+MemoryOffer DirectMemory::offer(const void* data, std::size_t bytes) const {
+  MemoryOffer offer;
+  offer.address = reinterpret_cast<std::uint64_t>(data);
+  offer.bytes = bytes;
+  const auto* begin = static_cast<const std::byte*>(data);
+  for (const auto& [offset, region] : regions_) {
+    if (begin < region.data || begin + bytes > region.data + region.bytes) continue;
+    offer.in_region = static_cast<std::uint64_t>(begin - region.data);
+    offer.region_offset = offset;
+    offer.region_bytes = region.bytes;
+    break;
+  }
+  return offer;
+}
+
+Reach DirectMemory::reach(int local, const MemoryOffer& offer) const {
+  if (offer.bytes == 0 || offer.region_bytes != 0 ||
+      pids_[static_cast<std::size_t>(local)] == pids_[static_cast<std::size_t>(me_)])
+    return Reach::mapped;
+  return can_attach_ ? Reach::attach : Reach::none;
+}
+
+std::byte* DirectMemory::map(int local, const MemoryOffer& offer) {
+  if (pids_[static_cast<std::size_t>(local)] == pids_[static_cast<std::size_t>(me_)])
+    return reinterpret_cast<std::byte*>(offer.address);  // NOLINT(performance-no-int-to-ptr): a thread's own address
+  Mapping& mapping = mappings_[{local, offer.region_offset}];
+  if (mapping.bytes < offer.region_bytes) {
+    if (mapping.data != nullptr) ::munmap(mapping.data, mapping.bytes);
+    mapping = {};
+    mapping.data = map_file(arena_->fd(), offer.region_offset, offer.region_bytes);
+    mapping.bytes = offer.region_bytes;
+  }
+  return mapping.data + offer.in_region;
+}
+
+void DirectMemory::read(int local, std::uint64_t address, std::byte* into, std::size_t bytes) const {
+  while (bytes != 0) {
+    iovec mine{into, bytes};
+    iovec theirs{reinterpret_cast<void*>(address), bytes};  // NOLINT(performance-no-int-to-ptr): the peer's address
+    const ssize_t got = ::process_vm_readv(pids_[static_cast<std::size_t>(local)], &mine, 1, &theirs, 1, 0);
+    if (got <= 0) throw_errno("cannot read the memory of a rank of this host");
+    into += got;
+    address += static_cast<std::uint64_t>(got);
+    bytes -= static_cast<std::size_t>(got);
+  }
+}
+
+}  // namespace tutti::transport::shm

@@ -1,0 +1,78 @@
+/// \file
+/// Memory of other ranks of this host, read and written in place: threads' memory as it is, allocated and registered memory
+/// through a second mapping, plain memory of other processes by cross-memory attach (process_vm_readv(2), reads only).
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "transport/shm/arena.hpp"
+
+namespace tutti::transport::shm {
+
+/// What a rank tells its peers about a buffer. Sent as bytes.
+struct MemoryOffer {
+  std::uint64_t address = 0;        ///< in the owner's address space
+  std::uint64_t in_region = 0;      ///< offset within the region, when region_bytes != 0
+  std::uint64_t region_offset = 0;  ///< of the region in the arena's file
+  std::uint64_t region_bytes = 0;   ///< 0: plain memory
+  std::uint64_t bytes = 0;          ///< of the buffer; 0: the rank has none
+};
+
+/// How a peer's buffer is reached.
+enum class Reach : std::uint8_t { mapped, attach, none };
+
+class DirectMemory {
+ public:
+  /// `pids[i]`: process of local rank i. `can_attach`: every rank of this host may read every other's memory.
+  DirectMemory(std::shared_ptr<Arena> arena, int me, std::vector<pid_t> pids, bool can_attach);
+  ~DirectMemory();
+
+  /// A zeroed region of this rank's window. `bytes` > 0.
+  std::byte* allocate(std::size_t bytes);
+  /// Turns whole pages of private anonymous memory into a region, keeping address and contents.
+  void adopt(std::byte* data, std::size_t bytes);
+  /// Ends a region made by either; adopted memory becomes private again.
+  void release(std::byte* data) noexcept;
+
+  [[nodiscard]] MemoryOffer offer(const void* data, std::size_t bytes) const;
+  [[nodiscard]] Reach reach(int local, const MemoryOffer& offer) const;
+  /// A pointer for a `mapped` offer; maps the peer's region on first use.
+  std::byte* map(int local, const MemoryOffer& offer);
+  /// Reads memory of another process. Throws Error(system).
+  void read(int local, std::uint64_t address, std::byte* into, std::size_t bytes) const;
+
+  [[nodiscard]] bool same_process() const { return same_process_; }  ///< all ranks of this host
+  [[nodiscard]] bool can_attach() const { return can_attach_; }
+  [[nodiscard]] std::uint64_t held() const { return held_; }  ///< bytes of this rank's regions
+
+ private:
+  struct Region {
+    std::byte* data;
+    std::size_t bytes;  ///< whole pages
+    bool adopted;
+  };
+  struct Mapping {
+    std::byte* data;
+    std::size_t bytes;
+  };
+  std::uint64_t reserve(std::size_t bytes);
+  void give_back(std::uint64_t offset, std::size_t bytes) noexcept;
+
+  std::shared_ptr<Arena> arena_;
+  int me_;
+  std::vector<pid_t> pids_;
+  bool can_attach_;
+  bool same_process_;
+  std::map<std::uint64_t, Region> regions_;            ///< by offset in the file
+  std::map<std::uint64_t, std::uint64_t> free_;        ///< offset -> bytes, in this rank's window
+  std::map<std::pair<int, std::uint64_t>, Mapping> mappings_;
+  std::uint64_t held_ = 0;
+};
+
+}  // namespace tutti::transport::shm

@@ -1,0 +1,220 @@
+#include "transport/shm/fifo.hpp"
+
+#include <cassert>
+#include <cstring>
+
+#include "kernels/fold.hpp"
+
+namespace tutti::transport::shm {
+
+namespace {
+
+// Positions wrap: compare by signed distance.
+constexpr bool before(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
+
+template <std::atomic<std::uint32_t> Acknowledged::*counter>
+std::uint32_t lowest(const FifoMemory& memory, const std::vector<Rank>& readers) {
+  std::uint32_t low = (memory.acknowledged[readers[0]].*counter).load(std::memory_order_acquire);
+  for (std::size_t i = 1; i < readers.size(); ++i) {
+    const auto taken = (memory.acknowledged[readers[i]].*counter).load(std::memory_order_acquire);
+    if (before(taken, low)) low = taken;
+  }
+  return low;
+}
+
+// `found` is the word where one of `position` is due. True when it is there; a message of another call throws.
+inline bool arrived(std::uint64_t found, std::uint32_t position, Tag tag) {
+  if (found == word_for(position, tag)) [[likely]] return true;
+  if (static_cast<std::uint32_t>(found) == position + 1) throw Mismatch{tag, static_cast<Tag>(found >> 32)};
+  return false;
+}
+
+void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::byte* const sinks[] = {to};
+  kernels::copy(sinks, from, bytes, 0);
+}
+
+}  // namespace
+
+FifoMemory::FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel) {
+  const Layout& layout = arena.layout();
+  std::byte* base = arena.at(layout.fifo(writer, reader, channel));
+  lines = reinterpret_cast<Line*>(base);
+  flags = reinterpret_cast<std::atomic<std::uint64_t>*>(base + layout.flags_offset);
+  acknowledged = reinterpret_cast<Acknowledged*>(base + layout.acknowledged_offset);
+  slots = base + layout.slots_offset;
+  units = layout.units;
+}
+
+ShmSender::ShmSender(std::shared_ptr<Arena> arena, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic)
+    : arena_(std::move(arena)), memory_(memory), readers_(std::move(readers)), traffic_(traffic) {
+  assert(!readers_.empty());
+}
+
+bool ShmSender::lines_free(std::uint32_t needed) {
+  if (line_ + needed - lines_taken_ <= line_count) [[likely]] return true;
+  lines_taken_ = lowest<&Acknowledged::lines>(memory_, readers_);
+  return line_ + needed - lines_taken_ <= line_count;
+}
+
+bool ShmSender::units_free(std::uint32_t end) {
+  if (end - units_taken_ <= memory_.units) [[likely]] return true;
+  units_taken_ = lowest<&Acknowledged::units>(memory_, readers_);
+  return end - units_taken_ <= memory_.units;
+}
+
+void ShmSender::write_lines(const std::byte* data, std::size_t bytes, Tag tag) {
+  std::uint32_t position = line_;
+  std::size_t done = 0;
+  for (; bytes - done > line_payload; done += line_payload, ++position) {
+    Line& line = memory_.lines[position % line_count];
+    std::memcpy(line.payload, data + done, line_payload);
+    line.word.store(word_for(position, tag), std::memory_order_release);
+  }
+  Line& line = memory_.lines[position % line_count];
+  if (bytes != 0) std::memcpy(line.payload, data + done, bytes - done);
+  line.word.store(word_for(position, tag), std::memory_order_release);
+  line_ = position + 1;
+  ++traffic_.messages_sent;
+  traffic_.bytes_sent += bytes;
+  arena_->ring_doorbells();
+}
+
+std::byte* ShmSender::try_reserve(std::size_t bytes) {
+  if (bytes <= line_message_max) return lines_free(lines_for(bytes)) ? staging_ : nullptr;
+  const std::uint32_t needed = units_for(bytes);
+  assert(needed <= memory_.units / channel_credits);
+  const std::uint32_t start = slot_start(unit_, needed, memory_.units);
+  return units_free(start + needed) ? memory_.slots + (start % memory_.units) * unit_bytes : nullptr;
+}
+
+void ShmSender::publish(std::size_t bytes, Tag tag) {
+  if (bytes <= line_message_max) {
+    write_lines(staging_, bytes, tag);
+    return;
+  }
+  const std::uint32_t needed = units_for(bytes);
+  const std::uint32_t start = slot_start(unit_, needed, memory_.units);
+  memory_.flags[start % memory_.units].store(word_for(start, tag), std::memory_order_release);
+  unit_ = start + needed;
+  ++traffic_.messages_sent;
+  traffic_.bytes_sent += bytes;
+  arena_->ring_doorbells();
+}
+
+bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool /*stable*/) {
+  if (bytes <= line_message_max) {
+    if (!lines_free(lines_for(bytes))) return false;
+    write_lines(data, bytes, tag);
+  } else {
+    std::byte* room = try_reserve(bytes);
+    if (room == nullptr) return false;
+    copy(room, data, bytes);
+    publish(bytes, tag);
+  }
+  traffic_.bytes_copied += bytes;
+  return true;
+}
+
+ShmReceiver::ShmReceiver(std::shared_ptr<Arena> arena, const FifoMemory& memory, Rank me, Traffic& traffic)
+    : arena_(std::move(arena)), memory_(memory), mine_(memory.acknowledged[me]), traffic_(traffic) {}
+
+bool ShmReceiver::read_lines(std::byte* into, std::size_t bytes, Tag tag) {
+  const std::uint32_t count = lines_for(bytes);
+  for (std::uint32_t i = lines_read_; i < count; ++i) {
+    const std::uint32_t position = line_ + i;
+    const Line& line = memory_.lines[position % line_count];
+    if (!arrived(line.word.load(std::memory_order_acquire), position, tag)) {
+      lines_read_ = i;
+      return false;
+    }
+    const std::size_t done = i * line_payload;
+    if (bytes - done >= line_payload)
+      std::memcpy(into + done, line.payload, line_payload);
+    else if (bytes != done)
+      std::memcpy(into + done, line.payload, bytes - done);
+  }
+  lines_read_ = count;
+  return true;
+}
+
+const std::byte* ShmReceiver::slot(std::size_t bytes, Tag tag) {
+  const std::uint32_t needed = units_for(bytes);
+  const std::uint32_t start = slot_start(unit_, needed, memory_.units);
+  if (!arrived(memory_.flags[start % memory_.units].load(std::memory_order_acquire), start, tag)) return nullptr;
+  held_end_ = start + needed;
+  return memory_.slots + (start % memory_.units) * unit_bytes;
+}
+
+const std::byte* ShmReceiver::try_acquire(std::size_t bytes, Tag tag) {
+  held_bytes_ = bytes;
+  if (bytes > line_message_max) {
+    held_lines_ = 0;
+    return slot(bytes, tag);
+  }
+  const std::uint32_t count = lines_for(bytes);
+  if (count == 1) {
+    const Line& line = memory_.lines[line_ % line_count];
+    if (!arrived(line.word.load(std::memory_order_acquire), line_, tag)) return nullptr;
+    held_lines_ = 1;
+    return line.payload;
+  }
+  if (lines_read_ < count && !read_lines(staging_, bytes, tag)) return nullptr;
+  held_lines_ = count;
+  return staging_;
+}
+
+void ShmReceiver::take_lines(std::uint32_t count) {
+  line_ += count;
+  lines_read_ = 0;
+  if (line_ - lines_told_ < line_ack_interval) return;
+  lines_told_ = line_;
+  mine_.lines.store(line_, std::memory_order_release);
+  arena_->ring_doorbells();
+}
+
+void ShmReceiver::take_units(std::uint32_t end) {
+  unit_ = end;
+  if (unit_ - units_told_ < memory_.units / 8) return;
+  units_told_ = unit_;
+  mine_.units.store(unit_, std::memory_order_release);
+  arena_->ring_doorbells();
+}
+
+void ShmReceiver::release() {
+  ++traffic_.messages_received;
+  traffic_.bytes_received += held_bytes_;
+  if (held_lines_ != 0)
+    take_lines(held_lines_);
+  else
+    take_units(held_end_);
+}
+
+bool ShmReceiver::try_receive(std::byte* into, std::size_t bytes, Tag tag) {
+  if (bytes <= line_message_max) {
+    if (!read_lines(into, bytes, tag)) return false;
+    held_lines_ = lines_for(bytes);
+  } else {
+    const std::byte* data = slot(bytes, tag);
+    if (data == nullptr) return false;
+    copy(into, data, bytes);
+    held_lines_ = 0;
+  }
+  traffic_.bytes_copied += bytes;
+  held_bytes_ = bytes;
+  release();
+  return true;
+}
+
+// Messages of both forms are in one order. So while the awaited form is absent, the other one must be absent too.
+void ShmReceiver::suspect(std::size_t bytes, Tag tag) {
+  const std::uint32_t start = slot_start(unit_, 1, memory_.units);
+  const std::uint64_t line = memory_.lines[line_ % line_count].word.load(std::memory_order_acquire);
+  const std::uint64_t flag = memory_.flags[start % memory_.units].load(std::memory_order_acquire);
+  const bool line_there = static_cast<std::uint32_t>(line) == line_ + 1;
+  const bool slot_there = static_cast<std::uint32_t>(flag) == start + 1;
+  if (bytes <= line_message_max ? slot_there && !line_there && lines_read_ == 0 : line_there && !slot_there)
+    throw Mismatch{tag, static_cast<Tag>((line_there ? line : flag) >> 32)};
+}
+
+}  // namespace tutti::transport::shm

@@ -1,0 +1,93 @@
+/// \file
+/// Both ends of a FIFO in shared memory. One writer; one reader, or for multicast every other rank.
+///
+/// Short messages travel in lines (payload and sequence word in one cache line), longer ones in slots with a flag word each.
+/// Both ends know every message's size, so they agree on the form and the place of each message without telling each other.
+/// Positions count up for ever (mod 2^32); a word holds (tag << 32) | (position + 1), so a stale word never fits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "transport/channel.hpp"
+#include "transport/shm/arena.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti::transport::shm {
+
+/// Where the parts of one FIFO lie in this process.
+struct FifoMemory {
+  FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel);
+  Line* lines;
+  std::atomic<std::uint64_t>* flags;   ///< one a unit; a message uses that of its first unit
+  Acknowledged* acknowledged;          ///< one a reader
+  std::byte* slots;
+  std::uint32_t units;
+};
+
+/// Where the next message of some units starts: messages are contiguous, so the end of the ring is skipped when too short.
+constexpr std::uint32_t slot_start(std::uint32_t position, std::uint32_t needed, std::uint32_t units) {
+  const std::uint32_t within = position % units;
+  return within + needed > units ? position + (units - within) : position;
+}
+constexpr std::uint32_t units_for(std::size_t bytes) {
+  return static_cast<std::uint32_t>((bytes + unit_bytes - 1) / unit_bytes);
+}
+constexpr std::uint32_t lines_for(std::size_t bytes) {
+  return bytes == 0 ? 1 : static_cast<std::uint32_t>((bytes + line_payload - 1) / line_payload);
+}
+constexpr std::uint64_t word_for(std::uint32_t position, Tag tag) {
+  return (static_cast<std::uint64_t>(tag) << 32) | static_cast<std::uint32_t>(position + 1);
+}
+
+class ShmSender final : public Sender {
+ public:
+  /// `readers`: the ranks whose acknowledgements count.
+  ShmSender(std::shared_ptr<Arena> arena, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic);
+  std::byte* try_reserve(std::size_t bytes) override;
+  void publish(std::size_t bytes, Tag tag) override;
+  bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) override;
+  bool flushed() override { return true; }
+
+ private:
+  bool lines_free(std::uint32_t needed);
+  bool units_free(std::uint32_t end);
+  void write_lines(const std::byte* data, std::size_t bytes, Tag tag);
+  std::shared_ptr<Arena> arena_;
+  FifoMemory memory_;
+  std::vector<Rank> readers_;
+  Traffic& traffic_;
+  std::uint32_t line_ = 0, lines_taken_ = 0;  ///< next position; lowest acknowledgement seen
+  std::uint32_t unit_ = 0, units_taken_ = 0;
+  alignas(64) std::byte staging_[line_message_max];
+};
+
+class ShmReceiver final : public Receiver {
+ public:
+  ShmReceiver(std::shared_ptr<Arena> arena, const FifoMemory& memory, Rank me, Traffic& traffic);
+  const std::byte* try_acquire(std::size_t bytes, Tag tag) override;
+  void release() override;
+  bool try_receive(std::byte* into, std::size_t bytes, Tag tag) override;
+  void suspect(std::size_t bytes, Tag tag) override;
+
+ private:
+  bool read_lines(std::byte* into, std::size_t bytes, Tag tag);
+  const std::byte* slot(std::size_t bytes, Tag tag);
+  void take_lines(std::uint32_t count);
+  void take_units(std::uint32_t end);
+  std::shared_ptr<Arena> arena_;
+  FifoMemory memory_;
+  Acknowledged& mine_;
+  Traffic& traffic_;
+  std::uint32_t line_ = 0, lines_told_ = 0;
+  std::uint32_t unit_ = 0, units_told_ = 0;
+  std::uint32_t lines_read_ = 0;  ///< of the message being read
+  std::uint32_t held_lines_ = 0;  ///< of the acquired message
+  std::uint32_t held_end_ = 0;    ///< unit position after the acquired message
+  std::size_t held_bytes_ = 0;
+  alignas(64) std::byte staging_[line_message_max];
+};
+
+}  // namespace tutti::transport::shm

@@ -1,0 +1,108 @@
+/// \file
+/// What lies where in the shared memory of one communicator on one host. All of it starts as zeros.
+///
+/// | part | offset | size |
+/// |---|---|---|
+/// | Header, one Control a rank | 0 | a few pages |
+/// | FIFOs [writer][reader or, at reader == writer, multicast][channel] | `fifo_offset` | `fifo_stride` each |
+/// | heap windows, one a rank | `window_offset` | `window_bytes` each |
+///
+/// The file is sparse: only what is touched takes memory.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include <tutti/types.hpp>
+
+namespace tutti::transport::shm {
+
+inline constexpr std::size_t page = 4096;
+inline constexpr int channels = 4;
+
+/// Small messages travel in lines of one cache line: payload and the word that says it is there arrive together.
+inline constexpr std::size_t line_payload = 56;
+inline constexpr std::uint32_t line_count = 256;
+/// Longest message that travels in lines; longer ones take slots. Measured, see docs/performance.md.
+inline constexpr std::size_t line_message_max = 2048;
+/// A reader returns credits after this many lines: rarely, since each return moves a cache line between cores.
+inline constexpr std::uint32_t line_ack_interval = line_count / 4;
+
+/// `word` is (tag << 32) | (position + 1), written last.
+struct alignas(64) Line {
+  std::byte payload[line_payload];
+  std::atomic<std::uint64_t> word;
+};
+static_assert(sizeof(Line) == 64);
+
+/// What one reader has taken, counted since the start. One cache line a reader, written by it alone.
+struct alignas(64) Acknowledged {
+  std::atomic<std::uint32_t> lines;
+  std::atomic<std::uint32_t> units;
+};
+
+/// Slots are cut from a ring of units of one page; a message takes consecutive units.
+inline constexpr std::size_t unit_bytes = page;
+/// Units a ring: fewer with many ranks, so that a rank's rings to all others stay within a few MiB.
+constexpr std::uint32_t unit_count(int ranks) {
+  return std::clamp(std::bit_floor(1024U / static_cast<unsigned>(std::max(ranks, 1))), 16U, 128U);
+}
+
+/// Offsets of all parts for a number of ranks.
+struct Layout {
+  explicit constexpr Layout(int n_ranks)
+      : ranks(n_ranks), units(unit_count(n_ranks)) {
+    const auto n = static_cast<std::size_t>(n_ranks);
+    control_offset = page;
+    fifo_offset = round_up(control_offset + n * control_bytes);
+    flags_offset = line_count * sizeof(Line);
+    acknowledged_offset = flags_offset + units * sizeof(std::uint64_t);
+    slots_offset = round_up(acknowledged_offset + n * sizeof(Acknowledged));
+    fifo_stride = slots_offset + units * unit_bytes;
+    mapped_bytes = fifo_offset + n * n * channels * fifo_stride;
+    window_offset = (mapped_bytes + window_alignment - 1) / window_alignment * window_alignment;
+    file_bytes = window_offset + n * window_bytes;
+  }
+  static constexpr std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+  /// `reader == writer`: the multicast FIFO of the writer.
+  [[nodiscard]] constexpr std::size_t fifo(Rank writer, Rank reader, int channel) const {
+    const auto index = (static_cast<std::size_t>(writer) * static_cast<std::size_t>(ranks) +
+                        static_cast<std::size_t>(reader)) * channels + static_cast<std::size_t>(channel);
+    return fifo_offset + index * fifo_stride;
+  }
+  [[nodiscard]] constexpr std::size_t max_message() const { return units * unit_bytes / 8; }
+
+  static constexpr std::size_t control_bytes = 4096;
+  static constexpr std::size_t window_alignment = std::size_t{1} << 30;
+  static constexpr std::size_t window_bytes = std::size_t{1} << 36;
+  int ranks;
+  std::uint32_t units;
+  std::size_t control_offset = 0, fifo_offset = 0, flags_offset = 0, acknowledged_offset = 0, slots_offset = 0,
+              fifo_stride = 0, mapped_bytes = 0, window_offset = 0, file_bytes = 0;
+};
+
+/// A call that a rank has begun, for messages about what it does. Diagnostics: a torn read is tolerated by checking
+/// `sequence` twice.
+struct alignas(64) CallEntry {
+  std::atomic<std::uint64_t> sequence;  ///< counted from 1; 0: none yet
+  std::atomic<std::uint64_t> tag_and_kind;
+  std::atomic<std::uint64_t> count;
+  std::atomic<std::uint64_t> root;
+};
+inline constexpr std::uint64_t call_log_entries = 16;
+
+/// Written by its rank (the doorbell by all).
+struct Control {
+  alignas(64) std::atomic<std::uint32_t> sleeping;  ///< 1 while the rank sleeps on it
+  CallEntry calls[call_log_entries];
+};
+static_assert(sizeof(Control) <= Layout::control_bytes);
+
+struct Header {
+  alignas(64) std::atomic<std::uint32_t> sleepers;  ///< ranks asleep; senders look here, and rarely further
+};
+
+}  // namespace tutti::transport::shm

@@ -1,0 +1,183 @@
+#include "transport/shm/shm_transport.hpp"
+
+#include <sched.h>
+#include <sodium.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <optional>
+
+#include "base/futex.hpp"
+#include "base/system_error.hpp"
+#include "topology/host.hpp"
+
+namespace tutti::transport::shm {
+
+namespace {
+
+constexpr std::uint64_t probe_value = 0x7475747469ULL;
+const std::uint64_t probe_word = probe_value;
+
+// What ranks tell each other before they share memory.
+struct Introduction {
+  topology::HostId host;
+  Key key;  // of the arena this rank would make
+  pid_t pid;
+  std::uint64_t probe;  // address of a word that peers try to read
+  cpu_set_t cpus;       // that this rank may run on
+};
+
+template <class T>
+T from_bytes(const std::vector<std::byte>& bytes) {
+  T value{};
+  if (bytes.size() != sizeof value) throw Error(ErrorCode::mismatch, "ranks run different versions of tutti");
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+bool can_read(const Introduction& peer) {
+  std::uint64_t value = 0;
+  iovec mine{&value, sizeof value};
+  iovec theirs{reinterpret_cast<void*>(peer.probe), sizeof value};  // NOLINT(performance-no-int-to-ptr)
+  return ::process_vm_readv(peer.pid, &mine, 1, &theirs, 1, 0) == sizeof value && value == probe_value;
+}
+
+}  // namespace
+
+ShmTransport::ShmTransport(const Group& group, bool expect_use) : rank_(group.rank), local_of_(static_cast<std::size_t>(group.size), -1) {
+  if (sodium_init() < 0) throw Error(ErrorCode::system, "libsodium cannot start");
+  Introduction mine{topology::this_host(), {}, ::getpid(), reinterpret_cast<std::uint64_t>(&probe_word), {}};
+  ::sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
+  randombytes_buf(mine.key.data(), mine.key.size());
+  std::vector<Introduction> all;
+  for (const auto& bytes : group.all_gather(std::as_bytes(std::span(&mine, 1)))) all.push_back(from_bytes<Introduction>(bytes));
+  mine = all[static_cast<std::size_t>(group.rank)];
+
+  std::vector<pid_t> pids;
+  cpu_set_t cpus{};
+  for (Rank r = 0; r < group.size; ++r) {
+    const Introduction& peer = all[static_cast<std::size_t>(r)];
+    if (peer.host != mine.host) continue;
+    if (r == group.rank) local_rank_ = static_cast<int>(locals_.size());
+    local_of_[static_cast<std::size_t>(r)] = static_cast<int>(locals_.size());
+    locals_.push_back(r);
+    pids.push_back(peer.pid);
+    CPU_OR(&cpus, &cpus, &peer.cpus);
+  }
+  cpus_ = CPU_COUNT(&cpus);
+  const int n = static_cast<int>(locals_.size());
+  const Introduction& leader = all[static_cast<std::size_t>(locals_[0])];
+
+  std::optional<ArenaServer> server;
+  if (local_rank_ == 0) {
+    arena_ = Arena::create(n);
+    publish_arena(leader.key, arena_);
+    if (n > 1) server.emplace(leader.key);
+  }
+  const auto readable = static_cast<std::byte>(
+      std::all_of(locals_.begin(), locals_.end(), [&](Rank r) { return can_read(all[static_cast<std::size_t>(r)]); }));
+  bool can_attach = true;  // only when all ranks of this host say so
+  const auto answers = group.all_gather(std::span(&readable, 1));
+  for (const Rank r : locals_) can_attach = can_attach && from_bytes<std::byte>(answers[static_cast<std::size_t>(r)]) != std::byte{0};
+
+  if (server) {
+    auto others = pids;
+    std::sort(others.begin(), others.end());
+    others.erase(std::unique(others.begin(), others.end()), others.end());
+    server->serve(*arena_, static_cast<int>(others.size()) - 1, group.timeout);
+  } else if (local_rank_ != 0) {
+    arena_ = attach_arena(leader.key, n, group.timeout);
+  }
+  ends_.resize(static_cast<std::size_t>(n) * channels);
+  multicast_receivers_.resize(static_cast<std::size_t>(n) * channels);
+  direct_ = std::make_unique<DirectMemory>(arena_, local_rank_, std::move(pids), can_attach);
+  if (expect_use) populate();
+}
+
+// Faults in what the usual schedules use, so that a first call is not dearer than a later one.
+void ShmTransport::populate() const {
+#ifdef MADV_POPULATE_WRITE
+  const Layout& layout = arena_->layout();
+  const int n = layout.ranks;
+  if (n == 1) return;
+  const auto fault_in = [&](Rank writer, Rank reader, int channel) {
+    ::madvise(arena_->at(layout.fifo(writer, reader, channel)), layout.fifo_stride, MADV_POPULATE_WRITE);
+  };
+  for (Rank r = 0; r < n; ++r)
+    if (r != local_rank_) {
+      fault_in(local_rank_, r, 0);
+      fault_in(r, local_rank_, 0);
+    }
+  for (Rank r = 0; r < n; ++r)
+    for (int channel = 0; channel < 2; ++channel) fault_in(r, r, channel);
+#endif
+}
+
+std::string ShmTransport::explain(Rank peer) const {
+  if (!reaches(peer)) return "shm: not on this host (or in another network or process-id namespace)";
+  return "shared memory (memfd)" + std::string(direct_->same_process() ? ", same process" : "") +
+         (direct_->can_attach() ? ", cross-memory attach permitted" : ", cross-memory attach not permitted");
+}
+
+ShmTransport::Ends& ShmTransport::ends(int local, int channel) {
+  assert(channel >= 0 && channel < channels && local >= 0);
+  return ends_[static_cast<std::size_t>(local * channels + channel)];
+}
+
+Sender& ShmTransport::sender(Rank peer, int channel) {
+  const int local = local_of_[static_cast<std::size_t>(peer)];
+  auto& end = ends(local, channel).sender;
+  if (!end)
+    end = std::make_unique<ShmSender>(arena_, FifoMemory(*arena_, local_rank_, local, channel), std::vector<Rank>{0}, traffic_);
+  return *end;
+}
+
+Receiver& ShmTransport::receiver(Rank peer, int channel) {
+  const int local = local_of_[static_cast<std::size_t>(peer)];
+  auto& end = ends(local, channel).receiver;
+  if (!end) end = std::make_unique<ShmReceiver>(arena_, FifoMemory(*arena_, local, local_rank_, channel), 0, traffic_);
+  return *end;
+}
+
+Sender* ShmTransport::multicast_sender(int channel) {
+  if (!all_local() || locals_.size() < 2) return nullptr;
+  auto& end = ends(local_rank_, channel).sender;
+  if (!end) {
+    std::vector<Rank> readers;
+    for (Rank r = 0; r < static_cast<Rank>(locals_.size()); ++r)
+      if (r != local_rank_) readers.push_back(r);
+    end = std::make_unique<ShmSender>(arena_, FifoMemory(*arena_, local_rank_, local_rank_, channel), std::move(readers), traffic_);
+  }
+  return end.get();
+}
+
+Receiver* ShmTransport::multicast_receiver(Rank from, int channel) {
+  if (!all_local() || locals_.size() < 2) return nullptr;
+  auto& end = multicast_receivers_[static_cast<std::size_t>(from * channels + channel)];
+  if (!end) end = std::make_unique<ShmReceiver>(arena_, FifoMemory(*arena_, from, from, channel), local_rank_, traffic_);
+  return end.get();
+}
+
+void ShmTransport::wait(std::chrono::microseconds longest) {
+  auto& word = arena_->control(local_rank_).sleeping;
+  word.store(1);
+  arena_->header().sleepers.fetch_add(1);
+  futex_wait(word, 1, longest);
+  arena_->header().sleepers.fetch_sub(1);
+  word.store(0);
+}
+
+Traffic ShmTransport::traffic() const {
+  Traffic traffic = traffic_;
+  const Layout& layout = arena_->layout();
+  std::size_t fifos = 0;
+  for (const Ends& end : ends_) fifos += end.sender ? 1 : 0;
+  traffic.memory_held = fifos * layout.fifo_stride + direct_->held() + Layout::control_bytes;
+  return traffic;
+}
+
+}  // namespace tutti::transport::shm

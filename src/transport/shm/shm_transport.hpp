@@ -1,0 +1,64 @@
+/// \file
+/// FIFOs through memory shared by the ranks of one host, processes and threads alike.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/shm/arena.hpp"
+#include "transport/shm/direct_memory.hpp"
+#include "transport/shm/fifo.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti::transport::shm {
+
+class ShmTransport final : public Transport {
+ public:
+  /// Collective over the group; every rank takes part, also one that is alone on its host.
+  /// `expect_use`: the memory of the usual FIFOs is made ready now rather than at first use.
+  ShmTransport(const Group& group, bool expect_use);
+
+  [[nodiscard]] std::string_view name() const override { return "shm"; }
+  [[nodiscard]] bool reaches(Rank peer) const override { return local_of_[static_cast<std::size_t>(peer)] >= 0; }
+  [[nodiscard]] std::string explain(Rank peer) const override;
+  [[nodiscard]] std::size_t max_message_bytes() const override { return arena_->layout().max_message(); }
+  Sender& sender(Rank peer, int channel) override;
+  Receiver& receiver(Rank peer, int channel) override;
+  Sender* multicast_sender(int channel) override;
+  Receiver* multicast_receiver(Rank from, int channel) override;
+  void progress() override {}
+  void wait(std::chrono::microseconds longest) override;
+  [[nodiscard]] Traffic traffic() const override;
+
+  /// Ranks of the group on this host, ascending; this rank's place among them.
+  [[nodiscard]] const std::vector<Rank>& locals() const { return locals_; }
+  [[nodiscard]] int local_rank() const { return local_rank_; }
+  [[nodiscard]] bool all_local() const { return locals_.size() == local_of_.size(); }
+  /// Processors that the ranks of this host may run on, all together.
+  [[nodiscard]] int cpus() const { return cpus_; }
+  /// This rank's own control page, and that of a rank of this host.
+  [[nodiscard]] Control& control(Rank rank) const { return arena_->control(local_of_[static_cast<std::size_t>(rank)]); }
+  [[nodiscard]] DirectMemory& direct() { return *direct_; }
+
+ private:
+  struct Ends {
+    std::unique_ptr<ShmSender> sender;
+    std::unique_ptr<ShmReceiver> receiver;
+  };
+  Ends& ends(int local, int channel);
+  void populate() const;
+
+  Rank rank_;
+  std::vector<int> local_of_;  ///< [rank]: number among the ranks of this host, or -1
+  std::vector<Rank> locals_;
+  int local_rank_ = 0;
+  int cpus_ = 1;
+  std::shared_ptr<Arena> arena_;
+  std::vector<Ends> ends_;  ///< [local * channels + channel]; a rank's own number: multicast sender
+  std::vector<std::unique_ptr<ShmReceiver>> multicast_receivers_;
+  std::unique_ptr<DirectMemory> direct_;
+  Traffic traffic_;
+};
+
+}  // namespace tutti::transport::shm

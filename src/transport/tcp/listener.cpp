@@ -1,0 +1,110 @@
+#include "transport/tcp/listener.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <deque>
+#include <vector>
+
+#include "base/system_error.hpp"
+#include "bootstrap/authenticate.hpp"
+#include "bootstrap/socket.hpp"
+#include "transport/tcp/purpose.hpp"
+
+namespace tutti::transport::tcp {
+
+namespace {
+
+using std::chrono_literals::operator""s;
+
+/// Connections in the middle of their handshake at most. The oldest gives way: a rank needs milliseconds, so
+/// the oldest is a stranger.
+constexpr std::size_t max_half_open = 256;
+constexpr auto handshake_timeout = 10s;
+/// How long to leave new connections waiting in the kernel when the process is out of descriptors or memory.
+constexpr int exhausted_pause_ms = 100;
+
+/// A thread that handles no signals of the application.
+template <class Body>
+std::thread quiet_thread(Body body) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(std::move(body));
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+bool exhausted(int code) { return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM; }
+
+}  // namespace
+
+TcpListener::TcpListener(const std::string& address, const bootstrap::Secret& secret)
+    : address_(address), secret_(secret), stop_(FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+  generation_ = fork_generation();
+  if (!stop_) throw_errno("eventfd");
+  socket_ = PrivateDescriptor(bootstrap::listen_at({address, 0}));
+  port_ = bootstrap::local_endpoint(socket_.get()).port;
+  thread_ = quiet_thread([this] { serve(); });
+}
+
+TcpListener::~TcpListener() {
+  if (fork_generation() != generation_) {
+    thread_.detach();
+    return;
+  }
+  ::eventfd_write(stop_.get(), 1);
+  thread_.join();
+}
+
+std::shared_ptr<Inbox> TcpListener::open_inbox(std::uint64_t communicator) {
+  const std::scoped_lock lock(mutex_);
+  auto& inbox = inboxes_[communicator];
+  if (!inbox) inbox = std::make_shared<Inbox>();
+  return inbox;
+}
+
+void TcpListener::close_inbox(std::uint64_t communicator) {
+  const std::scoped_lock lock(mutex_);
+  inboxes_.erase(communicator);
+}
+
+void TcpListener::file(int world_rank, std::uint64_t purpose, FileDescriptor connection) {
+  const auto what = Purpose::unpack(purpose);
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = inboxes_.find(what.communicator); found != inboxes_.end())
+    found->second->file(world_rank, what.channel, what.stream, std::move(connection));
+}
+
+void TcpListener::serve() {
+  using bootstrap::Accepting;
+  std::deque<Accepting> half_open;
+  std::vector<pollfd> polled;
+  bool pause = false;
+  for (;;) {
+    polled.assign({{stop_.get(), POLLIN, 0}, {pause ? -1 : socket_.get(), POLLIN, 0}});
+    for (const auto& connection : half_open) polled.push_back({connection.fd(), POLLIN, 0});
+    const int handshakes_ms = half_open.empty() ? -1 : half_open.front().deadline().poll_ms();
+    ::poll(polled.data(), polled.size(), pause ? exhausted_pause_ms : handshakes_ms);
+    if (polled[0].revents != 0) return;
+    pause = false;
+    if (polled[1].revents != 0) {
+      FileDescriptor fresh = bootstrap::accept_from(socket_.get());
+      pause = !fresh && exhausted(errno);
+      if (half_open.size() == max_half_open) half_open.pop_front();
+      if (fresh) half_open.emplace_back(std::move(fresh), secret_, handshake_timeout);
+    }
+    std::erase_if(half_open, [this](Accepting& connection) {
+      const auto state = connection.advance();
+      if (state == Accepting::State::authenticated)
+        file(connection.hello().rank, connection.hello().purpose, connection.take());
+      return state != Accepting::State::pending;
+    });
+  }
+}
+
+}  // namespace tutti::transport::tcp

@@ -1,0 +1,104 @@
+#include "transport/tcp/tcp_receiver.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include <tutti/error.hpp>
+
+namespace tutti::transport::tcp {
+
+TcpReceiver::TcpReceiver(const FifoName& name, Rank world, int streams, Inbox& inbox, Counters& counters)
+    : name_(name),
+      world_(world),
+      inbox_(inbox),
+      counters_(counters),
+      streams_(static_cast<std::size_t>(streams)) {}
+
+const std::byte* TcpReceiver::try_acquire(std::size_t bytes, Tag tag) {
+  assert(bytes <= max_message);
+  if (!acquired_) acquired_ = read(ensure(staging_, counters_), bytes, tag);
+  return acquired_ ? place_ : nullptr;
+}
+
+void TcpReceiver::release() {
+  assert(acquired_);
+  acquired_ = false;
+  finish();
+}
+
+bool TcpReceiver::try_receive(std::byte* into, std::size_t bytes, Tag tag) {
+  assert(!acquired_);
+  if (!read(into, bytes, tag)) return false;
+  if (place_ != into && bytes > 0) {  // begun by try_acquire
+    std::memcpy(into, place_, bytes);
+    counters_.traffic.bytes_copied += bytes;
+  }
+  finish();
+  return true;
+}
+
+void TcpReceiver::finish() {
+  ++counters_.traffic.messages_received;
+  counters_.traffic.bytes_received += frame_.bytes;
+  got_ = 0;
+  ++next_;
+}
+
+bool TcpReceiver::connect() {
+  if (current()) return true;
+  const auto filed = inbox_.filed();
+  if (filed == inbox_seen_) return false;
+  inbox_seen_ = filed;
+  for (std::size_t s = 0; s < streams_.size(); ++s)
+    if (!streams_[s]) streams_[s] = inbox_.take(world_, name_.channel, static_cast<int>(s));
+  return static_cast<bool>(current());
+}
+
+bool TcpReceiver::read(std::byte* into, std::size_t bytes, Tag tag) {
+  waiting_ = true;
+  if (!connect()) return false;
+  if (got_ == 0) place_ = into;
+  while (!complete(bytes, tag)) {
+    const std::size_t header = std::min(got_, sizeof(Frame));
+    const std::size_t payload = got_ - header;
+    std::array<iovec, 2> parts{{{reinterpret_cast<std::byte*>(&frame_) + header, sizeof(Frame) - header},
+                                {place_ + payload, bytes - payload}}};
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    const auto got = ::recvmsg(current().get(), &message, MSG_DONTWAIT);
+    if (got == 0) throw_lost(name_, "it closed the connection");
+    if (got < 0) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
+      if (errno == EINTR) continue;
+      throw_lost(name_, std::generic_category().message(errno));
+    }
+    got_ += static_cast<std::size_t>(got);
+  }
+  waiting_ = false;
+  return true;
+}
+
+bool TcpReceiver::complete(std::size_t bytes, Tag tag) const {
+  if (got_ < sizeof(Frame)) return false;
+  if (frame_.magic != Frame::expected_magic || frame_.sequence != static_cast<std::uint32_t>(next_))
+    throw Error(
+        ErrorCode::system,
+        fmt::format(
+            "rank {} sends on tcp channel {} what is no message of this version of tutti and this byte "
+            "order; run the same build on all hosts",
+            name_.peer, name_.channel),
+        {name_.peer});
+  if (frame_.tag != tag || frame_.bytes != bytes) throw Mismatch{tag, frame_.tag};
+  return got_ == sizeof(Frame) + bytes;
+}
+
+}  // namespace tutti::transport::tcp

@@ -1,0 +1,161 @@
+#include "transport/tcp/tcp_sender.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include <tutti/error.hpp>
+
+namespace tutti::transport::tcp {
+
+namespace {
+
+/// Messages that one system call may carry.
+constexpr std::size_t batch = 16;
+
+struct Gather {
+  std::array<iovec, 2 * batch> parts;
+  std::size_t count = 0;
+  std::size_t bytes = 0;
+
+  void add(const void* data, std::size_t size) {
+    if (size == 0) return;
+    parts.at(count++) = {const_cast<void*>(data), size};
+    bytes += size;
+  }
+};
+
+}  // namespace
+
+TcpSender::TcpSender(const FifoName& name, std::vector<PrivateDescriptor> streams, Counters& counters)
+    : name_(name), counters_(counters), entries_(channel_credits * streams.size()) {
+  assert(!streams.empty());
+  for (auto& socket : streams) streams_.push_back({std::move(socket), streams_.size()});
+  counters_.traffic.memory_held += entries_.size() * sizeof(Entry);
+}
+
+// The ring holds the same number of messages of every stream, so the slot of the next message was last used
+// by its stream.
+bool TcpSender::full() const { return streams_[end_ % streams_.size()].next + entries_.size() <= end_; }
+
+std::byte* TcpSender::try_reserve([[maybe_unused]] std::size_t bytes) {
+  assert(bytes <= max_message);
+  return full() ? nullptr : ensure(entry(end_).staging, counters_);
+}
+
+void TcpSender::publish(std::size_t bytes, Tag tag) {
+  assert(!full());
+  push(ensure(entry(end_).staging, counters_), bytes, tag);
+}
+
+bool TcpSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) {
+  assert(bytes <= max_message);
+  if (full()) return false;
+  Entry& mine = entry(end_);
+  push(data, bytes, tag);
+  if (stable || mine.written == mine.total()) return true;
+  // The kernel left a part, which the caller may overwrite now. It keeps its offset, so that `written` stays
+  // true.
+  const std::size_t sent = mine.written > sizeof(Frame) ? mine.written - sizeof(Frame) : 0;
+  std::byte* copy = ensure(mine.staging, counters_);
+  if (sent < bytes) std::memcpy(copy + sent, data + sent, bytes - sent);
+  counters_.traffic.bytes_copied += bytes - sent;
+  mine.data = copy;
+  return true;
+}
+
+bool TcpSender::flushed() {
+  if (!backlogged_) return true;
+  for (const auto& stream : streams_)
+    for (auto message = stream.next; message < end_; message += streams_.size())
+      if (entry(message).frame.bytes > 0 && entry(message).data != entry(message).staging.get()) return false;
+  return true;
+}
+
+void TcpSender::push(const std::byte* data, std::size_t bytes, Tag tag) {
+  Entry& mine = entry(end_);
+  mine.frame = {Frame::expected_magic, tag, static_cast<std::uint32_t>(bytes),
+                static_cast<std::uint32_t>(end_)};
+  mine.data = data;
+  mine.written = 0;
+  ++counters_.traffic.messages_sent;
+  counters_.traffic.bytes_sent += bytes;
+  Stream& stream = stream_of(end_++);
+  write(stream);
+  count_backlog();
+}
+
+void TcpSender::write(Stream& stream) {
+  while (stream.next < end_) {
+    Gather gather;
+    for (auto message = stream.next; message < end_ && gather.count + 2 <= gather.parts.size();
+         message += streams_.size()) {
+      const Entry& e = entry(message);
+      const std::size_t header = std::min(e.written, sizeof(Frame));
+      gather.add(reinterpret_cast<const std::byte*>(&e.frame) + header, sizeof(Frame) - header);
+      const std::size_t payload = e.written - header;
+      gather.add(e.data + payload, e.frame.bytes - payload);
+    }
+    msghdr header{};
+    header.msg_iov = gather.parts.data();
+    header.msg_iovlen = gather.count;
+    const auto written = ::sendmsg(stream.socket.get(), &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (written < 0) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      if (errno == EINTR) continue;
+      throw_lost(name_, std::generic_category().message(errno));
+    }
+    advance(stream, static_cast<std::size_t>(written));
+    if (static_cast<std::size_t>(written) < gather.bytes) return;
+  }
+}
+
+void TcpSender::advance(Stream& stream, std::size_t written) {
+  while (written > 0) {
+    Entry& e = entry(stream.next);
+    const std::size_t part = std::min(written, e.total() - e.written);
+    e.written += part;
+    written -= part;
+    if (e.written == e.total()) stream.next += streams_.size();
+  }
+}
+
+void TcpSender::count_backlog() {
+  const bool now = std::ranges::any_of(streams_, [this](const Stream& s) { return s.next < end_; });
+  counters_.backlogged += static_cast<int>(now) - static_cast<int>(backlogged_);
+  backlogged_ = now;
+}
+
+void TcpSender::progress() {
+  for (auto& stream : streams_) write(stream);
+  count_backlog();
+}
+
+void TcpSender::add_waits(std::vector<pollfd>& waits) const {
+  for (const auto& stream : streams_)
+    if (stream.next < end_) waits.push_back({stream.socket.get(), POLLOUT, 0});
+}
+
+void TcpSender::finish(const Deadline& deadline) noexcept {
+  try {
+    std::vector<pollfd> waits;
+    while (backlogged_ && flushed() && !deadline.passed()) {
+      waits.clear();
+      add_waits(waits);
+      ::poll(waits.data(), waits.size(), deadline.poll_ms());
+      progress();
+    }
+  } catch (const Error&) {
+    return;  // the peer is gone, and what was queued with it
+  }
+  if (backlogged_) return;
+  for (const auto& stream : streams_) ::shutdown(stream.socket.get(), SHUT_WR);
+}
+
+}  // namespace tutti::transport::tcp

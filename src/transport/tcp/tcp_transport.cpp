@@ -1,0 +1,185 @@
+#include "transport/tcp/tcp_transport.hpp"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include <tutti/error.hpp>
+
+#include "bootstrap/authenticate.hpp"
+#include "bootstrap/socket.hpp"
+#include "topology/interface.hpp"
+#include "transport/tcp/purpose.hpp"
+
+namespace tutti::transport::tcp {
+
+namespace {
+
+/// What ranks tell each other; the address follows as text.
+struct Contact {
+  std::uint16_t port = 0;
+  std::uint16_t streams = 0;
+};
+
+/// A rank may compute for minutes before it reads what others sent it. TCP_USER_TIMEOUT would take its closed
+/// window for a dead host (tcp(7)), so data sockets go without; dead hosts are the session's business.
+void allow_slow_reader(int socket) {
+  const unsigned off = 0;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &off, sizeof off);
+}
+
+std::string interface_of(const std::string& address) {
+  for (const auto& one : topology::interfaces())
+    if (std::ranges::find(one.addresses, address) != one.addresses.end()) return one.name;
+  return "?";
+}
+
+}  // namespace
+
+TcpTransport::TcpTransport(Group group, std::shared_ptr<TcpListener> listener,
+                           const bootstrap::Secret& secret, const TcpOptions& options)
+    : group_(std::move(group)),
+      listener_(std::move(listener)),
+      secret_(secret),
+      options_(options),
+      senders_(static_cast<std::size_t>(group_.size) * channels),
+      receivers_(static_cast<std::size_t>(group_.size) * channels) {
+  if (options_.streams < 1 || options_.streams > max_streams)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("tcp takes 1 to {} streams a channel, not {}", max_streams, options_.streams));
+  inbox_ = listener_->open_inbox(group_.communicator);
+  try {
+    exchange_addresses();
+  } catch (...) {
+    listener_->close_inbox(group_.communicator);
+    throw;
+  }
+}
+
+TcpTransport::~TcpTransport() {
+  if (fork_generation() != generation_) return;
+  const Deadline deadline(linger);
+  for (auto& sender : senders_)
+    if (sender) sender->finish(deadline);
+  listener_->close_inbox(group_.communicator);
+}
+
+void TcpTransport::exchange_addresses() {
+  const Contact mine{listener_->port(), static_cast<std::uint16_t>(options_.streams)};
+  std::vector<std::byte> message(sizeof mine + listener_->address().size());
+  std::memcpy(message.data(), &mine, sizeof mine);
+  std::memcpy(message.data() + sizeof mine, listener_->address().data(), listener_->address().size());
+  for (const auto& contact : group_.all_gather(message)) {
+    const auto rank = static_cast<Rank>(peers_.size());
+    Contact theirs;
+    assert(contact.size() > sizeof theirs);
+    std::memcpy(&theirs, contact.data(), sizeof theirs);
+    if (theirs.streams != mine.streams)
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("rank {} uses {} tcp streams a channel and rank {} uses {}; set the same number on all",
+                      group_.rank, mine.streams, rank, theirs.streams),
+          {group_.rank, rank});
+    peers_.push_back(
+        {{reinterpret_cast<const char*>(contact.data()) + sizeof theirs, contact.size() - sizeof theirs},
+         theirs.port});
+  }
+  assert(peers_.size() == static_cast<std::size_t>(group_.size));
+}
+
+bool TcpTransport::reaches(Rank peer) const { return peer != group_.rank && route_to(peer).has_value(); }
+
+std::optional<std::string> TcpTransport::route_to(Rank peer) const {
+  try {
+    return topology::route_to(peers_.at(static_cast<std::size_t>(peer)).address);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::string TcpTransport::explain(Rank peer) const {
+  if (peer == group_.rank) return "tcp does not lead from a rank to itself";
+  const auto& to = peers_.at(static_cast<std::size_t>(peer)).address;
+  const auto from = route_to(peer);
+  if (!from) return fmt::format("tcp: this host has no route to {}", to);
+  return fmt::format("tcp via {} {} -> {}, {} stream{}", interface_of(*from), *from, to, options_.streams,
+                     options_.streams == 1 ? "" : "s");
+}
+
+std::size_t TcpTransport::index(Rank peer, int channel) const {
+  assert(peer >= 0 && peer < group_.size && peer != group_.rank && channel >= 0 && channel < channels);
+  return static_cast<std::size_t>(peer) * channels + static_cast<std::size_t>(channel);
+}
+
+std::vector<PrivateDescriptor> TcpTransport::connect(Rank peer, int channel) const {
+  const auto& [address, port] = peers_[static_cast<std::size_t>(peer)];
+  const Deadline deadline(group_.timeout);
+  std::vector<PrivateDescriptor> streams;
+  try {
+    // The peer listened before its address was exchanged, so a refusal is final, and no reason to try until
+    // the deadline.
+    if (!bootstrap::try_connect({address, port}, deadline) && errno == ECONNREFUSED)
+      throw Error(ErrorCode::peer_lost, fmt::format("nobody listens at {} port {} any more", address, port));
+    for (int s = 0; s < options_.streams; ++s) {
+      const bootstrap::Hello hello{group_.world[static_cast<std::size_t>(group_.rank)],
+                                   static_cast<std::uint32_t>(group_.size),
+                                   Purpose{group_.communicator, channel, s}.pack()};
+      streams.emplace_back(bootstrap::connect_authenticated(address, port, secret_, hello, deadline));
+      allow_slow_reader(streams.back().get());
+    }
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("tcp channel {} to rank {}: {}", channel, peer, error.what()),
+                {peer});
+  }
+  return streams;
+}
+
+Sender& TcpTransport::sender(Rank peer, int channel) {
+  auto& sender = senders_[index(peer, channel)];
+  if (!sender)
+    sender = std::make_unique<TcpSender>(FifoName{peer, channel}, connect(peer, channel), counters_);
+  return *sender;
+}
+
+Receiver& TcpTransport::receiver(Rank peer, int channel) {
+  auto& receiver = receivers_[index(peer, channel)];
+  if (!receiver)
+    receiver =
+        std::make_unique<TcpReceiver>(FifoName{peer, channel}, group_.world[static_cast<std::size_t>(peer)],
+                                      options_.streams, *inbox_, counters_);
+  return *receiver;
+}
+
+void TcpTransport::progress() {
+  if (counters_.backlogged == 0) return;
+  for (auto& sender : senders_)
+    if (sender && sender->backlogged()) sender->progress();
+}
+
+void TcpTransport::wait(std::chrono::microseconds longest) {
+  waits_.clear();
+  for (const auto& sender : senders_)
+    if (sender && sender->backlogged()) sender->add_waits(waits_);
+  bool expects_connection = false;
+  for (const auto& receiver : receivers_) {
+    if (!receiver || !receiver->waiting()) continue;
+    if (receiver->wait_fd() >= 0)
+      waits_.push_back({receiver->wait_fd(), POLLIN, 0});
+    else
+      expects_connection = true;
+  }
+  if (expects_connection) waits_.push_back({inbox_->event(), POLLIN, 0});
+  const timespec limit{static_cast<time_t>(longest.count() / 1'000'000),
+                       static_cast<long>(longest.count() % 1'000'000) * 1000};
+  ::ppoll(waits_.data(), waits_.size(), &limit, nullptr);
+  if (expects_connection && waits_.back().revents != 0) inbox_->clear_event();
+}
+
+}  // namespace tutti::transport::tcp

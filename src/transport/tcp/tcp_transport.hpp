@@ -1,0 +1,76 @@
+/// \file
+/// FIFOs over TCP, between any two ranks that have a route to each other.
+#pragma once
+
+#include <poll.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/tcp/listener.hpp"
+#include "transport/tcp/tcp_receiver.hpp"
+#include "transport/tcp/tcp_sender.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti::transport::tcp {
+
+/// Equal on all ranks.
+struct TcpOptions {
+  int streams =
+      1;  ///< connections a FIFO, 1 to 16: more than one where a single one does not fill the network
+};
+
+class TcpTransport final : public Transport {
+ public:
+  /// Collective: exchanges addresses. `group.communicator` below 2^48. Throws Error(invalid_argument) that
+  /// names the ranks with other options.
+  TcpTransport(Group group, std::shared_ptr<TcpListener> listener, const bootstrap::Secret& secret,
+               const TcpOptions& options = {});
+  /// Delivers what was published, within `linger`.
+  ~TcpTransport() override;
+  TcpTransport(const TcpTransport&) = delete;
+  TcpTransport& operator=(const TcpTransport&) = delete;
+
+  [[nodiscard]] std::string_view name() const override { return "tcp"; }
+  [[nodiscard]] bool reaches(Rank peer) const override;
+  [[nodiscard]] std::string explain(Rank peer) const override;
+  [[nodiscard]] std::size_t max_message_bytes() const override { return max_message; }
+  Sender& sender(Rank peer, int channel) override;
+  Receiver& receiver(Rank peer, int channel) override;
+  void progress() override;
+  void wait(std::chrono::microseconds longest) override;
+  [[nodiscard]] Traffic traffic() const override { return counters_.traffic; }
+
+  /// How long the destructor waits for a peer that does not read.
+  static constexpr std::chrono::milliseconds linger{1000};
+
+ private:
+  struct Peer {
+    std::string address;
+    std::uint16_t port = 0;
+  };
+  static constexpr int channels = 4;
+
+  void exchange_addresses();
+  [[nodiscard]] std::optional<std::string> route_to(Rank peer) const;  ///< the local address that leads there
+  [[nodiscard]] std::size_t index(Rank peer, int channel) const;
+  [[nodiscard]] std::vector<PrivateDescriptor> connect(Rank peer, int channel) const;
+
+  Group group_;
+  std::uint64_t generation_ =
+      fork_generation();  ///< differs in a forked child, which has no part in the group
+  std::shared_ptr<TcpListener> listener_;
+  std::shared_ptr<Inbox> inbox_;
+  bootstrap::Secret secret_;
+  TcpOptions options_;
+  std::vector<Peer> peers_;
+  Counters counters_;
+  std::vector<std::unique_ptr<TcpSender>> senders_;      ///< by peer and channel; made on first use
+  std::vector<std::unique_ptr<TcpReceiver>> receivers_;  ///< likewise
+  std::vector<pollfd> waits_;                            ///< kept for its capacity
+};
+
+}  // namespace tutti::transport::tcp

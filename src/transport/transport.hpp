@@ -1,0 +1,66 @@
+/// \file
+/// What a transport offers a communicator: FIFOs to the peers it reaches.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tutti/types.hpp>
+
+#include "transport/channel.hpp"
+
+namespace tutti::transport {
+
+/// The ranks of one communicator, as a transport sees them while it is set up.
+struct Group {
+  Rank rank = 0;  ///< in the communicator
+  int size = 1;
+  std::uint64_t communicator = 0;    ///< the same number on all its ranks, unlike that of any other of the session
+  std::vector<Rank> world;           ///< world[r]: world rank of rank r
+  std::chrono::milliseconds timeout{30000};
+  /// Every rank's bytes, in rank order. Collective over the group, blocking, bounded by `timeout`.
+  std::function<std::vector<std::vector<std::byte>>(std::span<const std::byte>)> all_gather;
+};
+
+/// Counted since construction.
+struct Traffic {
+  std::uint64_t messages_sent = 0, bytes_sent = 0;
+  std::uint64_t messages_received = 0, bytes_received = 0;
+  std::uint64_t bytes_copied = 0;  ///< by the processor into or out of the transport's own buffers
+  std::uint64_t memory_held = 0;   ///< bytes of buffers and shared memory in use
+};
+
+/// Used by one thread at a time, like its channels.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  /// Answered at plan time, never an exception at first use.
+  [[nodiscard]] virtual bool reaches(Rank peer) const = 0;
+  /// Why not, in words, for a peer it does not reach; by what path (interface, address), for one it does.
+  [[nodiscard]] virtual std::string explain(Rank peer) const = 0;
+  [[nodiscard]] virtual std::size_t max_message_bytes() const = 0;
+
+  /// The FIFO ends between this rank and `peer`; made on first use, which may block for a while (bounded by the group's
+  /// timeout; Error(timeout), Error(peer_lost)), then owned by the transport. channel < 4.
+  virtual Sender& sender(Rank peer, int channel) = 0;
+  virtual Receiver& receiver(Rank peer, int channel) = 0;
+  /// One FIFO to all other ranks of the group, when the transport reaches all of them and can do it better than with one
+  /// FIFO each; otherwise nullptr. Distinct from the pairwise FIFOs of the same number.
+  virtual Sender* multicast_sender(int /*channel*/) { return nullptr; }
+  virtual Receiver* multicast_receiver(Rank /*from*/, int /*channel*/) { return nullptr; }
+
+  /// Moves what can be moved. Called while lanes wait.
+  virtual void progress() = 0;
+  /// Sleeps until something may have arrived or room may have come free; at most `longest`. May return early.
+  virtual void wait(std::chrono::microseconds longest) = 0;
+  [[nodiscard]] virtual Traffic traffic() const = 0;
+};
+
+}  // namespace tutti::transport
