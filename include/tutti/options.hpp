@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 
 namespace tutti {
@@ -23,6 +24,9 @@ struct Options {
   bool rank_order = false;
   /// TCP connections a channel. TUTTI_TCP_STREAMS, 1 to 16.
   int tcp_streams = 1;
+  /// Results of calls of at least this many bytes are written past the caches, by non-temporal stores. Whether and from
+  /// where that pays differs between processors (docs/performance.md); never, unless set. TUTTI_STREAM_FROM, bytes.
+  std::size_t stream_from = static_cast<std::size_t>(-1);
 
   /// The defaults, overridden by the variables named above. Throws Error(invalid_argument) naming variable and value.
   static Options from_environment();

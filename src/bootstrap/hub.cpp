@@ -57,6 +57,7 @@ Hub::Hub(FileDescriptor listener, const Secret& secret, int size, std::chrono::m
       generation_(fork_generation()) {
   auto& self = members_[0];
   self.presence = Presence::present;
+  self.came = true;
   self.connection.emplace(std::move(own), largest_contribute_payload, largest_gathered_payload(size));
   const SignalsBlocked blocked;
   thread_ = std::make_unique<std::thread>([this] { run(); });
@@ -81,8 +82,11 @@ void Hub::retire(std::chrono::milliseconds linger) noexcept {
 
 void Hub::run() noexcept {
   try {
-    do serve_once();
-    while (!finished());
+    // One round more after the end was decided: what rank 0 said before that is relayed.
+    for (bool last = false; !last;) {
+      last = finished();
+      serve_once(last ? 0 : poll_ms());
+    }
   } catch (const std::exception&) {
     // Out of memory or descriptors: closing all connections tells every rank that rank 0 is lost.
   }
@@ -107,7 +111,7 @@ int Hub::poll_ms() const {
   return wait;
 }
 
-void Hub::serve_once() {
+void Hub::serve_once(int timeout_ms) {
   waiting_.assign(1, {wake_.get(), POLLIN, 0});
   std::vector<Rank> polled;
   for (Rank rank = 0; rank < size_; ++rank) {
@@ -117,7 +121,9 @@ void Hub::serve_once() {
     polled.push_back(rank);
   }
   lobby_.add_to(waiting_);
-  if (::poll(waiting_.data(), waiting_.size(), poll_ms()) < 0) return;
+  if (::poll(waiting_.data(), waiting_.size(), timeout_ms) < 0) return;
+  std::uint64_t wakes = 0;
+  if (waiting_[0].revents != 0) static_cast<void>(!::read(wake_.get(), &wakes, sizeof wakes));
   for (std::size_t i = 0; i < polled.size(); ++i)
     if (waiting_[1 + i].revents != 0) serve(polled[i]);
   lobby_.advance(std::span(waiting_).subspan(1 + polled.size()),
@@ -161,6 +167,7 @@ void Hub::enter(FileDescriptor socket, const Hello& hello) {
   auto& member = members_[static_cast<std::size_t>(hello.rank)];
   member.connection.emplace(std::move(socket), largest_contribute_payload, largest_gathered_payload(size_));
   member.presence = Presence::present;
+  member.came = true;
   member.origin = origin;
   form_when_complete();
 }
@@ -256,9 +263,14 @@ void Hub::send(Rank to, const Frame& frame) {
 Fault Hub::who_is_missing() const {
   Fault fault{ErrorCode::timeout, {}, {}};
   std::string names;
+  const bool somebody_never_came = std::ranges::any_of(members_, [](const Member& m) { return !m.came; });
+  const auto is_missing = [&](const Member& member) {
+    if (formed_) return !member.contribution.has_value();
+    // One that came and gave up is not to blame while others never came.
+    return somebody_never_came ? !member.came : member.presence != Presence::present;
+  };
   for (Rank rank = 0; rank < size_; ++rank) {
-    const auto& member = members_[static_cast<std::size_t>(rank)];
-    if (formed_ ? member.contribution.has_value() : member.presence == Presence::present) continue;
+    if (!is_missing(members_[static_cast<std::size_t>(rank)])) continue;
     if (fault.ranks.size() < 16) names += (names.empty() ? "" : ", ") + std::to_string(rank);
     fault.ranks.push_back(rank);
   }

@@ -42,13 +42,14 @@ class Hub {
   enum class Presence : std::uint8_t { absent, present, left, lost };
   struct Member {
     Presence presence = Presence::absent;
+    bool came = false;                     ///< ever
     std::optional<Connection> connection;  ///< while present
     std::optional<Bytes> contribution;     ///< to the all_gather under way
     std::string origin;                    ///< address and port
   };
 
   void run() noexcept;
-  void serve_once();
+  void serve_once(int timeout_ms);
   [[nodiscard]] bool finished() const;
   [[nodiscard]] int poll_ms() const;
   void flush_all();

@@ -123,7 +123,7 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
   settings.scaled = key.scaled;
   settings.stable = !setting_.shared_memory && !by_user && plan->choice.algorithm->views;
   settings.in_place = sizes.in_place && !plan->copies_input;
-  settings.stream_from = setting_.size <= 2 ? std::size_t{16} << 20 : std::size_t{16} << 20;
+  settings.stream_from = setting_.options->stream_from;
   plan->program = execution::lower(schedule, setting_.rank, shape, settings, *setting_.channels);
   if (key.op == ReduceOp::average && reducing(call.operation)) plan->program.divisor = setting_.size;
   plan->empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;

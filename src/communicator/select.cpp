@@ -39,10 +39,18 @@ std::string_view network_choice(const Circumstances& call) {
   }
 }
 
+bool reduces(Collective collective) {
+  return collective == Collective::all_reduce || collective == Collective::reduce || collective == Collective::reduce_scatter;
+}
+
 std::size_t piece_of(const Circumstances& call) {
-  if (call.one_sided) return call.attach_only ? 256 * KiB : 1 * MiB;
+  // Whole blocks; what is folded after reading it goes through a buffer of one piece a rank.
+  if (call.one_sided) return call.attach_only && reduces(call.collective) ? 256 * KiB : 1024 * MiB;
   if (!call.shared_memory) return 1 * MiB;
-  return call.bytes <= 512 * KiB ? std::clamp<std::size_t>(call.bytes / 8, 4 * KiB, 16 * KiB) : 32 * KiB;
+  if (call.bytes >= 4 * MiB) return 64 * KiB;
+  // At least two pieces of each chunk of an all_reduce, so that its phases overlap.
+  const std::size_t parts = static_cast<std::size_t>(call.ranks) * (call.collective == Collective::all_reduce ? 2 : 1);
+  return std::clamp<std::size_t>(call.bytes / parts, 8 * KiB, 32 * KiB);
 }
 
 std::string_view one_sided_choice(const Circumstances& call) {
@@ -57,10 +65,6 @@ bool usable(const Algorithm& algorithm, const Circumstances& call) {
 // Those that fold everything where all of it meets: the expression is then ((r0 + r1) + r2) + ...
 bool keeps_rank_order(std::string_view algorithm) {
   return algorithm == "all_pairs" || algorithm == "two_shot" || algorithm == "direct" || algorithm == "direct_pull";
-}
-
-bool reduces(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::reduce || collective == Collective::reduce_scatter;
 }
 
 }  // namespace
@@ -93,10 +97,10 @@ Choice select(const Circumstances& call) {
 }
 
 bool attach_pays(const Circumstances& call) {
+  const bool pair = call.ranks == 2;
   switch (call.collective) {
-    case Collective::all_gather:
-    case Collective::all_to_all:
-    case Collective::reduce_scatter: return false;
+    case Collective::all_gather: return pair && call.bytes >= 32 * KiB && call.bytes < 4 * MiB;
+    case Collective::all_to_all: return pair ? call.bytes >= 32 * KiB && call.bytes < 4 * MiB : call.bytes >= 192 * KiB;
     default: return false;
   }
 }

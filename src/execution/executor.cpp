@@ -84,6 +84,13 @@ bool Execution::try_step(LaneState& lane, const Instruction& instruction) {
       const Sink& sink = program_->sinks[instruction.first_sink];
       return source.receiver->try_receive(memory(sink.base, sink.owner, sink.offset, lane.iteration), bytes, tag);
     }
+    case Instruction::Kind::copy: {
+      const Source& source = program_->sources[instruction.first_source];
+      const Sink& sink = program_->sinks[instruction.first_sink];
+      std::byte* const to[] = {memory(sink.base, sink.owner, sink.offset, lane.iteration)};
+      kernels::copy(to, memory(source.base, source.owner, source.offset, lane.iteration), bytes, instruction.streaming_sinks);
+      return true;
+    }
     case Instruction::Kind::fold: break;
   }
   return try_fold(instruction, lane.iteration, bytes, tag);

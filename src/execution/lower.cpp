@@ -256,6 +256,7 @@ class Lowering {
                                                       source.base == Base::scratch);
     const bool messages = std::all_of(sinks, sinks + i.sinks, [](const Sink& s) { return s.sender != nullptr; });
     if (local && messages && i.scaled_sources == 0) return Instruction::Kind::send;
+    if (local && i.sinks == 1 && !messages && sinks->owner < 0 && i.scaled_sources == 0) return Instruction::Kind::copy;
     if (source.receiver != nullptr && i.sinks == 1 && !messages && sinks->owner < 0 && i.streaming_sinks == 0)
       return Instruction::Kind::receive;
     return Instruction::Kind::fold;

@@ -40,6 +40,7 @@ struct Instruction {
   enum class Kind : std::uint8_t {
     send,     ///< one memory source, messages only as sinks, one segment
     receive,  ///< one message source, one memory sink, one segment
+    copy,     ///< one memory source of this rank, one memory sink of it, one segment
     fold,     ///< anything else
   };
   Kind kind = Kind::fold;

@@ -11,8 +11,8 @@ namespace tutti::make {
 Schedule all_to_all_pairwise(int ranks, Rank /*root*/) {
   Builder b("pairwise", Collective::all_to_all, ranks, ranks, 2);
   for (Rank me = 0; me < ranks; ++me) {
-    b.at(me, 0).store(out(me)).fold(in(me));
     for (int i = 1; i < ranks; ++i) b.at(me, 0).fold(in((me + i) % ranks)).to((me + i) % ranks);
+    b.at(me, 0).store(out(me)).fold(in(me));  // while the messages travel
     for (int i = 1; i < ranks; ++i) b.at(me, 1).store(out(wrap(me - i, ranks))).from(wrap(me - i, ranks));
   }
   return std::move(b).build();

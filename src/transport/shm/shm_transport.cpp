@@ -107,13 +107,13 @@ void ShmTransport::populate() const {
   const auto fault_in = [&](Rank writer, Rank reader, int channel) {
     ::madvise(arena_->at(layout.fifo(writer, reader, channel)), layout.fifo_stride, MADV_POPULATE_WRITE);
   };
+  // Two ranks have no use for multicast; more use it for the second phase.
   for (Rank r = 0; r < n; ++r)
-    if (r != local_rank_) {
-      fault_in(local_rank_, r, 0);
-      fault_in(r, local_rank_, 0);
+    for (int channel = 0; channel < 2; ++channel) {
+      if (n == 2 ? r == local_rank_ : channel == 1 && r != local_rank_) continue;
+      fault_in(local_rank_, r, channel);
+      fault_in(r, n == 2 ? local_rank_ : r, channel);
     }
-  for (Rank r = 0; r < n; ++r)
-    for (int channel = 0; channel < 2; ++channel) fault_in(r, r, channel);
 #endif
 }
 
