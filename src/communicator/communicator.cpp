@@ -23,6 +23,7 @@ std::unique_ptr<Impl> join(const UniqueId& id, Rank rank, int size, const Option
   group.all_gather = [session, &options](std::span<const std::byte> mine) { return session->all_gather(mine, options.timeout); };
   auto impl = std::make_unique<Impl>(std::move(watch), nullptr, std::move(group), options);
   impl->group.all_gather = nullptr;
+  impl->warm_up();
   return impl;
 }
 
@@ -89,22 +90,7 @@ void Communicator::use_default(Collective collective) { impl_->planner->use_defa
 
 std::string Communicator::explain(const Call& call) const { return impl_->explain(call); }
 
-Stats Communicator::stats() const {
-  Stats stats;
-  stats.operations = impl_->completed;
-  const auto add = [&](const transport::Traffic& t) {
-    stats.messages_sent += t.messages_sent;
-    stats.bytes_sent += t.bytes_sent;
-    stats.messages_received += t.messages_received;
-    stats.bytes_received += t.bytes_received;
-    stats.bytes_copied += t.bytes_copied;
-    stats.memory_held += t.memory_held;
-  };
-  add(impl_->shm->traffic());
-  if (impl_->tcp != nullptr) add(impl_->tcp->traffic());
-  stats.bytes_direct = impl_->bytes_direct;
-  return stats;
-}
+Stats Communicator::stats() const { return impl_->stats(); }
 
 Rank Async::rank() const noexcept { return impl_->group.rank; }
 int Async::size() const noexcept { return impl_->group.size; }

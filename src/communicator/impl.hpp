@@ -104,6 +104,11 @@ struct Impl {
   void ensure_usable() const;
   [[nodiscard]] std::string title(const Task& task) const;
 
+  // stats.cpp
+  void warm_up();
+  [[nodiscard]] Stats counted() const;
+  [[nodiscard]] Stats stats() const;  ///< what was counted since `warm_up`
+
   /// abort.cpp. From any thread.
   void abort(const std::string& reason) noexcept;
 
@@ -144,6 +149,7 @@ struct Impl {
   std::uint64_t children = 0;
   std::uint64_t completed = 0;
   std::uint64_t bytes_direct = 0;
+  Stats before_use;
   std::uint64_t fork_generation = 0;
 
   std::atomic_flag abort_begun;
