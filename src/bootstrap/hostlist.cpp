@@ -66,7 +66,7 @@ std::vector<std::string> expand_entry(std::string_view entry, std::string_view w
     if (names.size() * middle.size() > most_entries) refuse(whole, "too many hosts");
     std::vector<std::string> longer;
     for (const auto& name : names)
-      for (const auto& part : middle) longer.push_back(name + std::string(entry.substr(0, open)) + part);
+      for (const auto& part : middle) longer.emplace_back(name).append(entry.substr(0, open)).append(part);
     names = std::move(longer);
     entry.remove_prefix(std::min(close + 1, entry.size()));
   }

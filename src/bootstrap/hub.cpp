@@ -179,7 +179,7 @@ void Hub::form_when_complete() {
   broadcast(make_frame(FrameKind::welcome));
 }
 
-void Hub::reject(Fault fault) {
+void Hub::reject(const Fault& fault) {
   rejection_ = make_frame(FrameKind::rejected, fault);
   broadcast(rejection_);
 }

@@ -56,7 +56,7 @@ class Hub {
 
   void enter(FileDescriptor socket, const Hello& hello);
   void form_when_complete();
-  void reject(Fault fault);
+  void reject(const Fault& fault);
   void serve(Rank rank);
   void handle(Rank from, FrameKind kind, std::span<const std::byte> payload);
   void contribute(Rank from, std::span<const std::byte> payload);

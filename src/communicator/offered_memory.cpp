@@ -6,13 +6,13 @@ namespace tutti {
 
 using transport::shm::Reach;
 
-Reach OfferedMemory::resolve(transport::shm::DirectMemory& direct, std::vector<Offer>& all, bool in_place_allowed) {
+Reach OfferedMemory::resolve(transport::shm::DirectMemory& direct, std::vector<Offer>& all) {
   direct_ = &direct;
   Reach worst = Reach::mapped;
   for (std::size_t r = 0; r < all.size(); ++r) {
     const int local = static_cast<int>(r);
     worst = std::max({worst, direct.reach(local, all[r].input), direct.reach(local, all[r].output)});
-    if (all[r].in_place != 0 && !in_place_allowed) worst = Reach::none;
+    if (all[r].by_messages != 0) worst = Reach::none;
   }
   mapped_ = worst == Reach::mapped;
   places_.assign(all.size(), {});

@@ -50,6 +50,9 @@ std::size_t total(std::span<const std::size_t> counts) {
   return sum;
 }
 
+// Ranks that do not know each other's sizes must still cut messages alike.
+constexpr std::size_t assumed_private_bytes = std::size_t{1} << 20;
+
 // nccl-tests' size of a call: of the larger buffer.
 std::size_t bytes_of(const Call& call, int size) {
   const std::size_t element = size_of(call.type);
@@ -66,6 +69,16 @@ std::size_t bytes_of(const Call& call, int size) {
 bool reducing(Operation operation) {
   return operation == Operation::all_reduce || operation == Operation::reduce || operation == Operation::reduce_scatter ||
          operation == Operation::reduce_scatter_v;
+}
+
+bool reaches_into_peers(const Schedule& schedule) {
+  const auto of_peer = [](Rank rank, const Operand& o) { return o.kind == Operand::Kind::memory && o.rank >= 0 && o.rank != rank; };
+  for (Rank r = 0; r < schedule.ranks; ++r)
+    for (const Lane& lane : schedule.lanes[static_cast<std::size_t>(r)])
+      for (const Step& step : lane)
+        for (const auto* operands : {&step.sources, &step.sinks})
+          if (std::any_of(operands->begin(), operands->end(), [&](const Operand& o) { return of_peer(r, o); })) return true;
+  return false;
 }
 
 }  // namespace
@@ -95,6 +108,7 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
   circumstances.forced = setting_.options->algorithm;
   const execution::Shape shape = shape_of(call, setting_.rank, setting_.size);
   circumstances.uneven = shape.uneven;
+  if (shape.private_sizes) circumstances.bytes = assumed_private_bytes;
 
   const auto user = std::find_if(users_.begin(), users_.end(), [&](const User& u) {
     return u.schedule.collective == collective && u.schedule.root == call.root && !shape.uneven;
@@ -106,11 +120,11 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
   if (by_user) {
     schedule = user->schedule;
     plan->choice.why = "given by the user";
-    plan->copies_input = sizes.in_place && !user->in_place;
+    plan->copies_input = key.scaled || (sizes.in_place && !user->in_place);
     identity = hash_text(to_text(schedule));
   } else {
     schedule = plan->choice.algorithm->make(setting_.size, call.root);
-    plan->copies_input = sizes.in_place && !plan->choice.algorithm->in_place;
+    plan->copies_input = key.scaled || (sizes.in_place && !plan->choice.algorithm->in_place);
     identity = hash_text(schedule.name);
   }
   plan->name = schedule.name;
@@ -120,14 +134,13 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
   settings.max_message = setting_.max_message;
   settings.type = call.type;
   settings.op = key.op;
-  settings.scaled = key.scaled;
   settings.stable = !setting_.shared_memory && !by_user && plan->choice.algorithm->views;
   settings.in_place = sizes.in_place && !plan->copies_input;
   settings.stream_from = setting_.options->stream_from;
   plan->program = execution::lower(schedule, setting_.rank, shape, settings, *setting_.channels);
   if (key.op == ReduceOp::average && reducing(call.operation)) plan->program.divisor = setting_.size;
   plan->empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
-  if (!by_user && !key.scaled && !shape.uneven && setting_.shared_memory && setting_.options->algorithm.empty())
+  if (!by_user && !shape.uneven && setting_.shared_memory && setting_.options->algorithm.empty())
     add_one_sided(*plan, circumstances, shape, settings);
 
   std::uint64_t h = mix(hash_of(key), identity);
@@ -166,6 +179,10 @@ void Planner::use(const Schedule& schedule) {
                                                  " ranks; this communicator has " + std::to_string(setting_.size));
   if (const auto fault = verify(schedule, {.credits = 0, .pieces = 3}))
     throw Error(ErrorCode::invalid_schedule, "schedule " + schedule.name + ": " + to_string(*fault));
+  if (reaches_into_peers(schedule))
+    throw Error(ErrorCode::invalid_schedule, "schedule " + schedule.name +
+                                                 " reads or writes memory of other ranks; only the library's own schedules may, " +
+                                                 "since callers' buffers need not be reachable: use messages");
   const bool in_place = !verify(schedule, {.credits = 0, .pieces = 3, .in_place = true});
   use_default(schedule.collective);
   users_.push_back({schedule, in_place});

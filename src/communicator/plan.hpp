@@ -37,7 +37,9 @@ struct Plan {
   bool empty = false;                ///< nothing to move
   Choice choice;
   std::string name;                  ///< of the schedule behind `program`
-  bool copies_input = false;         ///< in place, by a schedule that is not: it reads a copy of the input
+  /// Reads a copy of the input: in place by a schedule that is not, or multiplied by the call's factor. Rounding the
+  /// product before anybody folds it makes all ranks fold the same values.
+  bool copies_input = false;
   bool direct_in_place = true;       ///< `mapped` and `attached` hold when ranks call in place, too
   execution::Program program;        ///< by messages
   bool offers = false;               ///< ranks tell each other where their buffers are before they start

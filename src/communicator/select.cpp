@@ -39,6 +39,11 @@ std::string_view network_choice(const Circumstances& call) {
   }
 }
 
+// Those whose every step names one block of the caller's at a time.
+bool carries_uneven(std::string_view algorithm) {
+  return algorithm == "all_pairs" || algorithm == "ring" || algorithm == "pairwise" || algorithm == "exchange";
+}
+
 bool reduces(Collective collective) {
   return collective == Collective::all_reduce || collective == Collective::reduce || collective == Collective::reduce_scatter;
 }
@@ -90,6 +95,10 @@ Choice select(const Circumstances& call) {
       wanted = call.forced;
       why = "forced";
     }
+  }
+  if (call.uneven && !carries_uneven(wanted)) {
+    wanted = call.collective == Collective::all_to_all ? "pairwise" : "all_pairs";
+    why = "blocks of different sizes";
   }
   const Algorithm* algorithm = find_algorithm(call.collective, wanted);
   if (algorithm == nullptr || !usable(*algorithm, call)) return {};

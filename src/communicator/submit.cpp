@@ -104,7 +104,7 @@ void Impl::prepare_point_to_point(Task& task) {
   task.tag = mix(mix(bytes_of(task.call), static_cast<std::uint64_t>(task.call.type)), task.ticket + 1);
   log_call(task);
   task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out), nullptr, nullptr};
-  task.execution.begin(*task.point_to_point, task.buffers, task.tag, 1.0);
+  task.execution.begin(*task.point_to_point, task.buffers, task.tag);
 }
 
 void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
@@ -140,12 +140,13 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
   }
   task.peers.offers.resize(static_cast<std::size_t>(group.size));
   auto& direct = shm->direct();
-  task.peers.mine = {direct.offer(call.in, sizes.in_bytes), direct.offer(call.out, sizes.out_bytes), sizes.in_place ? 1U : 0U};
+  const bool by_messages = plan->key.scaled || (sizes.in_place && !plan->direct_in_place);
+  task.peers.mine = {direct.offer(call.in, sizes.in_bytes), direct.offer(call.out, sizes.out_bytes), by_messages ? 1U : 0U};
   task.offering = true;
   task.execution.begin(*offer_program,
                        {reinterpret_cast<const std::byte*>(&task.peers.mine),
                         reinterpret_cast<std::byte*>(task.peers.offers.data()), nullptr, nullptr},
-                       task.tag, 1.0);
+                       task.tag);
 }
 
 void Impl::begin_main(Task& task) {
@@ -154,7 +155,7 @@ void Impl::begin_main(Task& task) {
   bool copies_input = plan.copies_input;
   if (task.offering) {
     task.offering = false;
-    const auto reach = task.peers.resolve(shm->direct(), task.peers.offers, plan.direct_in_place);
+    const auto reach = task.peers.resolve(shm->direct(), task.peers.offers);
     if (reach == transport::shm::Reach::mapped && plan.mapped) program = &*plan.mapped;
     else if (reach != transport::shm::Reach::none && plan.attached) program = &*plan.attached;
     copies_input = copies_input && program == &plan.program;
@@ -163,10 +164,17 @@ void Impl::begin_main(Task& task) {
   task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out), task.scratch.data(), &task.peers};
   if (copies_input) {
     const std::size_t bytes = check(task.call, group.rank, group.size).in_bytes;
-    task.input_copy.assign(task.buffers.input, task.buffers.input + bytes);
+    task.input_copy.resize(bytes);
+    std::byte* const to = task.input_copy.data();
+    const std::byte* const from = task.buffers.input;
+    kernels::FoldModifiers modifiers;
+    modifiers.scaled_sources = plan.key.scaled ? 1 : 0;
+    modifiers.factor = task.call.reduction.factor;
+    if (bytes != 0)
+      kernels::fold_for(task.call.type, plan.key.op)({&to, 1}, {&from, 1}, bytes / size_of(task.call.type), modifiers);
     task.buffers.input = task.input_copy.data();
   }
-  task.execution.begin(*program, task.buffers, task.tag, task.call.reduction.factor);
+  task.execution.begin(*program, task.buffers, task.tag);
 }
 
 // True when something moved.

@@ -19,12 +19,12 @@ class OfferedMemory final : public execution::PeerMemory {
  public:
   struct Offer {
     transport::shm::MemoryOffer input, output;
-    std::uint64_t in_place = 0;
+    std::uint64_t by_messages = 0;  ///< 1: this rank's call has no one-sided form (in place, or scaled)
   };
   std::byte* at(Rank peer, execution::Base base, std::uint64_t offset) override;
   void read(Rank peer, execution::Base base, std::uint64_t offset, std::byte* into, std::size_t bytes) override;
   /// Takes in the offers of all ranks of this host (ranks are local ranks). Returns how all can be reached.
-  transport::shm::Reach resolve(transport::shm::DirectMemory& direct, std::vector<Offer>& offers, bool in_place_allowed);
+  transport::shm::Reach resolve(transport::shm::DirectMemory& direct, std::vector<Offer>& offers);
   Offer mine;
   std::vector<Offer> offers;  ///< by rank
 

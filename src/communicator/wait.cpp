@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "bootstrap/frame.hpp"
 #include "communicator/impl.hpp"
 
 namespace tutti::detail {
@@ -17,6 +18,7 @@ constexpr auto yield_for = 2ms;         // then sleep
 constexpr auto longest_sleep = 1000us;
 constexpr auto suspect_after = 20ms;    // before asking whether the ranks mean the same call
 constexpr auto report_after = 100ms;    // before asking the hub whether they do
+constexpr auto loss_explained_within = 300ms;
 constexpr auto gone_grace = 100ms;      // what a rank sent before it went is still delivered
 
 // Communicators with queued work that this thread moves.
@@ -78,6 +80,7 @@ bool Impl::advance_queues() {
   bool moved = false;
   const Task* current = nullptr;
   try {
+    if (!collectives.empty() || !point_to_point.empty()) ensure_usable();
     while (!collectives.empty()) {
       current = collectives.front().task;
       moved = advance(collectives.front()) || moved;
@@ -91,6 +94,7 @@ bool Impl::advance_queues() {
     std::erase_if(point_to_point, [](const Queued& queued) { return queued.task->done; });
   } catch (...) {
     fail(current);
+    deactivate(this);
     return true;
   }
   if (collectives.empty() && point_to_point.empty()) deactivate(this);
@@ -114,8 +118,10 @@ void Impl::wait_direct(Task& task) {
 
 void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
   Wait wait;
-  while (!test(pending)) {
-    const bool moved = advance_others(this);
+  while (!is_over(pending)) {
+    bool moved = advance_queues();
+    if (is_over(pending)) return;
+    moved = advance_others(this) || moved;
     Task& task = **std::find_if(pending.tasks.begin(), pending.tasks.end(), [](const auto& t) { return !t->done; });
     if (limit && limit->passed())
       throw Error(ErrorCode::timeout, title(task) + " is not done yet; it goes on and can be waited for again");
@@ -131,13 +137,17 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
   }
 }
 
-bool Impl::test(Pending& pending) {
+bool Impl::is_over(const Pending& pending) const {
   if (pending.failure) std::rethrow_exception(pending.failure);
   if (pending.unfinished == 0) return true;
   ensure_usable();
+  return false;
+}
+
+bool Impl::test(Pending& pending) {
+  if (is_over(pending)) return true;
   advance_queues();
-  if (pending.failure) std::rethrow_exception(pending.failure);
-  return pending.unfinished == 0;
+  return is_over(pending);
 }
 
 void Impl::idle(Wait& wait, Task& task) {
@@ -167,17 +177,10 @@ void Impl::look_around(Wait& wait, Task& task, Clock::time_point now) {
   const auto waited = now - wait.since;
   if (unusable.load(std::memory_order_acquire)) ensure_usable();
   watch->poll();
-  if (const auto notice = watch->failure(group.communicator))
-    throw Error(notice->code == ErrorCode::mismatch || notice->code == ErrorCode::peer_lost ? notice->code : ErrorCode::aborted,
-                title(task) + ": " + notice->text, notice->ranks);
-  check_members(task, waited);
+  if (const auto notice = watch->failure(group.communicator)) throw failure_of_others(&task, *notice);
+  if (waited >= gone_grace) check_members(task);
   if (waited >= suspect_after) {
-    std::vector<Rank> waiting_for;
-    try {
-      task.execution.suspect(waiting_for);
-    } catch (const transport::Mismatch& mismatch) {
-      mismatched(task, mismatch);
-    }
+    ranks_awaited(task);
     check_calls(task);
   }
   if (waited >= report_after && !wait.reported && tcp != nullptr) {
@@ -189,15 +192,64 @@ void Impl::look_around(Wait& wait, Task& task, Clock::time_point now) {
   if (waited >= options.timeout) give_up(task, waited);
 }
 
-void Impl::check_members(const Task& task, Clock::duration waited) {
+std::vector<Rank> Impl::ranks_awaited(Task& task) {
+  std::vector<Rank> awaited;
+  try {
+    task.execution.suspect(awaited);
+  } catch (const transport::Mismatch& mismatch) {
+    mismatched(task, mismatch);
+  }
+  return awaited;
+}
+
+// Ranks that fail because another one died go, too: the first is the cause.
+std::optional<Rank> Impl::first_dead() const {
+  std::optional<Rank> first;
+  Clock::time_point since;
   for (Rank r = 0; r < group.size; ++r) {
     const auto gone = watch->gone(group.world[static_cast<std::size_t>(r)]);
-    if (!gone || waited < gone_grace || Clock::now() - gone->since < gone_grace) continue;
-    throw Error(ErrorCode::peer_lost,
-                title(task) + ": rank " + std::to_string(r) +
-                    (gone->orderly ? " has destroyed its communicator" : " died") +
-                    "; make a new communicator without it to go on",
-                {r});
+    if (!gone || gone->orderly || (first && since <= gone->since)) continue;
+    first = r;
+    since = gone->since;
+  }
+  return first;
+}
+
+Error Impl::member_gone(const Task* task, Rank rank, bool orderly) const {
+  return {ErrorCode::peer_lost,
+          (task == nullptr ? "" : title(*task) + ": ") + "rank " + std::to_string(rank) +
+              (orderly ? " has destroyed its communicator" : " died") + "; make a new communicator without it to go on",
+          {rank}};
+}
+
+Error Impl::failure_of_others(const Task* task, const bootstrap::Notice& notice) const {
+  const bool is_cause = notice.code == ErrorCode::mismatch || notice.code == ErrorCode::peer_lost;
+  return {is_cause ? notice.code : ErrorCode::aborted, (task == nullptr ? "" : title(*task) + ": ") + notice.text, notice.ranks};
+}
+
+// A closed connection says whose, not why: that rank may have given up because of another one.
+Error Impl::explain_loss(const Task* task, const Error& loss) {
+  for (const Deadline deadline(loss_explained_within); !deadline.passed(); ::sched_yield()) {
+    watch->poll();
+    if (const auto notice = watch->failure(group.communicator)) return failure_of_others(task, *notice);
+    if (const auto dead = first_dead()) return member_gone(task, *dead, false);
+    for (const Rank r : loss.ranks())
+      if (watch->gone(group.world[static_cast<std::size_t>(r)])) return member_gone(task, r, true);
+  }
+  return {loss.code(), (task == nullptr ? "" : title(*task) + ": ") + bootstrap::to_fault(loss).text, loss.ranks()};
+}
+
+// A rank that left in order may have done its part of this call; one that died fails everybody.
+void Impl::check_members(Task& task) {
+  const auto gone_for_long = [&](Rank r) {
+    const auto gone = watch->gone(group.world[static_cast<std::size_t>(r)]);
+    return gone && Clock::now() - gone->since >= gone_grace;
+  };
+  if (const auto dead = first_dead(); dead && gone_for_long(*dead)) throw member_gone(&task, *dead, false);
+  for (Rank r = 0; r < group.size; ++r) {
+    if (!gone_for_long(r)) continue;
+    const auto awaited = ranks_awaited(task);
+    if (awaited.empty() || std::find(awaited.begin(), awaited.end(), r) != awaited.end()) throw member_gone(&task, r, true);
   }
 }
 
@@ -229,6 +281,18 @@ void Impl::give_up(Task& task, Clock::duration waited) {
               waiting_for);
 }
 
+// Of all_to_all_v each pair knows its sizes only: no log tells which message is the wrong one.
+Error Impl::sizes_differ(const Task& task) const {
+  std::string calls;
+  for (const Rank r : shm->locals())
+    for (const LoggedCall& call : logged_calls(r))
+      if (call.sequence == task.sequence) calls += "; rank " + std::to_string(r) + " called " + call.text;
+  return {ErrorCode::mismatch,
+          title(task) + ": a rank sends this one another number of elements than it expects" + calls +
+              "; in_counts[d] of rank s must equal out_counts[s] of rank d",
+          {group.rank}};
+}
+
 // A message of another call has arrived. Which, the log of this host knows, or else the hub.
 void Impl::mismatched(const Task& task, const transport::Mismatch& mismatch) {
   for (const Rank r : shm->locals())
@@ -238,6 +302,7 @@ void Impl::mismatched(const Task& task, const transport::Mismatch& mismatch) {
                     title(task) + ": rank " + std::to_string(r) + " called " + call.text + "; all ranks must make the same call",
                     {group.rank, r});
   check_calls(task);
+  if (task.call.operation == Operation::all_to_all_v) throw sizes_differ(task);
   std::vector<bootstrap::CallRecord> calls;
   for (LoggedCall& call : logged_calls(group.rank)) calls.push_back({call.sequence, call.tag, std::move(call.text)});
   watch->session().report_stuck(group.communicator, group.rank, calls);
@@ -262,7 +327,7 @@ std::exception_ptr Impl::fail(const Task* task) {
       mismatched(*task, mismatch);
     }
   } catch (const Error& e) {
-    error = e;
+    error = e.code() == ErrorCode::peer_lost ? explain_loss(task, e) : e;
   } catch (const std::exception& e) {
     error = Error(ErrorCode::system, (task == nullptr ? "" : title(*task) + ": ") + std::string(e.what()));
   }

@@ -10,11 +10,10 @@ bool of_peer(Base base) { return base == Base::peer_input || base == Base::peer_
 
 }  // namespace
 
-void Execution::begin(const Program& program, const Buffers& buffers, transport::Tag tag, double factor) {
+void Execution::begin(const Program& program, const Buffers& buffers, transport::Tag tag) {
   program_ = &program;
   buffers_ = buffers;
   tag_ = tag;
-  factor_ = factor;
   lanes_.resize(program.lanes.size());
   unfinished_ = 0;
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
@@ -133,8 +132,6 @@ bool Execution::try_fold(const Instruction& instruction, std::uint64_t iteration
   if (bytes != 0 && !copy_from_peer(instruction, iteration, bytes)) {
     kernels::FoldModifiers modifiers;
     modifiers.streaming_sinks = instruction.streaming_sinks;
-    modifiers.scaled_sources = instruction.scaled_sources;
-    modifiers.factor = factor_;
     modifiers.divisor = instruction.completes ? program_->divisor : 1;
     for (std::uint32_t i = 0; i < instruction.sources; ++i) {
       if (sources[i].receiver != nullptr) continue;

@@ -31,7 +31,7 @@ struct Buffers {
 class Execution {
  public:
   /// Makes ready to run. `program` and the memory behind `buffers` outlive the run.
-  void begin(const Program& program, const Buffers& buffers, transport::Tag tag, double factor);
+  void begin(const Program& program, const Buffers& buffers, transport::Tag tag);
   /// Runs what can run. True when something moved.
   bool advance();
   /// All lanes are through, and nothing that was sent reads the caller's buffers any more.
@@ -59,7 +59,6 @@ class Execution {
   const Program* program_ = nullptr;
   Buffers buffers_;
   transport::Tag tag_ = 0;
-  double factor_ = 1.0;
   std::vector<LaneState> lanes_;
   std::size_t unfinished_ = 0;
   std::vector<const std::byte*> sources_;

@@ -75,7 +75,7 @@ class Lowering {
       std::size_t longest = 0;
       for (const auto& extents : {shape_.input, shape_.output})
         for (const auto& extent : extents) longest = std::max(longest, extent.bytes);
-      piece = std::min(piece, std::max(round_up(longest, align), align));
+      if (!shape_.private_sizes) piece = std::min(piece, std::max(round_up(longest, align), align));
       program_.piece = program_.stride = piece;
       add_part(0, piece, 0, 0, 0);
     }
@@ -145,8 +145,6 @@ class Lowering {
     out.first_sink = static_cast<std::uint32_t>(program_.sinks.size());
     if (shape_.private_sizes) out.salt = static_cast<std::uint32_t>((out.bytes + 1) * 0x9E3779B97F4A7C15ULL >> 32);
     for (const Operand& o : step.sources) {
-      if (o.kind == Operand::Kind::memory && o.space == Space::input && settings_.scaled && out.sources < 64)
-        out.scaled_sources |= std::uint64_t{1} << out.sources;
       program_.sources.push_back(source(o));
       ++out.sources;
     }
@@ -225,7 +223,7 @@ class Lowering {
   bool self_copy(const Step& step, Instruction& out) {
     if (!settings_.in_place || out.sources != 1 || program_.sources[out.first_source].receiver != nullptr) return false;
     const Operand& from = step.sources[0];
-    if (from.space != Space::input || (from.rank >= 0 && from.rank != rank_) || (out.scaled_sources != 0)) return false;
+    if (from.space != Space::input || (from.rank >= 0 && from.rank != rank_)) return false;
     const std::uint64_t at = in_place_offset(from);
     for (std::uint32_t i = 0; i < out.sinks; ++i) {
       const Sink& sink = program_.sinks[out.first_sink + i];
@@ -255,8 +253,8 @@ class Lowering {
     const bool local = source.receiver == nullptr && (source.base == Base::input || source.base == Base::output ||
                                                       source.base == Base::scratch);
     const bool messages = std::all_of(sinks, sinks + i.sinks, [](const Sink& s) { return s.sender != nullptr; });
-    if (local && messages && i.scaled_sources == 0) return Instruction::Kind::send;
-    if (local && i.sinks == 1 && !messages && sinks->owner < 0 && i.scaled_sources == 0) return Instruction::Kind::copy;
+    if (local && messages) return Instruction::Kind::send;
+    if (local && i.sinks == 1 && !messages && sinks->owner < 0) return Instruction::Kind::copy;
     if (source.receiver != nullptr && i.sinks == 1 && !messages && sinks->owner < 0 && i.streaming_sinks == 0)
       return Instruction::Kind::receive;
     return Instruction::Kind::fold;

@@ -41,7 +41,6 @@ struct LowerSettings {
   std::size_t max_message = 0;     ///< bytes
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
-  bool scaled = false;             ///< contributions are multiplied by a factor
   bool stable = false;             ///< see Program
   std::size_t stream_from = static_cast<std::size_t>(-1);  ///< writes results past the caches when the data has this many bytes
   bool in_place = false;           ///< steps that copy a place to itself are dropped

@@ -50,7 +50,6 @@ struct Instruction {
   std::uint32_t first_sink = 0, sinks = 0;
   std::uint32_t segments = 1;
   std::uint64_t bytes = 0;          ///< of one chunk (`whole`: of the slice), over all iterations
-  std::uint64_t scaled_sources = 0;    ///< bit i: source i is an input contribution
   std::uint64_t streaming_sinks = 0;
   std::uint32_t salt = 0;           ///< mixed into the tag of its messages
 };

@@ -60,11 +60,11 @@ HWY_INLINE void fold_vectors(D d, const Job& job, std::size_t offset) {
     std::byte* const sink = job.sink(k) + offset;
     const bool past_caches = can_stream<Format, D>() && job.streams(k);
     for (std::size_t v = 0; v < kVectors; ++v) {
-      auto* const to = reinterpret_cast<Stored*>(sink + v * step);
+      std::byte* const to = sink + v * step;
       if (past_caches) {
-        if constexpr (can_stream<Format, D>()) hn::Stream(packed[v], stored, to);
+        if constexpr (can_stream<Format, D>()) hn::Stream(packed[v], stored, reinterpret_cast<Stored*>(to));
       } else {
-        hn::StoreU(packed[v], stored, to);
+        store_vector(packed[v], stored, to);
       }
     }
   }

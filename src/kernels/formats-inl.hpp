@@ -14,6 +14,7 @@
 
 #include "base/small_float.hpp"
 #include "hwy/highway.h"
+#include "kernels/memory-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tutti::kernels::HWY_NAMESPACE {
@@ -29,7 +30,7 @@ struct Native {
   using Stored = T;
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const std::byte* from) {
-    return hn::LoadU(d, reinterpret_cast<const Stored*>(from));
+    return load_vector(d, from);
   }
   template <class D>
   static HWY_INLINE hn::Vec<D> pack(D, hn::Vec<D> v) {
@@ -44,7 +45,7 @@ struct Widened {
   using Stored = T;
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const std::byte* from) {
-    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, D>(), reinterpret_cast<const T*>(from)));
+    return hn::PromoteTo(d, load_vector(hn::Rebind<T, D>(), from));
   }
   template <class D>
   static HWY_INLINE hn::Vec<hn::Rebind<T, D>> pack(D, hn::Vec<D> v) {
@@ -133,7 +134,7 @@ struct Float16 {
   using Stored = std::uint16_t;
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const std::byte* from) {
-    const auto bits = hn::LoadU(hn::Rebind<Stored, D>(), reinterpret_cast<const Stored*>(from));
+    const auto bits = load_vector(hn::Rebind<Stored, D>(), from);
     return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), bits));
   }
   template <class D>

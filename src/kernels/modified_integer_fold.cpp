@@ -34,8 +34,9 @@ T combined(T a, T b) {
   if constexpr (kOp == ReduceOp::min) return std::min(a, b);
   if constexpr (kOp == ReduceOp::max) return std::max(a, b);
   // In 64 unsigned bits nothing overflows undefinedly, and the low bits wrap as those of T do.
-  const auto wide_a = static_cast<std::uint64_t>(a);
-  const auto wide_b = static_cast<std::uint64_t>(b);
+  using Unsigned = std::make_unsigned_t<T>;
+  const std::uint64_t wide_a = static_cast<Unsigned>(a);
+  const std::uint64_t wide_b = static_cast<Unsigned>(b);
   return static_cast<T>(kOp == ReduceOp::product ? wide_a * wide_b : wide_a + wide_b);
 }
 

@@ -59,7 +59,7 @@ DirectMemory::DirectMemory(std::shared_ptr<Arena> arena, int me, std::vector<pid
 }
 
 DirectMemory::~DirectMemory() {
-  while (!regions_.empty()) release(regions_.begin()->second.data);
+  while (!regions_.empty() && fork_generation() == generation_) release(regions_.begin()->second.data);
   for (auto& [key, mapping] : mappings_) ::munmap(mapping.data, mapping.bytes);
 }
 
@@ -125,6 +125,8 @@ void DirectMemory::adopt(std::byte* data, std::size_t bytes) {
 }
 
 void DirectMemory::release(std::byte* data) noexcept {
+  // A child made by fork shares the file with its parent, which goes on using it.
+  if (fork_generation() != generation_) return;
   for (auto it = regions_.begin(); it != regions_.end(); ++it) {
     const auto [offset, region] = *it;
     if (region.data != data) continue;

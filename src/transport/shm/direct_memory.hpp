@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/fork_guard.hpp"
 #include "transport/shm/arena.hpp"
 
 namespace tutti::transport::shm {
@@ -73,6 +74,7 @@ class DirectMemory {
   std::map<std::uint64_t, std::uint64_t> free_;        ///< offset -> bytes, in this rank's window
   std::map<std::pair<int, std::uint64_t>, Mapping> mappings_;
   std::uint64_t held_ = 0;
+  std::uint64_t generation_ = fork_generation();
 };
 
 }  // namespace tutti::transport::shm

@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cstring>
+#include <tuple>
 
 #include "kernels/fold.hpp"
 
@@ -209,12 +210,16 @@ bool ShmReceiver::try_receive(std::byte* into, std::size_t bytes, Tag tag) {
 // Messages of both forms are in one order. So while the awaited form is absent, the other one must be absent too.
 void ShmReceiver::suspect(std::size_t bytes, Tag tag) {
   const std::uint32_t start = slot_start(unit_, 1, memory_.units);
-  const std::uint64_t line = memory_.lines[line_ % line_count].word.load(std::memory_order_acquire);
-  const std::uint64_t flag = memory_.flags[start % memory_.units].load(std::memory_order_acquire);
-  const bool line_there = static_cast<std::uint32_t>(line) == line_ + 1;
-  const bool slot_there = static_cast<std::uint32_t>(flag) == start + 1;
-  if (bytes <= line_message_max ? slot_there && !line_there && lines_read_ == 0 : line_there && !slot_there)
-    throw Mismatch{tag, static_cast<Tag>((line_there ? line : flag) >> 32)};
+  const auto& line_word = memory_.lines[line_ % line_count].word;
+  const auto& flag_word = memory_.flags[start % memory_.units];
+  const bool awaits_line = bytes <= line_message_max;
+  if (awaits_line && lines_read_ != 0) return;
+  // The awaited form is read last: whatever was sent before the other one is visible by then.
+  const auto& [other, awaited] = awaits_line ? std::tie(flag_word, line_word) : std::tie(line_word, flag_word);
+  const std::uint64_t found = other.load(std::memory_order_acquire);
+  if (static_cast<std::uint32_t>(found) != (awaits_line ? start : line_) + 1) return;
+  if (static_cast<std::uint32_t>(awaited.load(std::memory_order_acquire)) != (awaits_line ? line_ : start) + 1)
+    throw Mismatch{tag, static_cast<Tag>(found >> 32)};
 }
 
 }  // namespace tutti::transport::shm

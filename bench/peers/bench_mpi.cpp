@@ -1,0 +1,106 @@
+/// \file
+/// MPI's collectives under the common harness; compiled once for each MPI that is installed.
+#include <mpi.h>
+
+#include <exception>
+#include <iostream>
+
+#include "cores.hpp"
+#include "harness.hpp"
+
+namespace {
+
+using bench::Operation;
+
+void check(int code, const char* what) {
+  if (code == MPI_SUCCESS) return;
+  throw std::runtime_error(std::string(what) + ": MPI returned error " + std::to_string(code));
+}
+
+class Mpi : public bench::Backend {
+ public:
+  explicit Mpi(bool reduce_scatter_v) : reduce_scatter_v_(reduce_scatter_v) {
+    check(MPI_Init(nullptr, nullptr), "MPI_Init");
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  }
+  ~Mpi() override { MPI_Finalize(); }
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  void barrier() override { check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
+  double max(double value) override {
+    check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+    return value;
+  }
+  std::function<void()> prepare(const bench::Call& call, float* in, float* out) override {
+    const int total = static_cast<int>(call.total), block = static_cast<int>(call.block());
+    switch (call.operation) {
+      case Operation::all_reduce:
+        return [=] {
+          check(MPI_Allreduce(in, out, total, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+        };
+      case Operation::reduce_scatter:
+        return reduce_scatter(call, in, out);
+      case Operation::all_gather:
+        return [=] {
+          check(MPI_Allgather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, MPI_COMM_WORLD), "MPI_Allgather");
+        };
+      case Operation::all_to_all:
+        return [=] {
+          check(MPI_Alltoall(in, block, MPI_FLOAT, out, block, MPI_FLOAT, MPI_COMM_WORLD), "MPI_Alltoall");
+        };
+      case Operation::broadcast:
+        return [=, buffer = call.is_root() ? in : out] {
+          check(MPI_Bcast(buffer, total, MPI_FLOAT, 0, MPI_COMM_WORLD), "MPI_Bcast");
+        };
+      case Operation::reduce:
+        return
+            [=] { check(MPI_Reduce(in, out, total, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD), "MPI_Reduce"); };
+      case Operation::gather:
+        return [=] {
+          check(MPI_Gather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, 0, MPI_COMM_WORLD), "MPI_Gather");
+        };
+      case Operation::scatter:
+        return [=] {
+          check(MPI_Scatter(in, block, MPI_FLOAT, out, block, MPI_FLOAT, 0, MPI_COMM_WORLD), "MPI_Scatter");
+        };
+    }
+    return {};
+  }
+
+ private:
+  [[nodiscard]] std::function<void()> reduce_scatter(const bench::Call& call, float* in, float* out) const {
+    const int block = static_cast<int>(call.block());
+    if (!reduce_scatter_v_)
+      return [=] {
+        check(MPI_Reduce_scatter_block(in, out, block, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD),
+              "MPI_Reduce_scatter_block");
+      };
+    return [=, counts = std::vector<int>(static_cast<std::size_t>(call.size), block)] {
+      check(MPI_Reduce_scatter(in, out, counts.data(), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD),
+            "MPI_Reduce_scatter");
+    };
+  }
+
+  bool reduce_scatter_v_;
+  int rank_ = 0, size_ = 1;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  CLI::App app("MPI's collectives, measured");
+  bench::Options options;
+  bench::add_options(app, options);
+  bool reduce_scatter_v = false;
+  app.add_flag("--reduce-scatter-v", reduce_scatter_v,
+               "MPI_Reduce_scatter rather than MPI_Reduce_scatter_block");
+  CLI11_PARSE(app, argc, argv);
+  bench::pin(bench::launched_rank(), options.cores);
+  Mpi mpi(reduce_scatter_v);
+  return bench::run(mpi, options) ? 0 : 1;
+} catch (const std::exception& error) {
+  std::cerr << "error: " << error.what() << '\n';
+  return 2;
+}

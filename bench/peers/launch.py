@@ -1,0 +1,97 @@
+"""Starts one of the programs on some ranks and returns what it measured."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import tempfile
+import time
+import typing
+
+import variants
+
+
+class Failed(Exception):
+    """A program did not finish, or not well; `results` holds what it had measured by then."""
+
+    def __init__(self, message, results):
+        super().__init__(message)
+        self.results = results
+
+
+@dataclasses.dataclass
+class Place:
+    """Where ranks run, how they reach each other, and which settings make sense there."""
+    build: str                # folder with the programs
+    cores: list
+    interface: str = "lo"
+    address: str = "127.0.0.1"                       # rank 0's
+    environment: tuple = ()                          # of tutti's ranks, (name, value) pairs
+    mpirun: tuple = ()                               # more arguments of Open MPI's mpirun
+    prefix: typing.Callable = lambda rank: []        # put before the command of a rank; before mpirun that of rank 0
+    variants_of: typing.Callable = variants.variants_of  # (library, ranks) -> all settings, the default first
+
+
+def free_port(prefix):
+    code = "import socket; s = socket.socket(); s.bind(('', 0)); print(s.getsockname()[1])"
+    return subprocess.run([*prefix, "python3", "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def commands(variant, ranks, arguments, place, store):
+    """The processes to start; the first one prints the results."""
+    program = os.path.join(place.build, "tutti-bench-" + variant.library.split("-")[0])
+    environment = ["env", *(f"{name}={value}" for name, value in variant.environment)]
+    cores = ["--cores", ",".join(map(str, place.cores))] if variant.pinned else []
+    run = [program, "--library", variant.library, "--variant", variant.name, *arguments, *cores, *variant.program]
+    more_ranks_than_cores = ranks > len(place.cores)
+    if variant.library == "ompi":
+        yielding = ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"] if more_ranks_than_cores else []
+        return [[*place.prefix(0), "mpirun.openmpi", "--allow-run-as-root", "-n", str(ranks), "--bind-to", "none",
+                 *place.mpirun, *yielding, *variant.launcher, *environment, *run]]
+    if variant.library == "mpich":
+        shim = os.path.join(place.build, "libtutti-yield-shim.so")
+        yielding = [f"LD_PRELOAD={shim}"] if more_ranks_than_cores else []
+        return [["mpiexec.mpich", "-n", str(ranks), *environment, *yielding, *run]]
+    if variant.library == "gloo":
+        return [[*place.prefix(rank), *environment, *run, "--rank", str(rank), "--size", str(ranks), "--store", store,
+                 "--interface", place.interface] for rank in range(ranks)]
+    port = free_port(place.prefix(0))
+    settings = [f"{name}={value}" for name, value in place.environment]
+    return [[*place.prefix(rank), *environment, *settings, f"RANK={rank}", f"WORLD_SIZE={ranks}",
+             f"MASTER_ADDR={place.address}", f"MASTER_PORT={port}", *run] for rank in range(ranks)]
+
+
+def finish(processes, seconds):
+    """Waits for all; kills what is left when one failed or time is up. True when all ended well."""
+    deadline = time.monotonic() + seconds
+    running = list(processes)
+    while running and time.monotonic() < deadline:
+        try:
+            running[0].wait(timeout=0.2)
+        except subprocess.TimeoutExpired:
+            pass
+        if any(p.poll() for p in running):
+            deadline = min(deadline, time.monotonic() + 2)
+        running = [p for p in running if p.poll() is None]
+    for process in running:
+        process.kill()
+        process.wait()
+    return not running and all(p.returncode == 0 for p in processes)
+
+
+def measure(variant, ranks, points, modes, seconds, place, limit=300):
+    """Runs `variant` over `points` ((operation, bytes) pairs); returns one dictionary a point and mode."""
+    arguments = ["--points", ",".join(f"{op}:{size}" for op, size in points), "--modes", ",".join(modes),
+                 "--seconds", str(seconds)]
+    with tempfile.TemporaryDirectory() as store, tempfile.TemporaryFile("w+") as output, \
+            tempfile.TemporaryFile("w+") as errors:
+        processes = []
+        for command in commands(variant, ranks, arguments, place, store):
+            processes.append(subprocess.Popen(command, stdout=output, stderr=errors, stdin=subprocess.DEVNULL))
+        well = finish(processes, limit)
+        output.seek(0)
+        errors.seek(0)
+        results = [json.loads(line) for line in output if line.startswith("{") and line.endswith("}\n")]
+        if not well:
+            raise Failed(f"{variant.library} {variant.name}, {ranks} ranks: {errors.read().strip()[-600:]}", results)
+        return results

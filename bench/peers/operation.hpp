@@ -1,0 +1,125 @@
+/// \file
+/// The operations that are compared: how much each reads and writes, what goes in, and what must come out.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace bench {
+
+enum class Operation {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  all_to_all,
+  broadcast,
+  reduce,
+  gather,
+  scatter
+};
+
+inline constexpr std::array<std::string_view, 8> operation_names = {
+    "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce", "gather", "scatter"};
+
+inline std::string_view name(Operation operation) {
+  return operation_names.at(static_cast<std::size_t>(operation));
+}
+
+inline Operation parse_operation(std::string_view text) {
+  for (std::size_t i = 0; i < operation_names.size(); ++i)
+    if (operation_names.at(i) == text) return static_cast<Operation>(i);
+  throw std::invalid_argument("no operation is called \"" + std::string(text) + "\"");
+}
+
+/// One call on one rank. Rank 0 is the root of operations that have one.
+struct Call {
+  Operation operation;
+  /// Elements of the larger buffer, as nccl-tests counts: what all_gather and gather receive, what
+  /// reduce_scatter and scatter send; of either buffer where they are equal. A multiple of `size` where the
+  /// buffer is one block a rank.
+  std::size_t total;
+  int rank, size;
+
+  [[nodiscard]] bool is_root() const { return rank == 0; }
+  [[nodiscard]] std::size_t block() const { return total / static_cast<std::size_t>(size); }
+  [[nodiscard]] std::size_t bytes() const { return total * sizeof(float); }
+
+  /// Elements of this rank's input. Ranks that are not the root have one, too: they rewrite it as the root
+  /// does, and so do not spend that time in the operation, waiting.
+  [[nodiscard]] std::size_t input() const {
+    return operation == Operation::all_gather || operation == Operation::gather ? block() : total;
+  }
+};
+
+/// `bytes` rounded up to whole elements, and to one a rank where the operation moves one block a rank.
+inline Call call_of(Operation operation, std::size_t bytes, int rank, int size) {
+  const auto up = [](std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; };
+  const bool whole = operation == Operation::all_reduce || operation == Operation::reduce ||
+                     operation == Operation::broadcast;
+  const std::size_t unit = whole ? 1 : static_cast<std::size_t>(size);
+  return {operation, up(up(bytes, sizeof(float)) / sizeof(float), unit), rank, size};
+}
+
+/// What all ranks' element `i` have in common: 0 to 7 without a period, so that displaced blocks are noticed.
+/// Another `generation` is other data.
+inline float common_value(std::size_t i, std::uint32_t generation) {
+  return static_cast<float>((static_cast<std::uint32_t>(i) + generation) * 2654435761U >> 29U);
+}
+
+/// This rank's input. Small integers: their sums are exact in float32.
+inline void fill(const Call& call, float* in, std::uint32_t generation) {
+  const auto own = static_cast<float>(call.rank + 1);
+  for (std::size_t i = 0, n = call.input(); i < n; ++i) in[i] = common_value(i, generation) + own;
+}
+
+/// True when `out[0, count)` is `scale * common_value + offset` of the elements from `first` on.
+inline bool equals(const float* out, std::size_t count, std::size_t first, float scale, float offset,
+                   std::uint32_t generation) {
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    wrong += static_cast<std::size_t>(out[i] != scale * common_value(first + i, generation) + offset);
+  return wrong == 0;
+}
+
+/// True when `out` is this rank's result for inputs of that generation.
+inline bool is_right(const Call& call, const float* out, std::uint32_t generation) {
+  const auto n = static_cast<float>(call.size);
+  const float sum_of_ranks = n * (n + 1) / 2;
+  const std::size_t block = call.block();
+  const std::size_t own_block = block * static_cast<std::size_t>(call.rank);
+  const auto one_block_a_rank = [&](std::size_t first) {
+    for (int r = 0; r < call.size; ++r)
+      if (!equals(out + block * static_cast<std::size_t>(r), block, first, 1, static_cast<float>(r + 1),
+                  generation))
+        return false;
+    return true;
+  };
+  switch (call.operation) {
+    case Operation::reduce:
+      if (!call.is_root()) return true;
+      [[fallthrough]];
+    case Operation::all_reduce:
+      return equals(out, call.total, 0, n, sum_of_ranks, generation);
+    case Operation::reduce_scatter:
+      return equals(out, block, own_block, n, sum_of_ranks, generation);
+    case Operation::gather:
+      if (!call.is_root()) return true;
+      [[fallthrough]];
+    case Operation::all_gather:
+      return one_block_a_rank(0);
+    case Operation::all_to_all:
+      return one_block_a_rank(own_block);
+    case Operation::broadcast:
+      if (call.is_root()) return true;  // it has it
+      return equals(out, call.total, 0, 1, 1, generation);
+    case Operation::scatter:
+      return equals(out, block, own_block, 1, 1, generation);
+  }
+  throw std::logic_error("is_right: an operation outside the enumeration");
+}
+
+}  // namespace bench

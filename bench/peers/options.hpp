@@ -1,0 +1,34 @@
+/// \file
+/// The command line that all programs share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+struct Options {
+  std::string library, variant = "default";  ///< repeated in the output
+  std::vector<std::string> points;           ///< "operation:bytes"
+  std::vector<std::string> modes{"unchanged", "rewritten"};
+  std::vector<int> cores;  ///< rank r is bound to cores[r % size]; none: not bound
+  double seconds = 0.1;    ///< measured a point
+};
+
+inline void add_options(CLI::App& app, Options& options) {
+  app.add_option("--library", options.library, "Name in the output")->capture_default_str();
+  app.add_option("--variant", options.variant, "Name of the settings in the output")->capture_default_str();
+  app.add_option("--points", options.points, "What to measure: operation:bytes,...")
+      ->delimiter(',')
+      ->required();
+  app.add_option("--modes", options.modes, "Inputs between calls")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"unchanged", "rewritten"}))
+      ->capture_default_str();
+  app.add_option("--cores", options.cores, "Bind rank r to the core whose turn it is")->delimiter(',');
+  app.add_option("--seconds", options.seconds, "Time measured a point")->capture_default_str();
+}
+
+}  // namespace bench

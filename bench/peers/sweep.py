@@ -1,0 +1,96 @@
+"""Measures many points with many libraries: which settings to use, in which order, and what counts in the end."""
+
+import collections
+import statistics
+import sys
+
+import launch
+
+
+def attempt(variant, ranks, points, modes, seconds, place):
+    """What was measured; says so when something failed on the way."""
+    try:
+        return launch.measure(variant, ranks, points, modes, seconds, place)
+    except launch.Failed as failure:
+        print(f"  failed: {failure}", file=sys.stderr)
+        return failure.results
+
+
+def key_of(library, ranks, operation, size):
+    return f"{library}/{ranks}/{operation}/{size}"
+
+
+def screen(libraries, ranks_list, operations, sizes, seconds, place, keep=2):
+    """Runs all settings once and returns the best of each library at each point: {key: [names]}."""
+    chosen = {}
+    for ranks in ranks_list:
+        for library in libraries:
+            times = collections.defaultdict(list)
+            for variant in place.variants_of(library, ranks):
+                points = [(op, size) for op in operations for size in sizes if variant.covers(op, size)]
+                if not points:
+                    continue
+                print(f"screening {library} {variant.name}, {ranks} ranks", flush=True)
+                asked = {(op, rounded(op, size, ranks)): size for op, size in points}
+                for result in attempt(variant, ranks, points, ["unchanged"], seconds, place):
+                    if result["correct"]:
+                        size = asked[(result["op"], result["bytes"])]
+                        times[(result["op"], size)].append((result["median_us"], variant.name))
+            for (operation, size), list_of in times.items():
+                chosen[key_of(library, ranks, operation, size)] = [name for _, name in sorted(list_of)[:keep]]
+    return chosen
+
+
+def rounded(operation, size, ranks):
+    """The bytes that the programs report for a size that was asked for: whole elements, one block a rank."""
+    whole = operation in ("all_reduce", "broadcast", "reduce")
+    unit = 4 if whole else 4 * ranks
+    return -(-size // unit) * unit
+
+
+def plan(library, ranks, operations, sizes, place, chosen):
+    """[(variant, points)]: what to run of one library. Points that were never screened run with the default."""
+    points = collections.defaultdict(list)
+    variants = {v.name: v for v in place.variants_of(library, ranks)}
+    default = next(iter(variants))
+    for operation in operations:
+        for size in sizes:
+            for name in chosen.get(key_of(library, ranks, operation, size), [default]):
+                points[name].append((operation, size))
+    return [(variants[name], list_of) for name, list_of in points.items()]
+
+
+def run(libraries, ranks_list, operations, sizes, modes, repeats, seconds, place, chosen):
+    """All results of all repetitions. Libraries take turns, and each repetition starts with another one."""
+    results = []
+    for ranks in ranks_list:
+        launches = [job for library in libraries for job in plan(library, ranks, operations, sizes, place, chosen)]
+        for repetition in range(repeats):
+            print(f"{ranks} ranks, repetition {repetition + 1} of {repeats}: {len(launches)} launches", flush=True)
+            first = repetition * len(launches) // repeats
+            for variant, points in launches[first:] + launches[:first]:
+                results += attempt(variant, ranks, points, modes, seconds, place)
+    return results
+
+
+def on_distinct_cores(results, least_round_trip):
+    """Without the results of moments at which two virtual cores were one physical core."""
+    return [r for r in results if r["rtt_ns"] is None or r["rtt_ns"] >= least_round_trip]
+
+
+def best(results):
+    """{(mode, ranks, op, bytes): {library: {"us", "min_us", "variant", "runs"}}}: medians over repetitions, of the
+    variant whose median is smallest. Wrong results do not count."""
+    times = collections.defaultdict(list)
+    for r in results:
+        if r["correct"]:
+            mode = "rewritten" if r["rewritten"] else "unchanged"
+            times[(mode, r["ranks"], r["op"], r["bytes"], r["library"], r["variant"])].append(r)
+    points = collections.defaultdict(dict)
+    for (*point, library, variant), runs in times.items():
+        found = {"us": statistics.median(r["median_us"] for r in runs), "min_us": min(r["min_us"] for r in runs),
+                 "variant": variant, "runs": len(runs)}
+        known = points[tuple(point)].get(library)
+        if known is None or found["us"] < known["us"]:
+            points[tuple(point)][library] = found
+    return dict(points)

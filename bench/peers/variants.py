@@ -1,0 +1,126 @@
+"""The settings under which each library is measured. The best of them counts, point by point."""
+
+import dataclasses
+
+OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce", "gather", "scatter")
+LIBRARIES = ("tutti", "tutti-registered", "ompi", "mpich", "gloo")
+PEERS = ("ompi", "mpich", "gloo")
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    library: str
+    name: str
+    environment: tuple = ()  # of the ranks: (name, value) pairs
+    launcher: tuple = ()     # more arguments of mpirun
+    program: tuple = ()      # more arguments of the program
+    operations: tuple = OPERATIONS
+    largest: int = 1 << 62   # bytes up to which it can be trusted
+    pinned: bool = True      # ranks are bound to cores
+
+    def covers(self, operation, size):
+        return operation in self.operations and size <= self.largest
+
+
+# glibc gives large blocks back to the system on each free, so that a library which allocates in each call touches new
+# pages in each call. These keep them.
+KEEP_MEMORY = (
+    ("MALLOC_MMAP_MAX_", "0"),
+    ("MALLOC_TRIM_THRESHOLD_", str(16 << 30)),
+    ("MALLOC_TOP_PAD_", str(256 << 20)),
+)
+
+
+def mca(**parameters):
+    return tuple(word for name, value in parameters.items() for word in ("--mca", name, str(value)))
+
+
+def open_mpi(ranks):
+    """Open MPI: its defaults, its transports, and each algorithm that coll/tuned has for an operation."""
+    parameters = {  # the operation's name there, how many algorithms it has
+        "all_reduce": (("allreduce",), 6),
+        "reduce_scatter": (("reduce_scatter", "reduce_scatter_block"), 4),
+        "all_gather": (("allgather",), 6 if ranks == 2 else 5),  # the last one of these two is for two ranks
+        "all_to_all": (("alltoall",), 5 if ranks == 2 else 4),
+        "broadcast": (("bcast",), 9),
+        "reduce": (("reduce",), 7),
+        "gather": (("gather",), 3),
+        "scatter": (("scatter",), 3),
+    }
+    variants = [
+        Variant("ompi", "default"),
+        Variant("ompi", "memory", KEEP_MEMORY),
+        Variant("ompi", "ucx", KEEP_MEMORY, mca(pml="ucx", pml_ucx_tls="any", pml_ucx_devices="any")),
+        Variant("ompi", "eager-32k", KEEP_MEMORY, mca(btl_vader_eager_limit=32768)),
+        Variant("ompi", "two-copies", KEEP_MEMORY, mca(btl_vader_single_copy_mechanism="none")),
+    ]
+    for number in range(1, 10):
+        having = {op: names for op, (names, count) in parameters.items() if number <= count}
+        chosen = {f"coll_tuned_{name}_algorithm": number for names in having.values() for name in names}
+        variants.append(Variant("ompi", f"algorithm-{number}", KEEP_MEMORY,
+                                mca(coll_tuned_use_dynamic_rules=1, **chosen), operations=tuple(having)))
+    return variants + reduce_scatter_v(variants)
+
+
+def mpich(ranks):
+    """MPICH: its defaults, UCX's thresholds and transports, and each algorithm."""
+    algorithms = {
+        "all_reduce": (("ALLREDUCE",), ("recursive_doubling", "reduce_scatter_allgather")),
+        "reduce_scatter": (("REDUCE_SCATTER", "REDUCE_SCATTER_BLOCK"),
+                           ("recursive_halving", "recursive_doubling", "pairwise")),
+        "all_gather": (("ALLGATHER",), ("recursive_doubling", "brucks", "ring")),
+        "all_to_all": (("ALLTOALL",), ("brucks", "pairwise", "scattered")),
+        "broadcast": (("BCAST",), ("binomial", "scatter_recursive_doubling_allgather", "scatter_ring_allgather")),
+        "reduce": (("REDUCE",), ("binomial", "reduce_scatter_gather")),
+    }
+    variants = [
+        Variant("mpich", "default"),
+        Variant("mpich", "memory", KEEP_MEMORY),
+        Variant("mpich", "rendezvous-8k", (("UCX_RNDV_THRESH", "8k"),)),
+        Variant("mpich", "rendezvous-256k", (("UCX_RNDV_THRESH", "256k"),)),
+        Variant("mpich", "posix", (("UCX_TLS", "posix,cma,self"),)),
+    ]
+    for number in range(3):
+        having = {op: (names, of[number]) for op, (names, of) in algorithms.items() if number < len(of)}
+        chosen = tuple(pair for names, algorithm in having.values() for name in names for pair in (
+            (f"MPIR_CVAR_{name}_DEVICE_COLLECTIVE", "0"), (f"MPIR_CVAR_{name}_INTRA_ALGORITHM", algorithm)))
+        variants.append(Variant("mpich", f"algorithm-{number + 1}", KEEP_MEMORY + chosen, operations=tuple(having)))
+    return variants + reduce_scatter_v(variants)
+
+
+def reduce_scatter_v(variants):
+    """Where MPI_Reduce_scatter is better than MPI_Reduce_scatter_block."""
+    return [dataclasses.replace(v, name=v.name + "-v", program=("--reduce-scatter-v",), operations=("reduce_scatter",))
+            for v in variants if "reduce_scatter" in v.operations]
+
+
+def gloo(ranks):
+    """Gloo: newer algorithms, and older ones whose callers use the sockets themselves. Those hang now and then above
+    1 MiB, and spinning is only of use while each rank has a core."""
+    variants = [Variant("gloo", "new", pinned=False), Variant("gloo", "new-pinned")]
+    older = ("all_reduce", "reduce_scatter", "all_gather", "broadcast")
+    for sync in ("block", "busy"):
+        for algorithm in ("halving_doubling", "bcube", "ring_chunked"):
+            operations = older if algorithm == "halving_doubling" else ("all_reduce",)
+            variants.append(Variant("gloo", f"{algorithm}-{sync}", program=("--algorithm", algorithm, "--sync", sync),
+                                    operations=operations, largest=1 << 20))
+    return variants
+
+
+def variants_of(library, ranks):
+    """All settings of a library; the first is its default."""
+    if library == "tutti":
+        return [Variant("tutti", "default")]
+    if library == "tutti-registered":
+        return [Variant("tutti-registered", "default", program=("--register",))]
+    return {"ompi": open_mpi, "mpich": mpich, "gloo": gloo}[library](ranks)
+
+
+def over_tcp(library, ranks):
+    """All settings that make sense over TCP; the first is the default."""
+    if library != "ompi":
+        return variants_of(library, ranks)
+    tcp = [Variant("ompi", "links-4", KEEP_MEMORY, mca(btl_tcp_links=4)),
+           Variant("ompi", "kernel-buffers", KEEP_MEMORY, mca(btl_tcp_sndbuf=0, btl_tcp_rcvbuf=0)),
+           Variant("ompi", "eager-256k", KEEP_MEMORY, mca(btl_tcp_eager_limit=262144))]
+    return [v for v in open_mpi(ranks) if v.name.startswith(("default", "memory", "algorithm"))] + tcp

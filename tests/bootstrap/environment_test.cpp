@@ -1,0 +1,249 @@
+// What the launchers' variables mean. Each test runs with an environment of its own.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "bootstrap/launcher.hpp"
+#include "bootstrap/ranks.hpp"
+#include "bootstrap/rendezvous.hpp"
+#include "topology/interface.hpp"
+
+extern char** environ;
+
+namespace tutti::bootstrap::test {
+namespace {
+
+using testing::HasSubstr;
+using Variables = std::map<std::string, std::string>;
+
+/// Clears what launchers set, sets `variables`, and restores everything at its end.
+class Environment {
+ public:
+  explicit Environment(const Variables& variables) {
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string text = *entry;
+      before_[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
+    }
+    for (const auto& [name, value] : before_)
+      for (const char* prefix : {"TUTTI_", "PMI", "OMPI_", "MPI_", "SLURM_", "TORCHELASTIC", "MASTER_",
+                                 "RANK", "WORLD_SIZE", "LOCAL_"})
+        if (name.starts_with(prefix)) ::unsetenv(name.c_str());
+    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment() {
+    ::clearenv();
+    for (const auto& [name, value] : before_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+
+ private:
+  Variables before_;
+};
+
+Launch identity(const Variables& variables) {
+  const Environment environment(variables);
+  return find_launcher(Deadline(1s))->identity();
+}
+
+Rendezvous agreed(const Variables& variables, unsigned number = 0, const std::string& interface = "") {
+  const Environment environment(variables);
+  return read(find_launcher(Deadline(1s))->agree(number, interface, Deadline(1s)));
+}
+
+Variables with(Variables base, const Variables& changes) {
+  for (const auto& [name, value] : changes) base[name] = value;
+  return base;
+}
+
+const Variables torchrun{{"RANK", "3"},
+                         {"WORLD_SIZE", "8"},
+                         {"LOCAL_RANK", "1"},
+                         {"LOCAL_WORLD_SIZE", "4"},
+                         {"MASTER_ADDR", "10.9.8.7"},
+                         {"MASTER_PORT", "29500"}};
+const Variables slurm{{"SLURM_PROCID", "5"},         {"SLURM_NTASKS", "7"},
+                      {"SLURM_STEP_NUM_TASKS", "7"}, {"SLURM_STEP_ID", "2"},
+                      {"SLURM_JOB_ID", "1234"},      {"SLURM_STEP_NODELIST", "127.0.0.[3-4]"},
+                      {"SLURM_NODEID", "1"},         {"SLURM_STEP_TASKS_PER_NODE", "4,3"},
+                      {"SLURM_LOCALID", "1"}};
+
+TEST(Environment, NothingMeansOneRank) {
+  const auto launch = identity({});
+  EXPECT_EQ(launch.launcher, "none");
+  EXPECT_EQ(launch.rank, 0);
+  EXPECT_EQ(launch.size, 1);
+}
+
+TEST(Environment, TuttisOwn) {
+  const auto id = reserve_id("");
+  const Variables own{{"TUTTI_RANK", "2"}, {"TUTTI_SIZE", "3"}, {"TUTTI_ID", id.to_string()}};
+  const auto launch = identity(
+      with(own, {{"RANK", "0"}, {"WORLD_SIZE", "9"}, {"TUTTI_LOCAL_RANK", "1"}, {"TUTTI_LOCAL_SIZE", "2"}}));
+  EXPECT_EQ(launch.launcher, "tutti");
+  EXPECT_EQ(launch.rank, 2);
+  EXPECT_EQ(launch.size, 3);
+  EXPECT_EQ(launch.local_rank, 1);
+  EXPECT_EQ(launch.local_size, 2);
+  EXPECT_EQ(agreed(own).secret, read(id).secret);
+  EXPECT_NE(agreed(own, 1).secret, read(id).secret);
+  EXPECT_EQ(agreed(own, 1).secret, agreed(own, 1).secret);
+  EXPECT_EQ(agreed(own, 1).endpoint.port, read(id).endpoint.port);
+  EXPECT_EQ(identity({{"TUTTI_RANK", "0"}, {"TUTTI_SIZE", "1"}}).size, 1);
+}
+
+TEST(Environment, Torchrun) {
+  const auto launch = identity(torchrun);
+  EXPECT_EQ(launch.launcher, "torchrun");
+  EXPECT_EQ(launch.rank, 3);
+  EXPECT_EQ(launch.size, 8);
+  EXPECT_EQ(launch.local_rank, 1);
+  EXPECT_EQ(launch.local_size, 4);
+  EXPECT_EQ(to_string(agreed(torchrun).endpoint), "10.9.8.7:29501");
+  EXPECT_EQ(to_string(agreed(with(torchrun, {{"TUTTI_PORT", "777"}})).endpoint), "10.9.8.7:777");
+  EXPECT_EQ(identity({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).launcher, "torchrun");
+}
+
+TEST(Environment, AHostNameThatIsTheLoopbackHereBecomesAnAddressForTheOthers) {
+  const auto local = with(torchrun, {{"MASTER_ADDR", "localhost"}});
+  EXPECT_TRUE(topology::is_loopback(agreed(local).endpoint.address));
+  EXPECT_TRUE(
+      topology::is_loopback(agreed(with(local, {{"RANK", "0"}, {"LOCAL_RANK", "0"}})).endpoint.address));
+}
+
+TEST(Environment, Slurm) {
+  const auto launch = identity(slurm);
+  EXPECT_EQ(launch.launcher, "Slurm");
+  EXPECT_EQ(launch.rank, 5);
+  EXPECT_EQ(launch.size, 7);
+  EXPECT_EQ(launch.local_rank, 1);
+  EXPECT_EQ(launch.local_size, 3);
+  const auto first = agreed(slurm);
+  EXPECT_EQ(first.endpoint.address, "127.0.0.3");
+  EXPECT_EQ(first.endpoint.port, 15'000 + (1234 * 31 + 2) % 17'000);
+  EXPECT_EQ(agreed(with(slurm, {{"TUTTI_PORT", "777"}})).endpoint.port, 777);
+  EXPECT_NE(agreed(with(slurm, {{"SLURM_STEP_ID", "3"}})).endpoint.port, first.endpoint.port);
+  EXPECT_EQ(identity({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_NODELIST", "a"}}).launcher,
+            "none")
+      << "a batch script is one process";
+}
+
+TEST(Environment, RanksOfAJobAgreeAndJobsDiffer) {
+  for (const auto& [base, rank, job] :
+       {std::tuple(torchrun, "RANK", "TORCHELASTIC_RUN_ID"), {slurm, "SLURM_PROCID", "SLURM_JOB_ID"}}) {
+    const auto secret = agreed(base).secret;
+    EXPECT_EQ(agreed(with(base, {{rank, "4"}})).secret, secret);
+    EXPECT_NE(agreed(with(base, {{job, "999"}})).secret, secret);
+    EXPECT_NE(agreed(with(base, {{"TUTTI_SECRET", "x"}})).secret, secret);
+    EXPECT_NE(agreed(base, 1).secret, secret);
+  }
+}
+
+TEST(Environment, VariablesThatMakeNoSenseAreNamed) {
+  const auto id = reserve_id("").to_string();
+  const Variables own{{"TUTTI_RANK", "0"}, {"TUTTI_SIZE", "2"}, {"TUTTI_ID", id}};
+  const Variables pmi{{"PMI_FD", "0"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}};
+  const std::vector<std::pair<Variables, std::string>> cases{
+      {with(own, {{"TUTTI_RANK", "2"}}), "TUTTI_RANK=2: expected less than TUTTI_SIZE, which is 2"},
+      {with(own, {{"TUTTI_RANK", "-1"}}), "TUTTI_RANK=-1: expected a whole number"},
+      {with(own, {{"TUTTI_RANK", "one"}}), "TUTTI_RANK=one: expected a whole number"},
+      {with(own, {{"TUTTI_RANK", "1x"}}), "TUTTI_RANK=1x"},
+      {with(own, {{"TUTTI_RANK", " 1"}}), "TUTTI_RANK= 1"},
+      {with(own, {{"TUTTI_SIZE", "0"}}), "TUTTI_SIZE=0"},
+      {with(own, {{"TUTTI_SIZE", "99999999999"}}), "TUTTI_SIZE=99999999999"},
+      {with(own, {{"TUTTI_ID", "tutti-00"}}), "not a unique id"},
+      {with(own, {{"TUTTI_ID", ""}}), "TUTTI_ID is not"},
+      {with(own, {{"TUTTI_LOCAL_SIZE", "3"}}), "local rank 0 of 3"},
+      {with(own, {{"TUTTI_LOCAL_RANK", "1"}}), "local rank 1 of 1"},
+      {{{"TUTTI_RANK", "0"}}, "TUTTI_RANK is set, but TUTTI_SIZE is not"},
+      {{{"TUTTI_ID", id}}, "TUTTI_ID is set, but TUTTI_SIZE is not"},
+      {{{"TUTTI_SIZE", "2"}}, "TUTTI_SIZE is set, but TUTTI_RANK is not"},
+      {with(pmi, {{"PMI_RANK", "x"}}), "PMI_RANK=x"},
+      {with(pmi, {{"PMI_FD", "x"}}), "PMI_FD=x"},
+      {with(torchrun, {{"RANK", "8"}}), "RANK=8: expected less than WORLD_SIZE, which is 8"},
+      {with(torchrun, {{"WORLD_SIZE", "many"}}), "WORLD_SIZE=many"},
+      {with(torchrun, {{"MASTER_PORT", "65535"}}),
+       "MASTER_PORT=65535: expected a whole number from 1 to 65534"},
+      {with(torchrun, {{"MASTER_PORT", ""}}), "MASTER_PORT is not"},
+      {with(torchrun, {{"MASTER_ADDR", ""}}), "MASTER_ADDR is not"},
+      {with(torchrun, {{"TUTTI_PORT", "0"}}), "TUTTI_PORT=0: expected a whole number from 1 to 65535"},
+      {with(torchrun, {{"LOCAL_RANK", "4"}}), "local rank 4 of 4"},
+      {with(slurm, {{"SLURM_PROCID", "7"}}),
+       "SLURM_PROCID=7: expected less than SLURM_STEP_NUM_TASKS, which is 7"},
+      {with(slurm, {{"SLURM_STEP_NODELIST", "n[1-"}}), "\"n[1-\" is not one of Slurm's lists"},
+      {with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "four"}}), "\"four\" is not one of Slurm's lists"},
+      {with(slurm, {{"SLURM_NODEID", "2"}}), "SLURM_NODEID=2"},
+      {with(slurm, {{"SLURM_JOB_ID", "abc"}}), "SLURM_JOB_ID=abc"}};
+  for (const auto& [variables, text] : cases) {
+    const auto thrown = thrown_by([&] { identity(variables); });
+    EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << text;
+    EXPECT_THAT(thrown.text, HasSubstr(text));
+  }
+}
+
+TEST(Environment, ADescriptorThatIsNoLauncherIsAnError) {
+  const auto thrown = thrown_by([] { identity({{"PMI_FD", "987"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}); });
+  EXPECT_EQ(thrown.code, ErrorCode::system);
+  EXPECT_THAT(thrown.text, HasSubstr("PMI: \"cmd=init\""));
+}
+
+/// Starts `size` processes with `common` and their rank; each makes two communicators from the environment.
+void launch_twice(int size, const Variables& common, const char* rank_variable) {
+  std::vector<Child> children;
+  for (Rank rank = 0; rank < size; ++rank)
+    children.emplace_back([&, rank] {
+      const Environment environment(with(common, {{rank_variable, std::to_string(rank)}}));
+      const auto id = launch_from_environment("", 10s).id;
+      if (launch_from_environment("", 10s).id != id) return 1;  // not used yet
+      const auto first = Session::join(id, rank, size, 10s);
+      const auto launch = launch_from_environment("", 10s);
+      if (launch.id == id || launch.rank != rank || launch.size != size) return 2;
+      const auto second = Session::join(launch.id, rank, size, 10s);
+      for (const auto& session : {first, second}) {
+        const auto all = session->all_gather(bytes(std::to_string(rank)), 10s);
+        for (int r = 0; r < size; ++r)
+          if (all.at(static_cast<std::size_t>(r)) != bytes(std::to_string(r))) return 3;
+        session->leave(5s);
+      }
+      return 0;
+    });
+  for (auto& child : children) EXPECT_EQ(child.wait(), 0);
+}
+
+std::string free_port(int below) {
+  for (;;) {  // below: torchrun's port is one less than the one that must be free
+    const auto port = read(reserve_id("")).endpoint.port;
+    if (port > 1024) return std::to_string(port - below);
+  }
+}
+
+TEST(Environment, TwoCommunicatorsOfTuttisOwnLauncher) {
+  launch_twice(3, {{"TUTTI_SIZE", "3"}, {"TUTTI_ID", reserve_id("").to_string()}}, "TUTTI_RANK");
+}
+
+TEST(Environment, TwoCommunicatorsUnderTorchrun) {
+  launch_twice(3, {{"WORLD_SIZE", "3"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", free_port(1)}}, "RANK");
+}
+
+TEST(Environment, TwoCommunicatorsUnderSlurm) {
+  launch_twice(3,
+               {{"SLURM_NTASKS", "3"},
+                {"SLURM_STEP_ID", "0"},
+                {"SLURM_JOB_ID", "77"},
+                {"SLURM_STEP_NODELIST", "localhost"},
+                {"TUTTI_PORT", free_port(0)}},
+               "SLURM_PROCID");
+}
+
+TEST(Environment, ANamedMasterThatNeverComesIsATimeout) {
+  const Environment environment(
+      {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", free_port(1)}});
+  const auto id = find_launcher(Deadline(1s))->agree(0, "", Deadline(1s));
+  const auto thrown = thrown_by([&] { Session::join(id, 1, 2, 100ms); });
+  EXPECT_EQ(thrown.code, ErrorCode::timeout);
+  EXPECT_THAT(thrown.ranks, testing::ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace tutti::bootstrap::test

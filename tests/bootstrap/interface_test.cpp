@@ -1,0 +1,96 @@
+// The interfaces of the machine the test runs on; all have at least a loopback.
+#include "topology/interface.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include <tutti/error.hpp>
+
+#include "bootstrap/rendezvous.hpp"
+#include "bootstrap/socket.hpp"
+
+namespace tutti::topology {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+const Interface& loopback(const std::vector<Interface>& all) {
+  const auto found = std::ranges::find_if(all, &Interface::loopback);
+  if (found == all.end()) throw Error(ErrorCode::system, "no loopback interface");
+  return *found;
+}
+
+TEST(Interfaces, TheLoopbackIsListed) {
+  const auto all = interfaces();
+  const auto& lo = loopback(all);
+  EXPECT_TRUE(lo.up);
+  EXPECT_THAT(lo.addresses, Contains("127.0.0.1"));
+  EXPECT_EQ(interface_address(lo.name), "127.0.0.1");
+}
+
+TEST(Interfaces, AnAddressOfThisHostNamesItself) {
+  EXPECT_EQ(interface_address("127.0.0.1"), "127.0.0.1");
+  for (const auto& one : interfaces())
+    for (const auto& address : one.addresses) {
+      EXPECT_TRUE(is_local(address));
+      if (!one.up || address.find('%') != std::string::npos) continue;
+      EXPECT_EQ(interface_address(address), address);
+    }
+}
+
+TEST(Interfaces, OneThatDoesNotExistIsRefusedWithTheListOfThoseThatDo) {
+  for (const char* name : {"nosuch0", "192.0.2.77", ""}) {
+    try {
+      interface_address(name);
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(error.what(), HasSubstr("\"" + std::string(name) + "\" does not exist; this host has: "));
+      for (const auto& one : interfaces()) EXPECT_THAT(error.what(), HasSubstr(one.name));
+    }
+  }
+}
+
+TEST(Interfaces, LinkLocalAddressesAreRefused) {
+  int seen = 0;
+  for (const auto& one : interfaces())
+    for (const auto& address : one.addresses) {
+      if (!address.starts_with("fe80:")) continue;
+      ++seen;
+      EXPECT_THAT(address, HasSubstr("%" + one.name));
+      EXPECT_THROW(interface_address(address), Error);
+      EXPECT_THROW(bootstrap::make_id({{address, 1}, {}}), Error);
+    }
+  if (seen == 0) GTEST_SKIP() << "no interface of this host has a link-local IPv6 address";
+}
+
+TEST(Interfaces, PacketsToThisHostLeaveByTheLoopback) {
+  EXPECT_EQ(route_to("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(route_to("127.1.2.3"), "127.0.0.1");
+  EXPECT_EQ(route_to("::1"), "::1");
+  EXPECT_THROW(route_to("not-numeric"), Error);
+}
+
+TEST(Interfaces, NamesAreResolved) {
+  EXPECT_THAT(resolve("localhost"), testing::AnyOf(Contains("127.0.0.1"), Contains("::1")));
+  EXPECT_EQ(resolve("10.1.2.3"), std::vector<std::string>{"10.1.2.3"});
+  EXPECT_THROW(resolve("no-such-host.invalid"), Error);
+  EXPECT_TRUE(is_loopback("127.0.1.1"));
+  EXPECT_FALSE(is_loopback("10.0.0.1"));
+  EXPECT_FALSE(is_local("192.0.2.77"));
+}
+
+TEST(Listener, IsBoundToTheChosenAddressOnly) {
+  const auto id = UniqueId::create();
+  auto endpoint = bootstrap::read(id).endpoint;
+  EXPECT_EQ(endpoint.address, "127.0.0.1");
+  EXPECT_TRUE(bootstrap::try_connect(endpoint, Deadline(std::chrono::seconds(1))));
+  endpoint.address = "127.0.0.2";  // also the loopback's
+  EXPECT_FALSE(bootstrap::try_connect(endpoint, Deadline(std::chrono::seconds(1))));
+}
+
+}  // namespace
+}  // namespace tutti::topology

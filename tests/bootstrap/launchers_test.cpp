@@ -1,0 +1,110 @@
+// The real launchers: each test starts this program again under one of them.
+#include <gmock/gmock.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+#include "bootstrap/environment.hpp"
+#include "bootstrap/ranks.hpp"
+
+namespace tutti::bootstrap::test {
+namespace {
+
+/// What the started processes run. Disabled: it makes sense only under a launcher.
+TEST(LaunchedRank, DISABLED_MakesTwoCommunicators) {
+  const char* expected = std::getenv("EXPECTED_LAUNCHER");
+  ASSERT_NE(expected, nullptr);
+  for (int i = 0; i < 2; ++i) {
+    const auto launch = launch_from_environment("", 20s);
+    EXPECT_EQ(launch.launcher, expected);
+    EXPECT_EQ(launch.size, 3);
+    EXPECT_EQ(launch.local_size, 3);
+    EXPECT_EQ(launch.local_rank, launch.rank);
+    const auto session = Session::join(launch.id, launch.rank, launch.size, 20s);
+    const auto all = session->all_gather(bytes(std::to_string(launch.rank)), 20s);
+    EXPECT_EQ(all, (std::vector{bytes("0"), bytes("1"), bytes("2")}));
+    session->leave(10s);
+  }
+  std::printf("GATHERED\n");
+}
+
+TEST(LaunchedRank, DISABLED_RankTwoIsAbsent) {
+  const auto launch = launch_from_environment("", 20s);
+  if (launch.rank == 2) return;
+  const auto thrown = thrown_by([&] { Session::join(launch.id, launch.rank, launch.size, 500ms); });
+  EXPECT_EQ(thrown.code, ErrorCode::timeout);
+  EXPECT_THAT(thrown.ranks, testing::ElementsAre(2));
+  std::printf("NAMED\n");
+}
+
+struct Outcome {
+  int status = -1;
+  std::string output;
+};
+
+Outcome run(const std::string& command) {
+  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+  Outcome outcome;
+  std::array<char, 4096> piece{};
+  for (std::size_t got = 0; (got = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;)
+    outcome.output.append(piece.data(), got);
+  outcome.status = ::pclose(pipe);
+  return outcome;
+}
+
+std::string program() {
+  std::array<char, 4096> path{};
+  const auto length = ::readlink("/proc/self/exe", path.data(), path.size());
+  return "'" + std::string(path.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0))) + "'";
+}
+
+int count(const std::string& text, const std::string& word) {
+  int found = 0;
+  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+  return found;
+}
+
+struct LauncherCommand {
+  const char* name;
+  const char* binary;
+  const char* start;
+};
+
+class Launchers : public testing::TestWithParam<LauncherCommand> {
+ protected:
+  static Outcome start(const std::string& test) {
+    const auto [name, binary, command] = GetParam();
+    return run("EXPECTED_LAUNCHER=" + std::string(name) + " timeout 60 " + command + " " + program() +
+               " --gtest_also_run_disabled_tests --gtest_filter=LaunchedRank.DISABLED_" + test);
+  }
+  void SetUp() override {
+    if (run(std::string("command -v ") + GetParam().binary).status != 0)
+      GTEST_SKIP() << GetParam().binary << " is not installed";
+#ifndef TUTTI_HAVE_PMIX
+    if (GetParam().name == std::string("PMIx")) GTEST_SKIP() << "built without PMIx";
+#endif
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Environment, Launchers,
+    testing::Values(LauncherCommand{"PMIx", "mpirun.openmpi",
+                                    "mpirun.openmpi --allow-run-as-root --oversubscribe -n 3"},
+                    LauncherCommand{"PMI-1", "mpiexec.hydra", "mpiexec.hydra -n 3"}),
+    [](const auto& instance) { return instance.index == 0 ? "OpenMpi" : "Hydra"; });
+
+TEST_P(Launchers, RanksFindEachOtherTwice) {
+  const auto outcome = start("MakesTwoCommunicators");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(count(outcome.output, "GATHERED"), 3) << outcome.output;
+}
+
+TEST_P(Launchers, AnAbsentRankIsNamed) {
+  const auto outcome = start("RankTwoIsAbsent");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(count(outcome.output, "NAMED"), 2) << outcome.output;
+}
+
+}  // namespace
+}  // namespace tutti::bootstrap::test

@@ -1,0 +1,169 @@
+// Ranks as processes, to kill and to fork.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "base/fork_guard.hpp"
+#include "bootstrap/ranks.hpp"
+#include "bootstrap/rendezvous.hpp"
+
+namespace tutti::bootstrap::test {
+namespace {
+
+using testing::ElementsAre;
+
+/// One process a rank; each joins and then runs `body`.
+std::vector<Child> fork_group(int size, const std::function<int(Session&)>& body) {
+  const auto id = reserve_id("");
+  std::vector<Child> children;
+  for (Rank rank = 0; rank < size; ++rank)
+    children.emplace_back([&, rank] {
+      const auto session = Session::join(id, rank, size, 10s);
+      return body(*session);
+    });
+  return children;
+}
+
+class Processes : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sessions, Processes, testing::Values(1, 2, 3, 8, 33));
+
+TEST_P(Processes, ExchangeAndLeave) {
+  auto children = fork_group(GetParam(), [](Session& session) {
+    const auto all = session.all_gather(bytes(std::to_string(session.rank())), 20s);
+    int good = 0;
+    for (const auto& one : all) good += one == bytes(std::to_string(&one - all.data())) ? 1 : 0;
+    session.leave(10s);
+    return good;
+  });
+  for (auto& child : children) EXPECT_EQ(child.wait(), GetParam());
+}
+
+TEST_P(Processes, AllLearnOfAKilledRankWithinASecond) {
+  const int size = GetParam();
+  if (size == 1) return;
+  for (const Rank victim : {0, size - 1, size / 2}) {
+    auto children = fork_group(size, [victim](Session& session) {
+      if (session.rank() == victim) {
+        session.all_gather({}, 20s);
+        return ::raise(SIGKILL);
+      }
+      // When rank 0 dies, it takes along what its hub had not sent yet.
+      const auto exchange = thrown_by([&] { session.all_gather({}, 20s); });
+      if (exchange.code && exchange.ranks != std::vector{victim}) return 4;
+      const auto notice = next_notice(session, 1s);
+      if (!notice) return 1;
+      if (notice->kind != Notice::Kind::lost || notice->rank != victim) return 2;
+      const auto thrown = thrown_by([&] { session.all_gather({}, 5s); });
+      // Others may have ended by now, too.
+      return thrown.code == ErrorCode::peer_lost && thrown.ranks.front() == victim ? 0 : 3;
+    });
+    for (Rank rank = 0; rank < size; ++rank)
+      EXPECT_EQ(children[static_cast<std::size_t>(rank)].wait(), rank == victim ? -SIGKILL : 0)
+          << "rank " << rank;
+  }
+}
+
+TEST(Process, TheKilledRanksLifelineIsNotHeldOpenByItsChildren) {
+  std::array<int, 2> gate{};
+  ASSERT_EQ(::pipe(gate.data()), 0);
+  auto children = fork_group(3, [&](Session& session) {
+    session.all_gather({}, 10s);
+    if (session.rank() == 0) {
+      const auto notice = next_notice(session, 2s);
+      const bool lost = notice && notice->kind == Notice::Kind::lost && notice->rank == 2;
+      static_cast<void>(!::write(gate[1], "x", 1));
+      session.leave(0ms);
+      return lost ? 0 : 1;
+    }
+    if (session.rank() == 1) {
+      std::vector<Rank> gone;
+      for (int i = 0; i < 2; ++i) gone.push_back(next_notice(session, 5s).value_or(Notice{}).rank);
+      session.leave(1s);
+      return gone == std::vector<Rank>{2, 0} ? 0 : 2;
+    }
+    if (::fork() == 0) {  // outlives its parent, with copies of all that the parent had open
+      char byte = 0;
+      static_cast<void>(!::read(gate[0], &byte, 1));
+      ::_exit(0);
+    }
+    return ::raise(SIGKILL);
+  });
+  EXPECT_EQ(children[0].wait(), 0);
+  EXPECT_EQ(children[1].wait(), 0);
+  EXPECT_EQ(children[2].wait(), -SIGKILL);
+  ::close(gate[0]);
+  ::close(gate[1]);
+}
+
+TEST(Process, AForkedCopyOfASessionIsMuteAndItsEndHarmless) {
+  auto sessions = form_group(2);
+  for (std::size_t rank : {0U, 1U}) {
+    Child child([&] {
+      auto& copy = *sessions[rank];
+      if (thrown_by([&] { copy.all_gather({}, 1s); }).code != ErrorCode::forked) return 1;
+      copy.announce_failure(1, Error(ErrorCode::aborted, "from the child"));
+      copy.report_stuck(1, 0, {});
+      if (copy.poll()) return 2;
+      copy.leave(1s);
+      sessions.clear();  // destructors: the hub's thread is not in this process
+      return 0;
+    });
+    EXPECT_EQ(child.wait(), 0);
+  }
+  on_threads(2, [&](Rank rank) {
+    auto& session = *sessions[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(session.all_gather(bytes("alive"), 5s), std::vector<Bytes>(2, bytes("alive")));
+    EXPECT_FALSE(session.poll());
+  });
+  leave_all(sessions);
+}
+
+TEST(Process, AChildFormsAGroupOfItsOwn) {
+  auto sessions = form_group(2);
+  Child child([] {
+    const auto session = Session::join(UniqueId::create(), 0, 1, 1s);
+    return session->all_gather(bytes("x"), 1s) == std::vector<Bytes>{bytes("x")} ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
+  leave_all(sessions);
+}
+
+TEST(Process, RankZeroInAChildOfTheIdsMakerIsRefusedWithTheReason) {
+  const auto id = UniqueId::create();
+  Child child([&] {
+    const auto thrown = thrown_by([&] { Session::join(id, 0, 2, 1s); });
+    const bool says =
+        thrown.text.find("it must be in the process that made the unique id") != std::string::npos;
+    return thrown.code == ErrorCode::system && says && thrown.ranks == std::vector<Rank>{0} ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST(ForkGuard, TheChildCountsOneForkMoreAndLosesThePrivateDescriptors) {
+  std::array<int, 2> pair{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()), 0);
+  const FileDescriptor shared(pair[0]);
+  PrivateDescriptor mine{FileDescriptor(pair[1])};
+  const auto before = fork_generation();
+  Child child([&] {
+    if (fork_generation() != before + 1) return 1;
+    if (::send(mine.get(), "x", 1, MSG_NOSIGNAL) >= 0 || errno != ENOTSOCK) return 2;
+    if ((::fcntl(mine.get(), F_GETFD) & FD_CLOEXEC) == 0) return 3;
+    Child grandchild([&] { return fork_generation() == before + 2 ? 0 : 1; });
+    return grandchild.wait() == 0 ? 0 : 4;
+  });
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(fork_generation(), before);
+  EXPECT_EQ(::send(mine.get(), "y", 1, MSG_NOSIGNAL), 1);
+  char byte = 0;
+  EXPECT_EQ(::recv(shared.get(), &byte, 1, 0), 1);
+  EXPECT_EQ(byte, 'y');
+  const auto released = mine.release();
+  Child unguarded([&] { return ::send(released.get(), "z", 1, MSG_NOSIGNAL) == 1 ? 0 : 1; });
+  EXPECT_EQ(unguarded.wait(), 0);
+}
+
+}  // namespace
+}  // namespace tutti::bootstrap::test

@@ -1,0 +1,63 @@
+#include <tutti/unique_id.hpp>
+
+#include <gmock/gmock.h>
+
+#include "bootstrap/ranks.hpp"
+#include "bootstrap/rendezvous.hpp"
+
+namespace tutti::bootstrap::test {
+namespace {
+
+TEST(UniqueId, TextGoesThereAndBack) {
+  for (const char* interface : {"", "127.0.0.1", "::1"}) {
+    const auto id = UniqueId::create(interface);
+    const auto text = id.to_string();
+    EXPECT_EQ(text.find_first_of(" \t\n"), std::string::npos);
+    EXPECT_EQ(UniqueId::parse(text), id);
+  }
+}
+
+TEST(UniqueId, HoldsItsEndpointAndSecret) {
+  Rendezvous in{{"fd00::17", 4321}, {std::byte{9}, std::byte{8}}};
+  const auto out = read(make_id(in));
+  EXPECT_EQ(out.endpoint.address, "fd00::17");
+  EXPECT_EQ(out.endpoint.port, 4321);
+  EXPECT_EQ(out.secret, in.secret);
+}
+
+TEST(UniqueId, NoTwoAreAlike) {
+  const auto a = UniqueId::create(), b = UniqueId::create();
+  EXPECT_NE(read(a).secret, read(b).secret);
+  EXPECT_NE(read(a).endpoint.port, read(b).endpoint.port);
+}
+
+TEST(UniqueId, DamagedTextIsRefusedAndNotRepeated) {
+  const auto text = UniqueId::create().to_string();
+  for (const auto& bad :
+       {std::string(), std::string("tutti-"), text.substr(1), text.substr(0, text.size() - 1), text + "0",
+        text.substr(0, text.size() - 1) + "g", text.substr(0, text.size() - 1) + "1", " " + text,
+        "tutti-" + std::string(2 * UniqueId::size, '0')}) {
+    const auto thrown = thrown_by([&] { UniqueId::parse(bad); });
+    EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << bad;
+    EXPECT_EQ(thrown.text.find(text.substr(50, 30)), std::string::npos)
+        << "a secret does not belong into logs";
+  }
+}
+
+TEST(UniqueId, UnknownInterfacesAreRefused) {
+  const auto thrown = thrown_by([] { UniqueId::create("nosuch0"); });
+  EXPECT_EQ(thrown.code, ErrorCode::invalid_argument);
+  EXPECT_THAT(thrown.text, testing::HasSubstr("\"nosuch0\" does not exist"));
+}
+
+TEST(UniqueId, AReservedOneIsListenedAtByWhoeverJoinsAsRankZero) {
+  const auto id = reserve_id("::1");
+  EXPECT_FALSE(try_connect(read(id).endpoint, Deadline(1s)));
+  std::vector<SessionPointer> sessions(2);
+  on_threads(2,
+             [&](Rank rank) { sessions[static_cast<std::size_t>(rank)] = Session::join(id, rank, 2, 5s); });
+  leave_all(sessions);
+}
+
+}  // namespace
+}  // namespace tutti::bootstrap::test

@@ -1,0 +1,173 @@
+// Every algorithm, proved for every number of ranks up to 64.
+#include "collectives/algorithms.hpp"
+
+#include <algorithm>
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <tutti/verify.hpp>
+
+namespace tutti {
+
+void PrintTo(const Algorithm& algorithm, std::ostream* stream) {
+  *stream << name(algorithm.collective) << ' ' << algorithm.name;
+}
+
+namespace {
+
+bool has_root(Collective collective) {
+  return collective == Collective::reduce || collective == Collective::broadcast ||
+         collective == Collective::gather || collective == Collective::scatter;
+}
+
+std::vector<Rank> roots(const Algorithm& algorithm, int ranks) {
+  if (!has_root(algorithm.collective)) return {0};
+  if (ranks > 16) return {ranks / 3};
+  const std::set<Rank> some = {0, ranks / 2, ranks - 1};
+  return {some.begin(), some.end()};
+}
+
+std::vector<int> pieces(int ranks) { return ranks <= 16 ? std::vector{1, 2, 3} : std::vector{2}; }
+
+std::vector<VerifyOptions> claims(const Algorithm& algorithm) {
+  std::vector<VerifyOptions> result;
+  for (const bool in_place : {false, true}) {
+    for (const bool views : {false, true}) {
+      if ((!in_place || algorithm.in_place) && (!views || algorithm.views))
+        result.push_back({0, 1, in_place, views});
+    }
+  }
+  return result;
+}
+
+class EveryAlgorithm : public testing::TestWithParam<Algorithm> {};
+
+TEST_P(EveryAlgorithm, IsProvedAsClaimed) {
+  for (int ranks = 1; ranks <= 64; ++ranks) {
+    for (const Rank root : roots(GetParam(), ranks)) {
+      const Schedule schedule = GetParam().make(ranks, root);
+      for (VerifyOptions options : claims(GetParam())) {
+        for (const int count : pieces(ranks)) {
+          options.pieces = count;
+          const auto fault = verify(schedule, options);
+          ASSERT_FALSE(fault) << to_string(*fault) << "\nranks " << ranks << " root " << root << " pieces "
+                              << count << " in place " << options.in_place << " views " << options.views;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(EveryAlgorithm, ClaimsAllThatHolds) {
+  const auto holds = [&](bool in_place, bool views) {
+    for (int ranks = 1; ranks <= 9; ++ranks) {
+      if (verify(GetParam().make(ranks, 0), {0, 3, in_place, views})) return false;
+    }
+    return true;
+  };
+  EXPECT_EQ(GetParam().in_place, holds(true, false));
+  EXPECT_EQ(GetParam().views, holds(GetParam().in_place, true) && holds(false, true));
+}
+
+TEST_P(EveryAlgorithm, HasTheShapeThatExecutorsRun) {
+  for (const int ranks : {1, 2, 3, 8, 13}) {
+    const Schedule schedule = GetParam().make(ranks, ranks - 1);
+    EXPECT_EQ(schedule.name, GetParam().name);
+    EXPECT_EQ(schedule.collective, GetParam().collective);
+    EXPECT_EQ(schedule.root, has_root(GetParam().collective) ? ranks - 1 : 0);
+    bool reads_peers = false;
+    bool writes_peers = false;
+    bool sends_data = false;
+    for (const auto& lanes : schedule.lanes) {
+      EXPECT_LE(lanes.size(), static_cast<std::size_t>(max_lanes));
+      for (const Lane& lane : lanes) {
+        for (const Step& step : lane) {
+          for (const Operand& operand : step.sources) {
+            reads_peers = reads_peers || (operand.kind == Operand::Kind::memory && operand.rank >= 0);
+          }
+          for (const Operand& operand : step.sinks) {
+            writes_peers = writes_peers || (operand.kind == Operand::Kind::memory && operand.rank >= 0);
+            sends_data = sends_data || (operand.kind == Operand::Kind::message && operand.count > 0);
+          }
+        }
+      }
+    }
+    if (ranks == 1) continue;
+    EXPECT_EQ(reads_peers || writes_peers, GetParam().one_sided);
+    EXPECT_EQ(writes_peers, GetParam().writes_peers);
+    EXPECT_EQ(sends_data, !GetParam().one_sided && GetParam().collective != Collective::barrier);
+  }
+}
+
+TEST_P(EveryAlgorithm, IsFoundByItsName) {
+  const Algorithm* found = find_algorithm(GetParam().collective, GetParam().name);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->make, GetParam().make);
+}
+
+INSTANTIATE_TEST_SUITE_P(Collectives, EveryAlgorithm,
+                         testing::ValuesIn(algorithms().begin(), algorithms().end()), [](const auto& test) {
+                           return std::string(name(test.param.collective)) + "_" +
+                                  std::string(test.param.name);
+                         });
+
+TEST_P(EveryAlgorithm, AsksForNoMoreCreditsThanItNeeds) {
+  bool needed = false;
+  for (int ranks = 1; ranks <= 9; ++ranks) {
+    const Schedule schedule = GetParam().make(ranks, 0);
+    if (schedule.credits == 1) return;
+    const auto fault = verify(schedule, {schedule.credits - 1, 2, false, false});
+    needed = needed || (fault && fault->what.find("deadlock") == 0);
+  }
+  EXPECT_TRUE(needed);
+}
+
+TEST_P(EveryAlgorithm, MoreRoomNeverHurts) {
+  for (int ranks = 1; ranks <= 9; ++ranks) {
+    for (const int credits : {2, 3, 4, 1000}) {
+      const auto fault = verify(GetParam().make(ranks, ranks - 1), {credits, 3, false, false});
+      EXPECT_FALSE(fault) << to_string(*fault);
+    }
+  }
+}
+
+TEST(Algorithms, UnknownNamesAreNotFound) {
+  EXPECT_EQ(find_algorithm(Collective::all_reduce, "bruck"), nullptr);
+  EXPECT_EQ(find_algorithm(Collective::barrier, ""), nullptr);
+}
+
+TEST(Algorithms, EveryAllReduceIsTheSameEverywhere) {
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective != Collective::all_reduce) continue;
+    for (int ranks = 1; ranks <= 20; ++ranks) {
+      Proof proof;
+      ASSERT_FALSE(verify(algorithm.make(ranks, 0), {0, 2, false, false}, &proof));
+      EXPECT_TRUE(proof.same_everywhere) << algorithm.name << " of " << ranks;
+    }
+  }
+}
+
+TEST(Algorithms, FoldsInTheOrderOfRanks) {
+  const std::set<std::string_view> in_order = {"all_pairs", "two_shot", "direct", "direct_pull"};
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective != Collective::all_reduce && algorithm.collective != Collective::reduce &&
+        algorithm.collective != Collective::reduce_scatter) {
+      continue;
+    }
+    bool always = true;
+    for (int ranks = 1; ranks <= 20; ++ranks) {
+      Proof proof;
+      ASSERT_FALSE(verify(algorithm.make(ranks, ranks / 2), {}, &proof));
+      always = always && proof.rank_order;
+    }
+    EXPECT_EQ(always, in_order.count(algorithm.name) == 1)
+        << name(algorithm.collective) << ' ' << algorithm.name;
+  }
+}
+
+}  // namespace
+}  // namespace tutti

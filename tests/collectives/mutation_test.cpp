@@ -1,0 +1,148 @@
+// The verifier against random edits: whatever it accepts must really give the right answer.
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "collectives/algorithms.hpp"
+#include "collectives/interpreter.hpp"
+
+namespace tutti {
+namespace {
+
+using Random = std::mt19937;
+
+std::size_t below(Random& random, std::size_t n) { return n == 0 ? 0 : random() % n; }
+
+void mutate(Operand& operand, const Schedule& schedule, Random& random) {
+  const auto some = [&](int most) {
+    return static_cast<int>(below(random, static_cast<std::size_t>(most) + 1));
+  };
+  switch (below(random, 6)) {
+    case 0:
+      operand.rank = some(schedule.ranks) - 1;
+      break;
+    case 1:
+      operand.first = some(std::max(schedule.chunks, schedule.scratch));
+      break;
+    case 2:
+      operand.channel = static_cast<std::uint16_t>(some(4));
+      break;
+    case 3:
+      operand.space = static_cast<Space>(some(2));
+      break;
+    case 4:
+      operand.count = some(2);
+      break;
+    default:
+      operand = some(1) == 0 ? in(some(schedule.chunks)) : message(some(schedule.ranks), some(2));
+      break;
+  }
+}
+
+void mutate(Schedule& schedule, Random& random) {
+  auto& lanes = schedule.lanes[below(random, schedule.lanes.size())];
+  if (lanes.empty()) return;
+  Lane& lane = lanes[below(random, lanes.size())];
+  if (lane.empty()) return;
+  const std::size_t at = below(random, lane.size());
+  const auto here = lane.begin() + static_cast<std::ptrdiff_t>(at);
+  auto& operands = below(random, 2) == 0 ? here->sources : here->sinks;
+  switch (below(random, 9)) {
+    case 0:
+      lane.erase(here);
+      break;
+    case 1:
+      lane.insert(here, Step(lane[at]));
+      break;
+    case 2:
+      std::swap(lane[at], lane[below(random, lane.size())]);
+      break;
+    case 3:
+      here->complete = !here->complete;
+      break;
+    case 4:
+      if (!operands.empty())
+        operands.erase(operands.begin() + static_cast<std::ptrdiff_t>(below(random, operands.size())));
+      break;
+    case 5:
+      if (!operands.empty()) operands.push_back(operands[below(random, operands.size())]);
+      break;
+    case 6: {
+      const Step step = lane[at];
+      lane.erase(here);
+      Lane& other = lanes[below(random, lanes.size())];
+      other.insert(other.begin() + static_cast<std::ptrdiff_t>(below(random, other.size() + 1)), step);
+      break;
+    }
+    default:
+      if (!operands.empty()) mutate(operands[below(random, operands.size())], schedule, random);
+      break;
+  }
+}
+
+std::string first_failure(const Schedule& schedule, const VerifyOptions& options, unsigned seeds) {
+  for (unsigned seed = 0; seed < seeds; ++seed) {
+    const int room = schedule.credits + static_cast<int>(seed % 3);
+    if (const auto wrong = test::interpret(schedule, options, room, seed)) return *wrong;
+  }
+  return "";
+}
+
+TEST(Interpreter, AgreesWithEveryProof) {
+  for (const Algorithm& algorithm : algorithms()) {
+    for (const int ranks : {1, 2, 3, 5, 8}) {
+      const Schedule schedule = algorithm.make(ranks, ranks / 2);
+      for (const bool in_place : {false, true}) {
+        for (const bool views : {false, true}) {
+          const VerifyOptions options{0, 2, in_place && algorithm.in_place, views && algorithm.views};
+          EXPECT_EQ(first_failure(schedule, options, 6), "")
+              << name(algorithm.collective) << ' ' << algorithm.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(Interpreter, SeesTheRacesThatProofsRefuse) {
+  const VerifyOptions in_place{0, 2, true, false};
+  EXPECT_NE(first_failure(find_algorithm(Collective::all_to_all, "pairwise")->make(4, 0), in_place, 50), "");
+  EXPECT_NE(first_failure(find_algorithm(Collective::all_to_all, "direct_pull")->make(4, 0), in_place, 50),
+            "");
+  const VerifyOptions viewed{0, 2, true, true};
+  EXPECT_NE(first_failure(find_algorithm(Collective::all_to_all, "exchange")->make(4, 0), viewed, 50), "");
+  EXPECT_NE(first_failure(find_algorithm(Collective::all_reduce, "all_pairs")->make(4, 0), viewed, 50), "");
+}
+
+TEST(Mutants, ThatAreAcceptedGiveTheRightAnswer) {
+  Random random(3);
+  std::map<std::string, int> refused;
+  int accepted = 0;
+  for (const Algorithm& algorithm : algorithms()) {
+    for (int trial = 0; trial < 300; ++trial) {
+      const int ranks = 2 + static_cast<int>(below(random, 4));
+      const Schedule original =
+          algorithm.make(ranks, static_cast<Rank>(below(random, static_cast<std::size_t>(ranks))));
+      Schedule mutant = original;
+      for (std::size_t edits = 1 + below(random, 2); edits-- > 0;) mutate(mutant, random);
+      if (mutant == original) continue;
+      const VerifyOptions options{0, 1 + trial % 2, trial % 3 == 0, trial % 5 == 0};
+      if (const auto fault = verify(mutant, options)) {
+        ++refused[fault->what.substr(0, 40)];
+        continue;
+      }
+      ++accepted;
+      ASSERT_EQ(first_failure(mutant, options, 12), "") << to_text(mutant) << "mutated from\n"
+                                                        << to_text(original);
+    }
+  }
+  EXPECT_GT(accepted, 200);
+  EXPECT_GT(refused.size(), 20U);
+  for (const auto& [what, times] : refused) RecordProperty("refused: " + what, times);
+  RecordProperty("accepted", accepted);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,211 @@
+// Work: several under way, waited for in any order, or never.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include "communicator/exercise.hpp"
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+class Asynchronous : public testing::TestWithParam<std::tuple<const char*, int>> {};
+INSTANTIATE_TEST_SUITE_P(Local, Asynchronous, testing::Combine(testing::Values("shm", "tcp"), testing::Values(1, 2, 4)),
+                         transport_and_ranks);
+
+struct Started {
+  std::unique_ptr<Trial> trial;
+  Work work;
+};
+
+std::vector<Started> start_all(Communicator& comm) {
+  std::vector<Started> started;
+  std::uint32_t seed = 20;
+  for (const Operation operation : data_operations())
+    for (const std::size_t count : {1, 700, 30'000}) {
+      auto trial = std::make_unique<Trial>(Exercise{.operation = operation, .count = count, .seed = ++seed}, comm.rank(), comm.size());
+      Async async = comm.async();
+      Work work = issue(async, trial->call());
+      started.push_back({std::move(trial), std::move(work)});
+    }
+  return started;
+}
+
+TEST_P(Asynchronous, ManyWaitedForInAnyOrder) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        auto started = start_all(comm);
+        std::shuffle(started.begin(), started.end(), std::mt19937(static_cast<unsigned>(comm.rank())));
+        for (auto& one : started) {
+          one.work.wait();
+          EXPECT_EQ(one.trial->wrong(), "");
+          EXPECT_TRUE(one.work.test());
+          one.work.wait();  // again
+        }
+      },
+      over(transport));
+}
+
+TEST_P(Asynchronous, TestLoopsGetDone) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        auto started = start_all(comm);
+        while (!std::ranges::all_of(started, [](Started& one) { return one.work.test(); })) std::this_thread::yield();
+        for (auto& one : started) EXPECT_EQ(one.trial->wrong(), "");
+      },
+      over(transport));
+}
+
+TEST_P(Asynchronous, DestroyedOrReplacedWithoutAWaitIsWaitedFor) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        const Trial first({.count = 50'000}, comm.rank(), comm.size()), second({.count = 9}, comm.rank(), comm.size());
+        Async async = comm.async();
+        {
+          Work work = issue(async, first.call());
+          work = issue(async, second.call());
+          EXPECT_EQ(first.wrong(), "");
+        }
+        EXPECT_EQ(second.wrong(), "");
+        Work moved_from = issue(async, first.call());
+        Work moved_to = std::move(moved_from);
+        moved_to.wait();
+        moved_from.wait();  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move): refers to nothing
+        Work().wait();
+      },
+      over(transport));
+}
+
+TEST_P(Asynchronous, BlockingCallsFollowThoseUnderWay) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        for (std::uint32_t round = 0; round < 5; ++round) {
+          const Trial outstanding({.operation = Operation::all_to_all, .count = 20'000, .seed = round}, comm.rank(), comm.size());
+          Async async = comm.async();
+          Work work = issue(async, outstanding.call());
+          expect_right(comm, {.operation = Operation::all_reduce, .count = 1000, .seed = round});
+          comm.barrier();
+          const Rank next = (comm.rank() + 1) % comm.size(), previous = (comm.rank() + comm.size() - 1) % comm.size();
+          const std::int32_t mine = comm.rank();
+          std::int32_t theirs = -1;
+          Group group = comm.group();
+          group.send(std::span(&mine, 1), next);
+          group.receive(std::span(&theirs, 1), previous);
+          group.run();
+          EXPECT_EQ(theirs, previous);
+          work.wait();
+          EXPECT_EQ(outstanding.wrong(), "");
+        }
+      },
+      over(transport));
+}
+
+// Odd ranks wait for the second communicator first. Nobody may need the other to return first.
+TEST_P(Asynchronous, TwoCommunicatorsInOppositeOrders) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        Communicator other = comm.duplicate();
+        for (std::uint32_t round = 1; round < 6; ++round) {
+          const Trial a({.count = 40'000, .seed = round}, comm.rank(), comm.size());
+          const Trial b({.operation = Operation::all_gather, .count = 30'000, .seed = round}, comm.rank(), comm.size());
+          Async first = comm.async(), second = other.async();
+          if (comm.rank() % 2 == 0) {
+            Work wa = issue(first, a.call()), wb = issue(second, b.call());
+            wa.wait();
+            wb.wait();
+          } else {
+            Work wb = issue(second, b.call()), wa = issue(first, a.call());
+            wb.wait();
+            wa.wait();
+          }
+          EXPECT_EQ(a.wrong(), "");
+          EXPECT_EQ(b.wrong(), "");
+          // The same with one asynchronous and one blocking.
+          if (comm.rank() % 2 == 0) {
+            Work wa = issue(first, a.call());
+            issue(other, b.call());
+            wa.wait();
+          } else {
+            Work wb = issue(second, b.call());
+            issue(comm, a.call());
+            wb.wait();
+          }
+          EXPECT_EQ(a.wrong() + b.wrong(), "");
+        }
+      },
+      over(transport));
+}
+
+TEST_P(Asynchronous, AWaitThatTimesOutCanBeRepeated) {
+  const auto [transport, ranks] = GetParam();
+  if (ranks == 1) return;
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        const Trial trial({.count = 10'000}, comm.rank(), comm.size());
+        Async async = comm.async();
+        std::int32_t token = 0;
+        if (comm.rank() == 0) {
+          Work work = issue(async, trial.call());
+          const auto thrown = thrown_by([&] { work.wait(30ms); });
+          EXPECT_EQ(thrown.code, ErrorCode::timeout);
+          EXPECT_NE(thrown.text.find("all_reduce(10000 x float32"), std::string::npos) << thrown.text;
+          EXPECT_FALSE(work.test());
+          for (Rank r = 1; r < comm.size(); ++r) comm.send(std::span<const std::int32_t>(&token, 1), r);
+          work.wait();
+          work.wait(1ms);
+        } else {
+          comm.receive(std::span(&token, 1), 0);
+          issue(comm, trial.call());
+        }
+        EXPECT_EQ(trial.wrong(), "");
+      },
+      over(transport));
+}
+
+// Waiting costs no sleep a step: a hundred thousand elements in a hundred calls take seconds if each step sleeps.
+TEST(Asynchronously, ProgressIsNotBoundToTheClock) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        const Trial trial({.operation = Operation::all_gather, .count = 2'000'000}, comm.rank(), comm.size());
+        Async async = comm.async();
+        const auto start = std::chrono::steady_clock::now();
+        issue(async, trial.call()).wait();
+        EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+        EXPECT_EQ(trial.wrong(), "");
+      },
+      over("tcp"));
+}
+
+TEST(Asynchronously, AWorkThatOutlivesItsCommunicatorSaysSo) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        std::vector<float> data(10'000);
+        Work work;
+        {
+          Communicator other = comm.duplicate();
+          if (comm.rank() == 0) work = other.async().all_reduce(std::span(data));
+          comm.barrier();
+        }
+        if (comm.rank() == 0) EXPECT_EQ(thrown_by([&] { work.wait(); }).code, ErrorCode::aborted);
+        comm.barrier();
+      },
+      over("shm"));
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,364 @@
+#include "communicator/exercise.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+namespace tutti::test {
+
+namespace {
+
+constexpr std::size_t guard = 64;
+constexpr std::byte untouched{0xA5};
+
+constexpr std::uint32_t mix(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t h = a * 0x9E3779B1U ^ (b + 0x7F4A7C15U) * 0x85EBCA6BU;
+  h = (h ^ h >> 15) * 0x2C1B3C6DU;
+  return h ^ h >> 13;
+}
+
+// Inputs of reductions: integers so few and small that no order of folding rounds in any type.
+int reduction_input(ReduceOp op, DataType type, std::uint32_t hash) {
+  const bool narrow = size_of(type) < 4;
+  if (op == ReduceOp::product) return 1 + static_cast<int>(hash % 2);
+  if (op == ReduceOp::min || op == ReduceOp::max) return static_cast<int>(hash % 8);
+  return static_cast<int>(hash % (narrow ? 2 : 4096));
+}
+
+template <class T>
+void put(std::byte* to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+// Integers wrap; floats are rounded once.
+void encode(DataType type, long long integer, double real, std::byte* to) {
+  switch (type) {
+    case DataType::int8:
+    case DataType::uint8:
+      return put(to, static_cast<std::uint8_t>(integer));
+    case DataType::int32:
+    case DataType::uint32:
+      return put(to, static_cast<std::uint32_t>(integer));
+    case DataType::int64:
+    case DataType::uint64:
+      return put(to, integer);
+    case DataType::float16:
+      return put(to, to_float16(static_cast<float>(real)));
+    case DataType::bfloat16:
+      return put(to, to_bfloat16(static_cast<float>(real)));
+    case DataType::float32:
+      return put(to, static_cast<float>(real));
+    case DataType::float64:
+      return put(to, real);
+    case DataType::fp8_e4m3:
+      return put(to, to_fp8_e4m3(static_cast<float>(real)));
+    case DataType::fp8_e5m2:
+      return put(to, to_fp8_e5m2(static_cast<float>(real)));
+  }
+}
+
+// The average of integers truncates what their type holds.
+long long wrapped(DataType type, long long value) {
+  switch (type) {
+    case DataType::int8:
+      return static_cast<std::int8_t>(value);
+    case DataType::uint8:
+      return static_cast<std::uint8_t>(value);
+    case DataType::int32:
+      return static_cast<std::int32_t>(value);
+    case DataType::uint32:
+      return static_cast<std::uint32_t>(value);
+    default:
+      return value;
+  }
+}
+
+long long fold(ReduceOp op, long long a, long long b) {
+  switch (op) {
+    case ReduceOp::product:
+      return a * b;
+    case ReduceOp::min:
+      return std::min(a, b);
+    case ReduceOp::max:
+      return std::max(a, b);
+    default:
+      return a + b;
+  }
+}
+
+void input_element(const Exercise& e, Rank rank, std::size_t index, std::byte* to) {
+  const std::uint32_t hash = mix(mix(e.seed, static_cast<std::uint32_t>(rank)), static_cast<std::uint32_t>(index));
+  if (reduces(e.operation)) {
+    const int value = reduction_input(e.reduction.op, e.type, hash);
+    encode(e.type, value, value, to);
+    return;
+  }
+  const std::array<std::uint32_t, 2> bytes{hash, ~hash};
+  std::memcpy(to, bytes.data(), size_of(e.type));
+}
+
+void folded_element(const Exercise& e, int size, std::size_t index, std::byte* to) {
+  long long integer = 0;
+  double scaled = 0;
+  for (Rank r = 0; r < size; ++r) {
+    const std::uint32_t hash = mix(mix(e.seed, static_cast<std::uint32_t>(r)), static_cast<std::uint32_t>(index));
+    const long long value = reduction_input(e.reduction.op, e.type, hash);
+    integer = r == 0 ? value : fold(e.reduction.op, integer, value);
+    if (!e.factors.empty()) scaled += static_cast<double>(value) * e.factors[static_cast<std::size_t>(r)];
+  }
+  auto real = static_cast<double>(integer);
+  if (!e.factors.empty()) {
+    real = scaled;
+    integer = static_cast<long long>(scaled);
+  }
+  if (e.reduction.op == ReduceOp::average) {
+    // float32 is the type in which narrower floats are divided.
+    real = e.type == DataType::float64 ? real / size : static_cast<double>(static_cast<float>(real) / static_cast<float>(size));
+    integer = wrapped(e.type, integer) / size;
+  }
+  encode(e.type, integer, real, to);
+}
+
+// Packed, or (odd seeds) in reverse order with gaps.
+std::vector<std::size_t> displacements(const std::vector<std::size_t>& counts, std::uint32_t seed) {
+  if (seed % 2 == 0) return {};
+  std::vector<std::size_t> at(counts.size());
+  std::size_t next = 1;
+  for (std::size_t r = counts.size(); r-- > 0;) {
+    at[r] = next;
+    next += counts[r] + r % 3;
+  }
+  return at;
+}
+
+std::size_t place_of(const std::vector<std::size_t>& counts, const std::vector<std::size_t>& at, std::size_t rank) {
+  if (!at.empty()) return at[rank];
+  return std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(rank), std::size_t{0});
+}
+
+std::size_t extent(const std::vector<std::size_t>& counts, const std::vector<std::size_t>& at) {
+  std::size_t end = 0;
+  for (std::size_t r = 0; r < counts.size(); ++r) end = std::max(end, place_of(counts, at, r) + counts[r]);
+  return end;
+}
+
+}  // namespace
+
+std::string to_string(const Exercise& e) {
+  return std::string(name(e.operation)) + " count " + std::to_string(e.count) + " " + std::string(name(e.type)) + " " +
+         std::string(name(e.reduction.op)) + " root " + std::to_string(e.root) + " seed " + std::to_string(e.seed) +
+         (e.in_place ? " in place" : "") + (e.factors.empty() ? "" : " scaled");
+}
+
+std::span<const Operation> data_operations() {
+  using enum Operation;
+  static constexpr std::array all{all_reduce, reduce,     reduce_scatter, all_gather,       broadcast,   gather,
+                                  scatter,    all_to_all, all_gather_v,   reduce_scatter_v, all_to_all_v};
+  return all;
+}
+
+bool reduces(Operation operation) {
+  return operation == Operation::all_reduce || operation == Operation::reduce ||
+         operation == Operation::reduce_scatter || operation == Operation::reduce_scatter_v;
+}
+
+bool has_root(Operation operation) {
+  return operation == Operation::reduce || operation == Operation::broadcast || operation == Operation::gather ||
+         operation == Operation::scatter;
+}
+
+bool can_be_in_place(Operation operation) { return operation != Operation::all_to_all_v; }
+
+Trial::Trial(const Exercise& exercise, Rank rank, int size)
+    : exercise_(exercise), rank_(rank), size_(size), element_(size_of(exercise.type)) {
+  describe_call();
+  in_memory_.assign(in_count_ * element_ + 2 * guard, untouched);
+  out_memory_.assign(out_count_ * element_ + 2 * guard, untouched);
+  place(in_memory_.data() + guard, out_memory_.data() + guard);
+}
+
+Trial::Trial(const Exercise& exercise, Rank rank, int size, std::byte* in, std::byte* out)
+    : exercise_(exercise), rank_(rank), size_(size), element_(size_of(exercise.type)) {
+  describe_call();
+  std::fill_n(in, in_count_ * element_, untouched);
+  std::fill_n(out, out_count_ * element_, untouched);
+  place(in, out);
+}
+
+std::vector<std::size_t> Trial::counts_between(Rank rank, bool outgoing) const {
+  std::vector<std::size_t> counts;
+  for (Rank peer = 0; peer < size_; ++peer) {
+    const auto from = static_cast<std::uint32_t>(outgoing ? rank : peer);
+    const auto to = static_cast<std::uint32_t>(outgoing ? peer : rank);
+    counts.push_back(mix(mix(exercise_.seed, from + 1), to + 77) % (2 * exercise_.count + 1));
+  }
+  return counts;
+}
+
+void Trial::describe_call() {
+  const auto n = static_cast<std::size_t>(size_), r = static_cast<std::size_t>(rank_);
+  const std::size_t one = exercise_.count, all = one * n;
+  const bool root = rank_ == exercise_.root;
+  call_ = {.operation = exercise_.operation, .type = exercise_.type, .reduction = exercise_.reduction,
+           .root = exercise_.root, .count = one};
+  if (!exercise_.factors.empty()) call_.reduction = scaled_sum(exercise_.factors[r]);
+  const auto sizes = [&](std::size_t in, std::size_t out, std::size_t part) {
+    in_count_ = in;
+    out_count_ = out;
+    part_at_ = part;
+  };
+  switch (exercise_.operation) {
+    case Operation::all_reduce:
+      return sizes(one, one, 0);
+    case Operation::reduce:
+      return sizes(one, root ? one : 0, 0);
+    case Operation::reduce_scatter:
+      return sizes(all, one, r * one);
+    case Operation::all_gather:
+      return sizes(one, all, r * one);
+    case Operation::broadcast:
+      return sizes(root ? one : 0, one, 0);
+    case Operation::gather:
+      return sizes(one, root ? all : 0, r * one);
+    case Operation::scatter:
+      return sizes(root ? all : 0, one, r * one);
+    case Operation::all_to_all:
+      return sizes(all, all, 0);
+    case Operation::all_gather_v:
+      call_.count = 0;
+      out_counts_ = counts_between(0, true);  // the same on all ranks
+      out_displacements_ = displacements(out_counts_, exercise_.seed);
+      return sizes(out_counts_[r], extent(out_counts_, out_displacements_), place_of(out_counts_, out_displacements_, r));
+    case Operation::reduce_scatter_v:
+      call_.count = 0;
+      in_counts_ = counts_between(0, true);
+      in_displacements_ = displacements(in_counts_, exercise_.seed);
+      return sizes(extent(in_counts_, in_displacements_), in_counts_[r], place_of(in_counts_, in_displacements_, r));
+    case Operation::all_to_all_v:
+      call_.count = 0;
+      in_counts_ = counts_between(rank_, true);
+      out_counts_ = counts_between(rank_, false);
+      in_displacements_ = displacements(in_counts_, exercise_.seed);
+      out_displacements_ = displacements(out_counts_, exercise_.seed + static_cast<std::uint32_t>(rank_) % 2);
+      return sizes(extent(in_counts_, in_displacements_), extent(out_counts_, out_displacements_), 0);
+    default:
+      return sizes(0, 0, 0);
+  }
+}
+
+void Trial::place(std::byte* in, std::byte* out) {
+  if (exercise_.in_place && in_count_ != 0 && out_count_ != 0) {
+    if (in_count_ >= out_count_)
+      out = in + part_at_ * element_;
+    else
+      in = out + part_at_ * element_;
+  }
+  // A rank that has no such buffer may pass nothing.
+  call_.in = in_count_ == 0 ? nullptr : in;
+  call_.out = out_count_ == 0 ? nullptr : out;
+  call_.in_counts = in_counts_;
+  call_.in_displacements = in_displacements_;
+  call_.out_counts = out_counts_;
+  call_.out_displacements = out_displacements_;
+  fill();
+}
+
+void Trial::fill() const {
+  auto* in = const_cast<std::byte*>(static_cast<const std::byte*>(call_.in));
+  for (std::size_t i = 0; i < in_count_; ++i) input_element(exercise_, rank_, i, in + i * element_);
+}
+
+std::vector<Trial::Block> Trial::blocks() const {
+  const auto r = static_cast<std::size_t>(rank_);
+  const std::size_t one = exercise_.count;
+  std::vector<Block> result;
+  switch (exercise_.operation) {
+    case Operation::all_reduce:
+    case Operation::reduce:
+      if (out_count_ != 0) result.push_back({-1, 0, 0, one});
+      break;
+    case Operation::reduce_scatter:
+      result.push_back({-1, r * one, 0, one});
+      break;
+    case Operation::broadcast:
+      result.push_back({exercise_.root, 0, 0, one});
+      break;
+    case Operation::scatter:
+      result.push_back({exercise_.root, r * one, 0, one});
+      break;
+    case Operation::reduce_scatter_v:
+      result.push_back({-1, part_at_, 0, in_counts_[r]});
+      break;
+    case Operation::all_gather:
+    case Operation::gather:
+      if (out_count_ != 0)
+        for (Rank s = 0; s < size_; ++s) result.push_back({s, 0, static_cast<std::size_t>(s) * one, one});
+      break;
+    case Operation::all_to_all:
+      for (Rank s = 0; s < size_; ++s) result.push_back({s, r * one, static_cast<std::size_t>(s) * one, one});
+      break;
+    case Operation::all_gather_v:
+      for (std::size_t s = 0; s < out_counts_.size(); ++s)
+        result.push_back({static_cast<Rank>(s), 0, place_of(out_counts_, out_displacements_, s), out_counts_[s]});
+      break;
+    case Operation::all_to_all_v:
+      for (std::size_t s = 0; s < out_counts_.size(); ++s) {
+        const auto theirs = counts_between(static_cast<Rank>(s), true);
+        result.push_back({static_cast<Rank>(s), place_of(theirs, displacements(theirs, exercise_.seed), r),
+                          place_of(out_counts_, out_displacements_, s), theirs[r]});
+      }
+      break;
+    default:
+      break;
+  }
+  return result;
+}
+
+// The whole output, with the pattern where nothing is written.
+std::vector<std::byte> Trial::expected() const {
+  std::vector<std::byte> out(out_count_ * element_, untouched);
+  for (const Block& block : blocks())
+    for (std::size_t i = 0; i < block.count; ++i) {
+      std::byte* to = out.data() + (block.target + i) * element_;
+      if (block.from < 0)
+        folded_element(exercise_, size_, block.source + i, to);
+      else
+        input_element(exercise_, block.from, block.source + i, to);
+    }
+  return out;
+}
+
+std::string Trial::wrong() const {
+  const auto where = " on rank " + std::to_string(rank_) + " of " + std::to_string(size_) + ": " + to_string(exercise_);
+  const auto want = expected();
+  const auto* got = static_cast<const std::byte*>(call_.out);
+  const bool whole_output = !exercise_.in_place || out_count_ > in_count_;
+  for (std::size_t i = 0; i < want.size(); ++i)
+    if (got[i] != want[i] && (whole_output || i / element_ < out_count_))
+      return "element " + std::to_string(i / element_) + " is wrong" + where;
+  const auto intact = [](const std::vector<std::byte>& memory) {
+    const auto is_untouched = [](std::byte b) { return b == untouched; };
+    return memory.empty() || (std::all_of(memory.begin(), memory.begin() + guard, is_untouched) &&
+                              std::all_of(memory.end() - guard, memory.end(), is_untouched));
+  };
+  if (!intact(in_memory_) || !intact(out_memory_)) return "memory next to a buffer was written" + where;
+  if (exercise_.in_place) return "";
+  std::vector<std::byte> element(element_);
+  for (std::size_t i = 0; i < in_count_; ++i) {
+    input_element(exercise_, rank_, i, element.data());
+    if (std::memcmp(element.data(), static_cast<const std::byte*>(call_.in) + i * element_, element_) != 0)
+      return "input element " + std::to_string(i) + " was changed" + where;
+  }
+  return "";
+}
+
+void expect_right(Communicator& comm, const Exercise& exercise) {
+  const Trial trial(exercise, comm.rank(), comm.size());
+  issue(comm, trial.call());
+  EXPECT_EQ(trial.wrong(), "");
+}
+
+}  // namespace tutti::test

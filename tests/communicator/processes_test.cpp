@@ -1,0 +1,153 @@
+// Ranks as processes: killed in the middle of every operation, and forked.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <atomic>
+
+#include "communicator/exercise.hpp"
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Memory that children share with the test.
+template <class T>
+class Shared {
+ public:
+  Shared() : at_(::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) { new (at_) T{}; }
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  ~Shared() { ::munmap(at_, sizeof(T)); }
+  T* operator->() const { return static_cast<T*>(at_); }
+
+ private:
+  void* at_;
+};
+
+struct Progress {
+  std::atomic<int> rounds[4];
+  std::atomic<std::int64_t> thrown_at[4];
+};
+
+void exchange(Communicator& comm, std::size_t count) {
+  std::vector<float> out(count, 1.0F), in(count);
+  Group group = comm.group();
+  group.send(std::span<const float>(out), (comm.rank() + 1) % comm.size());
+  group.receive(std::span(in), (comm.rank() + comm.size() - 1) % comm.size());
+  group.run();
+}
+
+// Repeats an operation until it fails, and says whether it failed for the right reason.
+void repeat(Communicator& comm, const std::function<void(std::uint32_t)>& once, Rank victim, Progress& progress) {
+  const auto me = static_cast<std::size_t>(comm.rank());
+  const auto thrown = thrown_by([&] {
+    for (std::uint32_t round = 1;; ++round) {
+      once(round);
+      ++progress.rounds[me];
+    }
+  });
+  progress.thrown_at[me] = Clock::now().time_since_epoch().count();
+  EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{victim}) << thrown.text;
+}
+
+void kill_one(const char* transport, Rank victim, const std::function<void(Communicator&, std::uint32_t)>& once) {
+  constexpr int ranks = 3;
+  const Shared<Progress> progress;
+  auto children = fork_ranks(ranks, over(transport, 20s), [&](Communicator& comm) {
+    comm.barrier();
+    repeat(comm, [&](std::uint32_t round) { once(comm, round); }, victim, *progress.operator->());
+  });
+  const auto slowest = [&] { return std::min({progress->rounds[0].load(), progress->rounds[1].load(), progress->rounds[2].load()}); };
+  for (const bootstrap::test::Child& child : children) static_cast<void>(child);
+  for (const Deadline deadline(10s); slowest() < 3 && !deadline.passed();) std::this_thread::yield();
+  ASSERT_GE(slowest(), 3) << "it does not run";
+  const auto killed = Clock::now();
+  children[static_cast<std::size_t>(victim)].kill();
+  for (Rank r = 0; r < ranks; ++r) {
+    EXPECT_EQ(children[static_cast<std::size_t>(r)].wait(), r == victim ? -SIGKILL : 0) << "rank " << r;
+    const Clock::time_point thrown{Clock::duration(progress->thrown_at[r].load())};
+    if (r != victim) EXPECT_LT(thrown - killed, 1s) << "rank " << r;
+  }
+}
+
+class Killed : public testing::TestWithParam<std::tuple<const char*, int>> {};
+INSTANTIATE_TEST_SUITE_P(Local, Killed, testing::Combine(testing::Values("shm", "tcp"), testing::Values(10, 200'000)),
+                         transport_and_ranks);
+
+TEST_P(Killed, InTheMiddleOfEveryOperation) {
+  const auto [transport, count] = GetParam();
+  Rank victim = 0;
+  for (const Operation operation : data_operations()) {
+    // One way only, so that nobody waits for the root's leaves: a barrier makes it everybody's.
+    SCOPED_TRACE(std::string(name(operation)) + ", rank " + std::to_string(victim) + " killed");
+    kill_one(transport, victim, [&, count = static_cast<std::size_t>(count)](Communicator& comm, std::uint32_t round) {
+      const Trial trial({.operation = operation, .count = count, .root = 1, .seed = round % 8}, comm.rank(), comm.size());
+      issue(comm, trial.call());
+      if (has_root(operation)) comm.barrier();
+    });
+    victim = (victim + 1) % 3;
+  }
+}
+
+TEST_P(Killed, InTheMiddleOfSendsAndBarriers) {
+  const auto [transport, count] = GetParam();
+  for (const Rank victim : {0, 1, 2}) {
+    SCOPED_TRACE(victim);
+    kill_one(transport, victim, [&, count = static_cast<std::size_t>(count)](Communicator& comm, std::uint32_t) { exchange(comm, count); });
+  }
+  kill_one(transport, 2, [](Communicator& comm, std::uint32_t) { comm.barrier(); });
+}
+
+TEST_P(Killed, WhileTheOthersWaitInASubgroup) {
+  const auto [transport, count] = GetParam();
+  kill_one(transport, 2, [&, count = static_cast<std::size_t>(count)](Communicator& comm, std::uint32_t) {
+    Communicator copy = comm.duplicate();
+    std::vector<float> data(count);
+    copy.all_reduce(std::span(data));
+  });
+}
+
+class Forked : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Local, Forked, testing::Values("shm", "tcp"), [](const auto& info) { return std::string(info.param); });
+
+TEST_P(Forked, TheChildIsRefusedAndHarmless) {
+  run_processes(2, over(GetParam()), [](Communicator& comm) {
+    auto buffer = comm.allocate<std::uint8_t>(100'000);
+    for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = static_cast<std::uint8_t>(i * 7);
+    std::vector<float> data(30'000, 1.0F);
+    Work work = comm.async().all_reduce(std::span(data));
+    Child child([&] {
+      if (thrown_by([&] { comm.barrier(); }).code != ErrorCode::forked) return 2;
+      if (thrown_by([&] { static_cast<void>(comm.duplicate()); }).code != ErrorCode::forked) return 3;
+      if (thrown_by([&] { work.wait(); }).code != ErrorCode::forked) return 4;
+      if (thrown_by([&] { static_cast<void>(comm.allocate<float>(1)); }).code != ErrorCode::forked) return 5;
+      comm.abort("from the child");
+      // A group of its own.
+      run_local(2, [](Communicator& own) { expect_right(own, {.count = 100}); });
+      const auto dropped_buffer = std::move(buffer);
+      const Communicator dropped = std::move(comm);
+      return testing::Test::HasFailure() ? 6 : 0;
+    });
+    EXPECT_EQ(child.wait(), 0);
+    work.wait();
+    EXPECT_EQ(data, std::vector<float>(30'000, 2.0F));
+    for (std::size_t i = 0; i < buffer.size(); ++i) ASSERT_EQ(buffer[i], static_cast<std::uint8_t>(i * 7));
+    expect_right(comm, {.operation = Operation::all_to_all, .count = 5000});
+  });
+}
+
+TEST(Processes, RunEveryOperation) {
+  for (const char* transport : {"shm", "tcp"})
+    run_processes(4, over(transport), [](Communicator& comm) {
+      for (const Operation operation : data_operations())
+        for (const std::size_t count : {1, 500, 40'000}) expect_right(comm, {.operation = operation, .count = count, .root = 2});
+      auto half = comm.split(comm.rank() / 2);
+      expect_right(*half, {.count = 300});
+    });
+}
+
+}  // namespace
+}  // namespace tutti::test

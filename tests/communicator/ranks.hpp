@@ -1,0 +1,77 @@
+/// \file
+/// Ranks as threads that report what they threw, and as processes.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <tutti/tutti.hpp>
+
+#include "bootstrap/ranks.hpp"
+#include "bootstrap/rendezvous.hpp"
+
+namespace tutti::test {
+
+using namespace std::chrono_literals;
+using bootstrap::test::Child;
+using bootstrap::test::Thrown;
+using bootstrap::test::thrown_by;
+
+inline Options over(std::string transport, std::chrono::milliseconds timeout = 30s) {
+  Options options;
+  options.transport = std::move(transport);
+  options.timeout = timeout;
+  return options;
+}
+
+/// What each rank's `body` threw, and when.
+struct Outcome : Thrown {
+  std::chrono::steady_clock::time_point at;
+};
+inline std::vector<Outcome> outcomes(int ranks, const Options& options, const std::function<void(Communicator&)>& body) {
+  std::vector<Outcome> all(static_cast<std::size_t>(ranks));
+  run_local(
+      ranks,
+      [&](Communicator& comm) {
+        auto& mine = all[static_cast<std::size_t>(comm.rank())];
+        static_cast<Thrown&>(mine) = thrown_by([&] { body(comm); });
+        mine.at = std::chrono::steady_clock::now();
+      },
+      options);
+  return all;
+}
+
+/// One process a rank. A child's exit code is 1 when an expectation failed in it; it has printed which.
+inline std::vector<Child> fork_ranks(int ranks, const Options& options, const std::function<void(Communicator&)>& body) {
+  const UniqueId id = bootstrap::reserve_id("lo");
+  std::vector<Child> children;
+  for (Rank rank = 0; rank < ranks; ++rank)
+    children.emplace_back([&, rank] {
+      try {
+        Communicator comm(id, rank, ranks, options);
+        body(comm);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "rank " << rank << ": " << error.what();
+      }
+      std::fflush(nullptr);
+      return testing::Test::HasFailure() ? 1 : 0;
+    });
+  return children;
+}
+
+inline void run_processes(int ranks, const Options& options, const std::function<void(Communicator&)>& body) {
+  auto children = fork_ranks(ranks, options, body);
+  for (auto& child : children) EXPECT_EQ(child.wait(), 0);
+}
+
+/// For test names.
+inline std::string transport_and_ranks(const testing::TestParamInfo<std::tuple<const char*, int>>& info) {
+  return std::string(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
+}
+
+}  // namespace tutti::test

@@ -1,0 +1,146 @@
+// Sums of floats that depend on the order of addition: bitwise equal on all ranks and from run to run; in rank order
+// where that was asked for.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <random>
+
+#include "collectives/algorithms.hpp"
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+using Floats = std::vector<float>;
+
+// Of very different sizes, so that almost every order of addition gives another sum.
+Floats contribution(Rank rank, std::size_t count) {
+  std::mt19937 random(static_cast<unsigned>(rank) + 5);
+  Floats data(count);
+  for (float& value : data) value = std::ldexp(static_cast<float>(random() % 20011) - 10000.0F, static_cast<int>(random() % 30));
+  return data;
+}
+
+Floats in_rank_order(int ranks, std::size_t count) {
+  Floats sum = contribution(0, count);
+  for (Rank r = 1; r < ranks; ++r) {
+    const Floats next = contribution(r, count);
+    for (std::size_t i = 0; i < count; ++i) sum[i] += next[i];
+  }
+  return sum;
+}
+
+Floats in_reverse_order(int ranks, std::size_t count) {
+  Floats sum = contribution(ranks - 1, count);
+  for (Rank r = ranks - 2; r >= 0; --r) {
+    const Floats next = contribution(r, count);
+    for (std::size_t i = 0; i < count; ++i) sum[i] += next[i];
+  }
+  return sum;
+}
+
+// What every rank got.
+std::vector<Floats> all_reduced(int ranks, std::size_t count, const Options& options) {
+  std::vector<Floats> results(static_cast<std::size_t>(ranks));
+  run_local(
+      ranks,
+      [&](Communicator& comm) {
+        auto& mine = results[static_cast<std::size_t>(comm.rank())] = contribution(comm.rank(), count);
+        comm.all_reduce(std::span(mine));
+      },
+      options);
+  return results;
+}
+
+class Reproducible : public testing::TestWithParam<std::tuple<const char*, int>> {};
+INSTANTIATE_TEST_SUITE_P(Local, Reproducible, testing::Combine(testing::Values("shm", "tcp"), testing::Values(2, 3, 5, 8)),
+                         transport_and_ranks);
+
+TEST_P(Reproducible, OnAllRanksAndFromRunToRun) {
+  const auto [transport, ranks] = GetParam();
+  for (const std::size_t count : {1, 777, 60'000}) {
+    const auto first = all_reduced(ranks, count, over(transport));
+    for (const auto& one : first) EXPECT_EQ(one, first[0]);
+    EXPECT_EQ(all_reduced(ranks, count, over(transport)), first);
+    for (const Algorithm& algorithm : algorithms()) {
+      if (algorithm.one_sided || algorithm.collective != Collective::all_reduce) continue;
+      Options options = over(transport);
+      options.algorithm = algorithm.name;
+      const auto forced = all_reduced(ranks, count, options);
+      for (const auto& one : forced) EXPECT_EQ(one, forced[0]) << algorithm.name;
+    }
+  }
+}
+
+TEST_P(Reproducible, RankOrderIsThatOfASequentialSum) {
+  const auto [transport, ranks] = GetParam();
+  Options options = over(transport);
+  options.rank_order = true;
+  for (const std::size_t count : {1, 777, 60'000}) {
+    const Floats expected = in_rank_order(ranks, count);
+    if (ranks > 2 && count > 100) ASSERT_NE(expected, in_reverse_order(ranks, count)) << "the inputs prove nothing";
+    for (const char* forced : {"", "all_pairs", "two_shot"}) {
+      options.algorithm = forced;
+      for (const auto& one : all_reduced(ranks, count, options)) EXPECT_EQ(one, expected) << forced;
+    }
+  }
+}
+
+TEST_P(Reproducible, RankOrderOfTheOtherReductions) {
+  const auto [transport, ranks] = GetParam();
+  Options options = over(transport);
+  options.rank_order = true;
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        const auto n = static_cast<std::size_t>(comm.size()), me = static_cast<std::size_t>(comm.rank());
+        for (const std::size_t count : {3, 20'000}) {
+          const Floats in = contribution(comm.rank(), n * count), expected = in_rank_order(comm.size(), n * count);
+          Floats whole(in.size()), part(count);
+          comm.reduce(std::span<const float>(in), std::span(whole), comm.size() - 1);
+          if (comm.rank() == comm.size() - 1) EXPECT_EQ(whole, expected);
+          comm.reduce_scatter(std::span<const float>(in), std::span(part));
+          const auto from = expected.begin() + static_cast<std::ptrdiff_t>(me * count);
+          EXPECT_EQ(part, Floats(from, from + static_cast<std::ptrdiff_t>(count)));
+          std::fill(part.begin(), part.end(), 0.0F);
+          const std::vector<std::size_t> counts(n, count);
+          comm.reduce_scatter_v(std::span<const float>(in), std::span(part), counts);
+          EXPECT_EQ(part, Floats(from, from + static_cast<std::ptrdiff_t>(count)));
+        }
+      },
+      options);
+}
+
+TEST(RankOrder, RefusesAlgorithmsWithAnotherOrder) {
+  Options options = over("shm");
+  options.rank_order = true;
+  options.algorithm = "ring";
+  run_local(
+      3,
+      [](Communicator& comm) {
+        float value = 1;
+        EXPECT_EQ(thrown_by([&] { comm.all_reduce(std::span(&value, 1)); }).code, ErrorCode::invalid_argument);
+        comm.barrier();
+      },
+      options);
+}
+
+// The one-sided path of registered memory takes part in the promise.
+TEST(RankOrder, HoldsInRegisteredMemory) {
+  Options options = over("shm");
+  options.rank_order = true;
+  run_processes(4, options, [](Communicator& comm) {
+    const std::size_t count = 50'000;
+    const auto data = comm.allocate<float>(count);
+    const Floats in = contribution(comm.rank(), count);
+    std::copy(in.begin(), in.end(), data.begin());
+    comm.all_reduce(data.span());
+    EXPECT_GT(comm.stats().bytes_direct, 0U);
+    EXPECT_EQ(Floats(data.begin(), data.end()), in_rank_order(comm.size(), count));
+    comm.barrier();
+  });
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,189 @@
+// Buffers that peers reach directly. Ranks are processes: threads reach each other's memory anyway.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <numeric>
+
+#include "communicator/exercise.hpp"
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t buffer_bytes = std::size_t{2} << 20;
+constexpr std::size_t count = 50'003;       ///< float32: large enough for the direct path to pay
+constexpr std::size_t control_bytes = 4096;  ///< what ranks tell each other about where their buffers are
+
+bool has_direct_form(Operation operation) {
+  return operation != Operation::all_gather_v && operation != Operation::reduce_scatter_v && operation != Operation::all_to_all_v;
+}
+
+/// Runs one exercise in the given memory and checks by which way the data went.
+void expect_path(Communicator& comm, const Exercise& exercise, std::byte* in, std::byte* out, bool direct) {
+  const Trial trial(exercise, comm.rank(), comm.size(), in, out);
+  const Stats before = comm.stats();
+  issue(comm, trial.call());
+  const Stats after = comm.stats();
+  EXPECT_EQ(trial.wrong(), "");
+  if (direct) {
+    EXPECT_LT(after.bytes_copied - before.bytes_copied, control_bytes) << to_string(exercise);
+  } else {
+    EXPECT_EQ(after.bytes_direct, before.bytes_direct) << to_string(exercise);
+  }
+  // Somebody has touched somebody's memory.
+  std::uint64_t touched = after.bytes_direct - before.bytes_direct;
+  comm.all_reduce(std::span(&touched, 1));
+  EXPECT_EQ(touched != 0, direct) << to_string(exercise);
+}
+
+void expect_all_direct(Communicator& comm, std::byte* in, std::byte* out) {
+  for (std::uint32_t seed = 1; seed < 3; ++seed)
+    for (const Operation operation : data_operations())
+      expect_path(comm, {.operation = operation, .count = count / 2 + seed, .root = 1, .seed = seed}, in, out, has_direct_form(operation));
+}
+
+TEST(ZeroCopy, AllocatedMemoryIsReachedByEveryOperation) {
+  run_processes(3, over("shm"), [](Communicator& comm) {
+    const auto a = comm.allocate<std::uint8_t>(buffer_bytes), b = comm.allocate<std::uint8_t>(buffer_bytes);
+    EXPECT_EQ(std::accumulate(a.begin(), a.end(), 0U), 0U);
+    EXPECT_GE(comm.stats().memory_held, 2 * buffer_bytes);
+    expect_all_direct(comm, reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()));
+  });
+}
+
+TEST(ZeroCopy, InPlace) {
+  run_processes(3, over("shm"), [](Communicator& comm) {
+    const auto a = comm.allocate<std::uint8_t>(buffer_bytes), b = comm.allocate<std::uint8_t>(buffer_bytes);
+    for (const Operation operation : data_operations()) {
+      if (!can_be_in_place(operation)) continue;
+      // A block of all_to_all would be overwritten before its reader has it.
+      const bool direct = has_direct_form(operation) && operation != Operation::all_to_all;
+      expect_path(comm, {.operation = operation, .count = count, .in_place = true, .root = 2}, reinterpret_cast<std::byte*>(a.data()),
+                  reinterpret_cast<std::byte*>(b.data()), direct);
+    }
+  });
+}
+
+TEST(ZeroCopy, OneRankInPlaceOrElsewhere) {
+  run_processes(3, over("shm"), [](Communicator& comm) {
+    const auto a = comm.allocate<std::uint8_t>(buffer_bytes), b = comm.allocate<std::uint8_t>(buffer_bytes);
+    std::vector<std::byte> c(buffer_bytes), d(buffer_bytes);
+    for (const Operation operation : data_operations()) {
+      const bool odd = comm.rank() == 1;
+      const bool in_place = odd && can_be_in_place(operation);
+      const bool direct = has_direct_form(operation) && operation != Operation::all_to_all;
+      expect_path(comm, {.operation = operation, .count = count, .in_place = in_place}, reinterpret_cast<std::byte*>(a.data()),
+                  reinterpret_cast<std::byte*>(b.data()), direct);
+      // Memory of one rank that its peers cannot reach: all go by messages.
+      expect_path(comm, {.operation = operation, .count = count, .root = 1}, odd ? c.data() : reinterpret_cast<std::byte*>(a.data()),
+                  odd ? d.data() : reinterpret_cast<std::byte*>(b.data()), false);
+    }
+  });
+}
+
+TEST(ZeroCopy, RegisteredMemoryKeepsItsContentsAndAddress) {
+  run_processes(3, over("shm"), [](Communicator& comm) {
+    const std::unique_ptr<std::byte, decltype(&std::free)> a(static_cast<std::byte*>(std::aligned_alloc(page, buffer_bytes)), &std::free),
+        b(static_cast<std::byte*>(std::aligned_alloc(page, buffer_bytes)), &std::free);
+    const auto pattern = [](std::size_t i) { return static_cast<std::byte>(i * 11 + i / 257); };
+    for (std::size_t i = 0; i < buffer_bytes; ++i) a.get()[i] = pattern(i);
+    const auto is_kept = [&] {
+      for (std::size_t i = 0; i < buffer_bytes; ++i)
+        if (a.get()[i] != pattern(i)) return false;
+      return true;
+    };
+    for (int round = 0; round < 2; ++round) {
+      {
+        const Registration first = comm.register_memory(a.get(), buffer_bytes);
+        EXPECT_TRUE(is_kept());
+        const Registration second = comm.register_memory(b.get(), buffer_bytes);
+        expect_all_direct(comm, a.get(), b.get());
+        for (std::size_t i = 0; i < buffer_bytes; ++i) a.get()[i] = pattern(i);
+        comm.barrier();
+      }
+      EXPECT_TRUE(is_kept());
+      expect_path(comm, {.count = count}, b.get(), b.get() + buffer_bytes / 2, false);
+      for (std::size_t i = 0; i < buffer_bytes; ++i) a.get()[i] = pattern(i);
+    }
+  });
+}
+
+TEST(ZeroCopy, MemoryThatCannotBeSharedIsRefused) {
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    const std::unique_ptr<std::byte, decltype(&std::free)> memory(static_cast<std::byte*>(std::aligned_alloc(page, 4 * page)), &std::free);
+    const auto code_of = [&](void* data, std::size_t bytes) {
+      return thrown_by([&] { static_cast<void>(comm.register_memory(data, bytes)); }).code;
+    };
+    EXPECT_EQ(code_of(memory.get() + 64, page), ErrorCode::invalid_argument);
+    EXPECT_EQ(code_of(memory.get(), page + 1), ErrorCode::invalid_argument);
+    EXPECT_EQ(code_of(memory.get(), 0), ErrorCode::invalid_argument);
+    void* shared = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT_EQ(code_of(shared, page), ErrorCode::invalid_argument);
+    std::FILE* file = std::tmpfile();
+    ASSERT_EQ(::ftruncate(::fileno(file), page), 0);
+    void* mapped = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE, ::fileno(file), 0);
+    EXPECT_EQ(code_of(mapped, page), ErrorCode::invalid_argument);
+    void* read_only = ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_EQ(code_of(read_only, page), ErrorCode::invalid_argument);
+    const Registration once = comm.register_memory(memory.get(), 4 * page);
+    EXPECT_EQ(code_of(memory.get(), page), ErrorCode::invalid_argument);
+    EXPECT_EQ(thrown_by([&] { static_cast<void>(comm.allocate<double>(static_cast<std::size_t>(-1) / 4)); }).code,
+              ErrorCode::invalid_argument);
+    expect_right(comm, {.count = count});
+    for (void* one : {shared, mapped, read_only}) ::munmap(one, page);
+    std::fclose(file);
+  });
+}
+
+TEST(ZeroCopy, RegionsComeAndGoWithOtherSizes) {
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    for (std::uint32_t round = 1; round < 12; ++round) {
+      const std::size_t bytes = (round % 4 + 1) * 300'000;
+      auto a = comm.allocate<std::uint8_t>(bytes);
+      auto b = comm.allocate<std::uint8_t>(bytes);
+      EXPECT_EQ(std::accumulate(a.begin(), a.end(), 0U), 0U) << "not zeroed";
+      expect_path(comm, {.count = bytes / 4, .seed = round}, reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()), true);
+      comm.barrier();
+    }
+  });
+}
+
+TEST(ZeroCopy, AsynchronousAndBesideMessages) {
+  run_processes(3, over("shm"), [](Communicator& comm) {
+    const auto a = comm.allocate<std::uint8_t>(buffer_bytes), b = comm.allocate<std::uint8_t>(buffer_bytes);
+    Async async = comm.async();
+    for (std::uint32_t round = 1; round < 8; ++round) {
+      const Trial direct({.count = count, .seed = round}, comm.rank(), comm.size(), reinterpret_cast<std::byte*>(a.data()),
+                         reinterpret_cast<std::byte*>(b.data()));
+      const Trial copied({.operation = Operation::all_to_all, .count = 9000, .seed = round}, comm.rank(), comm.size());
+      Work first = issue(async, direct.call()), second = issue(async, copied.call());
+      expect_right(comm, {.operation = Operation::broadcast, .count = 20'000, .seed = round});
+      second.wait();
+      first.wait();
+      EXPECT_EQ(direct.wrong() + copied.wrong(), "");
+      comm.barrier();
+    }
+  });
+}
+
+TEST(ZeroCopy, ThreadsAndTcpTakeTheSameCalls) {
+  for (const char* transport : {"shm", "tcp"})
+    run_local(
+        2,
+        [](Communicator& comm) {
+          const auto a = comm.allocate<float>(count), b = comm.allocate<float>(count);
+          alignas(page) static thread_local std::byte memory[2 * page];
+          const Registration registration = comm.register_memory(memory, sizeof memory);
+          const Trial trial({.count = count}, comm.rank(), comm.size(), reinterpret_cast<std::byte*>(a.data()),
+                            reinterpret_cast<std::byte*>(b.data()));
+          issue(comm, trial.call());
+          EXPECT_EQ(trial.wrong(), "");
+          comm.barrier();
+        },
+        over(transport));
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,169 @@
+// tutti-perf as a user runs it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+
+#include "perf/benchmark.hpp"
+
+namespace tutti {
+namespace {
+
+using testing::HasSubstr;
+
+struct Outcome {
+  int status = -1;
+  std::string output;  ///< of both streams
+};
+
+/// Runs a command line and hands every line of its output to `look` as it comes.
+template <class Look>
+Outcome run(const std::string& command, Look look) {
+  Outcome outcome;
+  std::FILE* pipe = ::popen(("{ " + command + "; } 2>&1").c_str(), "r");
+  char line[4096];
+  while (std::fgets(line, sizeof line, pipe) != nullptr) {
+    outcome.output += line;
+    look(std::string(line));
+  }
+  const int status = ::pclose(pipe);
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return outcome;
+}
+Outcome run(const std::string& command) {
+  return run(command, [](const std::string&) {});
+}
+
+const std::string perf = TUTTI_PERF;
+const std::string quick = " -n 2 --batches 2 -w 1 ";
+
+class EveryOperation : public testing::TestWithParam<perf::Benchmark> {};
+
+TEST_P(EveryOperation, GivesRightResults) {
+  const std::string operation(GetParam().name);
+  const Outcome outcome = run(perf + " " + operation + " --ranks 3 -b 4 -e 1M -f 64 -c 2 -r -1" + quick);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("# Out of bounds values : 0 OK"));
+  EXPECT_THAT(outcome.output, HasSubstr("# Avg bus bandwidth"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Perf, EveryOperation,
+                         testing::ValuesIn(perf::benchmarks().begin(), perf::benchmarks().end()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Perf, ChecksEveryTypeAndReduction) {
+  const Outcome outcome = run(perf + " all_reduce --ranks 3 -b 4096 -e 4096 -t all -o all" + quick);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("# Out of bounds values : 0 OK"));
+  for (const char* word : {"fp8_e4m3", "fp8_e5m2", "bfloat16", "uint64", "average", "product", "mulsum"})
+    EXPECT_THAT(outcome.output, HasSubstr(word));
+}
+
+TEST(Perf, MeasuresByEveryMethod) {
+  for (const char* options :
+       {"--threads", "--registered", "--rewrite", "--no-pin", "--transport tcp", "--ranks 1"}) {
+    const std::string ranks = std::string(options) == "--ranks 1" ? "" : " --ranks 2 ";
+    const Outcome outcome = run(perf + " all_reduce -b 64 -e 64K -f 32 " + ranks + options + quick);
+    EXPECT_EQ(outcome.status, 0) << options << "\n" << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr("# Out of bounds values : 0 OK"));
+  }
+}
+
+TEST(Perf, RunsAloneAsOneRank) {
+  const Outcome outcome = run(perf + " all_reduce -b 8 -e 8" + quick);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("ranks 1 "));
+}
+
+TEST(Perf, Explains) {
+  const Outcome outcome = run(perf + " all_reduce --ranks 2 -b 8 -e 8 --explain" + quick);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("# all_reduce"));
+}
+
+TEST(Perf, RefusesBadOptionsWithTheReason) {
+  const Outcome operation = run(perf + " all_to_some");
+  EXPECT_EQ(operation.status, 2);
+  EXPECT_THAT(operation.output, HasSubstr("all_to_some"));
+  EXPECT_THAT(operation.output, HasSubstr("all_gather_v"));
+  const Outcome type = run(perf + " all_reduce -t float12");
+  EXPECT_EQ(type.status, 2);
+  EXPECT_THAT(type.output, HasSubstr("float12"));
+  const Outcome root = run(perf + " broadcast --ranks 2 -r 2");
+  EXPECT_NE(root.status, 0);
+  EXPECT_THAT(root.output, HasSubstr("root 2"));
+  const Outcome transport = run(perf + " all_reduce --ranks 2 --transport pigeon");
+  EXPECT_NE(transport.status, 0);
+  EXPECT_THAT(transport.output, HasSubstr("pigeon"));
+}
+
+TEST(Perf, WritesJson) {
+  const std::string file = testing::TempDir() + "tutti-perf." + std::to_string(::getpid()) + ".json";
+  const Outcome outcome = run(perf + " all_gather --ranks 2 -b 1K -e 4K --json " + file + quick);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  std::ifstream stream(file);
+  const nlohmann::json json = nlohmann::json::parse(stream);
+  std::remove(file.c_str());
+  EXPECT_EQ(json.at("operation"), "all_gather");
+  EXPECT_EQ(json.at("ranks").size(), 2U);
+  EXPECT_EQ(json.at("wrong"), 0);
+  EXPECT_GT(json.at("average_busbw_gbs"), 0.0);
+  ASSERT_EQ(json.at("rows").size(), 3U);
+  const auto& row = json.at("rows").at(2);
+  EXPECT_EQ(row.at("size"), 4096);
+  EXPECT_EQ(row.at("count"), 512);
+  for (const char* side : {"out_of_place", "in_place"}) {
+    const auto& result = row.at(side);
+    EXPECT_EQ(result.at("wrong"), 0);
+    EXPECT_GT(result.at("time_us"), 0.0);
+    EXPECT_LE(result.at("p10_us"), result.at("time_us"));
+    EXPECT_GE(result.at("p90_us"), result.at("time_us"));
+    const double algbw = result.at("algbw_gbs"), time = result.at("time_us"), busbw = result.at("busbw_gbs");
+    EXPECT_DOUBLE_EQ(algbw, 4096 / (time * 1e3));
+    EXPECT_DOUBLE_EQ(busbw, algbw / 2);
+  }
+}
+
+TEST(Perf, FailsWhenTheJsonCannotBeWritten) {
+  const Outcome outcome = run(perf + " barrier --ranks 2 --json /no/such/folder/x.json" + quick);
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("/no/such/folder/x.json"));
+}
+
+TEST(Perf, ReportsAChildThatIsKilled) {
+  int victim = 0;
+  const Outcome outcome =
+      run(perf + " all_reduce --ranks 3 -b 8 -e 1M -n 1000000 --timeout 10", [&](const std::string& line) {
+        std::smatch match;
+        if (std::regex_search(line, match, std::regex("Rank +2 Pid +([0-9]+)"))) victim = std::stoi(match[1]);
+        if (line.find("(elements)") != std::string::npos) ::kill(victim, SIGKILL);
+      });
+  ASSERT_GT(victim, 1) << outcome.output;
+  EXPECT_EQ(outcome.status, 1) << outcome.output;
+  EXPECT_THAT(outcome.output,
+              HasSubstr("rank 2 (pid " + std::to_string(victim) + ") was killed by signal 9"));
+  EXPECT_THAT(outcome.output, HasSubstr("tutti-perf: rank 0: ")) << "the survivors say what they saw";
+}
+
+TEST(Perf, RunsUnderMpirun) {
+  if (std::string(TUTTI_MPIRUN).empty()) GTEST_SKIP() << "Open MPI's mpirun is not installed";
+  if (std::string(TUTTI_SANITIZE) == "thread")
+    GTEST_SKIP()
+        << "ThreadSanitizer sees only the half of PMIx's synchronisation that is not in PMIx's own library";
+  const Outcome outcome =
+      run("ASAN_OPTIONS=detect_leaks=0 " TUTTI_MPIRUN " --allow-run-as-root --oversubscribe -n 3 " + perf +
+          " all_reduce -b 8 -e 64K -f 8" + quick);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("ranks 3 "));
+  EXPECT_THAT(outcome.output, HasSubstr("# Out of bounds values : 0 OK"));
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,82 @@
+// tutti-perf's command line, and its statistics.
+#include "perf/settings.hpp"
+
+#include <gtest/gtest.h>
+
+#include "perf/measure.hpp"
+#include "perf/report.hpp"
+
+namespace tutti::perf {
+namespace {
+
+std::variant<Settings, int> parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "tutti-perf");
+  return parse_command_line(static_cast<int>(arguments.size()), arguments.data());
+}
+Settings settings_of(std::vector<const char*> arguments) {
+  return std::get<Settings>(parse(std::move(arguments)));
+}
+
+TEST(Settings, SizesGrowByAFactorOrAStep) {
+  using Sizes = std::vector<std::size_t>;
+  EXPECT_EQ(settings_of({"all_reduce", "-b", "8", "-e", "64"}).sizes, (Sizes{8, 16, 32, 64}));
+  EXPECT_EQ(settings_of({"all_reduce", "-b", "1K", "-e", "1M", "-f", "32"}).sizes,
+            (Sizes{1024, 32768, 1048576}));
+  EXPECT_EQ(settings_of({"all_reduce", "-b", "1M", "-e", "3M", "-i", "1M"}).sizes,
+            (Sizes{1 << 20, 2 << 20, 3 << 20}));
+  EXPECT_EQ(settings_of({"all_reduce", "-b", "0", "-e", "4"}).sizes, (Sizes{0, 1, 2, 4}));
+  EXPECT_EQ(settings_of({"all_reduce", "-b", "2G", "-e", "2G"}).sizes, (Sizes{std::size_t{2} << 30}));
+  EXPECT_EQ(settings_of({"all_reduce"}).sizes.back(), std::size_t{64} << 20);
+  EXPECT_EQ(settings_of({"barrier"}).sizes, (Sizes{0}));
+}
+
+TEST(Settings, TypesAndReductionsTakeBothSpellings) {
+  EXPECT_EQ(settings_of({"all_reduce", "-t", "half"}).types, std::vector{DataType::float16});
+  EXPECT_EQ(settings_of({"all_reduce", "-t", "all"}).types.size(), std::size_t{data_type_count});
+  EXPECT_EQ(settings_of({"all_reduce", "-o", "prod"}).reductions.front().name, "product");
+  EXPECT_EQ(settings_of({"all_reduce", "-o", "all"}).reductions.size(), std::size_t{reduce_op_count} + 1);
+  EXPECT_EQ(settings_of({"broadcast", "-o", "all"}).reductions.front().name, "none");
+}
+
+TEST(Settings, BadOnesAreUsageErrors) {
+  const std::vector<std::vector<const char*>> bad{
+      {},
+      {"all_to_some"},
+      {"all_reduce", "-b", "lots"},
+      {"all_reduce", "-b", "8M", "-e", "4M"},
+      {"all_reduce", "-f", "1"},
+      {"all_reduce", "-f", "2", "-i", "8"},
+      {"all_reduce", "-n", "0"},
+      {"all_reduce", "-t", "float12"},
+      {"all_reduce", "-o", "median"},
+      {"all_reduce", "-r", "-2"},
+      {"all_reduce", "--ranks", "0"},
+      {"all_reduce", "--threads"},
+      {"all_reduce", "--no-such-option"},
+  };
+  for (const auto& arguments : bad) {
+    const auto result = parse(arguments);
+    ASSERT_TRUE(std::holds_alternative<int>(result)) << testing::PrintToString(arguments);
+    EXPECT_EQ(std::get<int>(result), usage_error);
+  }
+  EXPECT_EQ(std::get<int>(parse({"--help"})), 0);
+}
+
+TEST(Quantile, InterpolatesBetweenNeighbours) {
+  const std::vector<double> sorted{1, 2, 3, 4, 5};
+  EXPECT_DOUBLE_EQ(quantile(sorted, 0.5), 3);
+  EXPECT_DOUBLE_EQ(quantile(sorted, 0.1), 1.4);
+  EXPECT_DOUBLE_EQ(quantile(sorted, 0.9), 4.6);
+  EXPECT_DOUBLE_EQ(quantile({7}, 0.9), 7);
+}
+
+TEST(Summary, AveragesEveryResultAndAddsUpTheWrong) {
+  Row both{.bytes = 8, .out_of_place = {.busbw = 1, .wrong = 2}, .in_place = Result{.busbw = 3, .wrong = 5}};
+  Row one{.bytes = 8, .out_of_place = {.busbw = 8, .wrong = std::nullopt}};
+  const Summary summary = summarise({both, one});
+  EXPECT_DOUBLE_EQ(summary.average_busbw, 4);
+  EXPECT_EQ(summary.wrong, 7U);
+}
+
+}  // namespace
+}  // namespace tutti::perf

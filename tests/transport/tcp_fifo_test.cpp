@@ -1,0 +1,237 @@
+// Both ends of a FIFO on a socket pair, where every partial read and write can be arranged.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstring>
+
+#include <tutti/error.hpp>
+
+#include "rig.hpp"
+#include "transport/tcp/tcp_receiver.hpp"
+#include "transport/tcp/tcp_sender.hpp"
+
+namespace tutti::transport::testing {
+
+namespace {
+
+using tcp::Frame;
+
+struct SocketPair {
+  FileDescriptor ours, theirs;
+};
+SocketPair socket_pair() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
+    throw Violation("socketpair");
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+class TcpReceiverTest : public ::testing::Test {
+ protected:
+  TcpReceiverTest() : socket_(socket_pair()), receiver_({4, 2}, 17, 1, inbox_, counters_), payload_(1000) {
+    inbox_.file(17, 2, 0, std::move(socket_.theirs));
+    fill(payload_, 1);
+  }
+  void put(const Frame& frame, std::size_t bytes) {
+    std::vector<std::byte> wire(sizeof frame + bytes);
+    std::memcpy(wire.data(), &frame, sizeof frame);
+    std::copy_n(payload_.begin(), bytes, wire.begin() + sizeof frame);
+    wire_.insert(wire_.end(), wire.begin(), wire.end());
+  }
+  /// Lets `bytes` of what was put arrive.
+  void arrive(std::size_t bytes) {
+    bytes = std::min(bytes, wire_.size());
+    ASSERT_EQ(::send(socket_.ours.get(), wire_.data(), bytes, 0), static_cast<ssize_t>(bytes));
+    wire_.erase(wire_.begin(), wire_.begin() + static_cast<std::ptrdiff_t>(bytes));
+  }
+  static Frame frame(Tag tag, std::uint32_t bytes, std::uint32_t sequence) {
+    return {Frame::expected_magic, tag, bytes, sequence};
+  }
+
+  SocketPair socket_;
+  tcp::Inbox inbox_;
+  tcp::Counters counters_;
+  tcp::TcpReceiver receiver_;
+  std::vector<std::byte> payload_, wire_;
+};
+
+TEST_F(TcpReceiverTest, TakesMessagesInPiecesOfAnySize) {
+  for (const std::size_t piece : {1U, 15U, 16U, 17U, 999U, 5000U}) {
+    const auto sequence = static_cast<std::uint32_t>(counters_.traffic.messages_received);
+    put(frame(7, 1000, sequence), 1000);
+    put(frame(8, 0, sequence + 1), 0);
+    std::vector<std::byte> into(1000);
+    while (!receiver_.try_receive(into.data(), 1000, 7)) {
+      EXPECT_TRUE(receiver_.waiting());
+      arrive(piece);
+    }
+    EXPECT_EQ(into, payload_);
+    const std::byte* view = nullptr;
+    while ((view = receiver_.try_acquire(0, 8)) == nullptr) arrive(piece);
+    receiver_.release();
+    EXPECT_FALSE(receiver_.waiting());
+  }
+  EXPECT_EQ(counters_.traffic.bytes_received, 6000U);
+}
+
+TEST_F(TcpReceiverTest, WhatAcquireBeganReceiveMayEnd) {
+  put(frame(7, 1000, 0), 1000);
+  arrive(400);
+  EXPECT_EQ(receiver_.try_acquire(1000, 7), nullptr);
+  arrive(1000);
+  std::vector<std::byte> into(1000);
+  ASSERT_TRUE(receiver_.try_receive(into.data(), 1000, 7));
+  EXPECT_EQ(into, payload_);
+  EXPECT_EQ(counters_.traffic.bytes_copied, 1000U);
+}
+
+TEST_F(TcpReceiverTest, AMismatchIsNoticedWithTheHeaderAndStays) {
+  put(frame(9, 1000, 0), 1000);
+  arrive(16);
+  std::vector<std::byte> into(1000);
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_THROW(receiver_.try_receive(into.data(), 1000, 7), Mismatch);
+    EXPECT_THROW(receiver_.try_receive(into.data(), 999, 9), Mismatch);
+    arrive(1000);
+  }
+  ASSERT_TRUE(receiver_.try_receive(into.data(), 1000, 9));
+  EXPECT_EQ(into, payload_);
+}
+
+TEST_F(TcpReceiverTest, RefusesWhatIsNoMessage) {
+  put({0x4c4c4548, 7, 1000, 0}, 1000);
+  arrive(1016);
+  try {
+    receiver_.try_receive(payload_.data(), 1000, 7);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::system);
+    EXPECT_EQ(error.ranks(), std::vector<Rank>{4});
+  }
+}
+
+TEST_F(TcpReceiverTest, RefusesAMessageOutOfSequence) {
+  put(frame(7, 0, 1), 0);
+  arrive(16);
+  EXPECT_THROW(receiver_.try_receive(nullptr, 0, 7), Error);
+}
+
+TEST_F(TcpReceiverTest, AnEndInTheMiddleIsALoss) {
+  put(frame(7, 1000, 0), 1000);
+  arrive(500);
+  std::vector<std::byte> into(1000);
+  EXPECT_FALSE(receiver_.try_receive(into.data(), 1000, 7));
+  socket_.ours.reset();
+  try {
+    receiver_.try_receive(into.data(), 1000, 7);
+    FAIL() << "took half a message";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::peer_lost);
+    EXPECT_EQ(error.ranks(), std::vector<Rank>{4});
+  }
+}
+
+/// A network that takes a few KiB at a time.
+class TcpSenderTest : public ::testing::Test {
+ protected:
+  TcpSenderTest() {
+    std::vector<PrivateDescriptor> streams;
+    for (auto& end : theirs_) {
+      auto pair = socket_pair();
+      const int small = 4096;
+      ::setsockopt(pair.ours.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+      end = std::move(pair.theirs);
+      streams.emplace_back(std::move(pair.ours));
+    }
+    sender_ = std::make_unique<tcp::TcpSender>(tcp::FifoName{4, 2}, std::move(streams), counters_);
+  }
+  /// Reads all that stream `s` brings, making progress.
+  std::vector<std::byte> drain(std::size_t s) {
+    std::vector<std::byte> all, part(777);
+    for (int idle = 0; idle < 2;) {
+      const auto got = ::recv(theirs_.at(s).get(), part.data(), part.size(), 0);
+      idle = got > 0 ? 0 : idle + 1;
+      if (got > 0) all.insert(all.end(), part.begin(), part.begin() + got);
+      sender_->progress();
+    }
+    return all;
+  }
+
+  std::array<FileDescriptor, 2> theirs_;
+  tcp::Counters counters_;
+  std::unique_ptr<tcp::TcpSender> sender_;
+};
+
+TEST_F(TcpSenderTest, StripesMessagesOverStreams) {
+  constexpr std::size_t size = 50'000;
+  std::vector<std::vector<std::byte>> stable;
+  for (Tag tag = 0; tag < 2 * channel_credits; ++tag) {
+    stable.emplace_back(size);
+    fill(stable.back(), tag);
+    ASSERT_TRUE(sender_->try_send(stable.back().data(), size, tag, tag % 3 == 0)) << tag;
+    if (tag % 3 != 0) scribble(stable.back());
+  }
+  EXPECT_FALSE(sender_->try_send(nullptr, 0, 99, false));
+  EXPECT_EQ(sender_->try_reserve(1), nullptr);
+  EXPECT_FALSE(sender_->flushed());
+  EXPECT_EQ(counters_.backlogged, 1);
+  for (const std::size_t s : {0U, 1U}) {
+    const auto wire = drain(s);
+    ASSERT_EQ(wire.size(), channel_credits * (sizeof(Frame) + size));
+    for (std::uint32_t i = 0; i < channel_credits; ++i) {
+      const auto* at = wire.data() + i * (sizeof(Frame) + size);
+      Frame frame;
+      std::memcpy(&frame, at, sizeof frame);
+      EXPECT_EQ(frame.sequence, 2 * i + s);
+      EXPECT_EQ(frame.tag, frame.sequence);
+      EXPECT_EQ(frame.bytes, size);
+      require_filled({at + sizeof frame, size}, frame.tag, "message " + std::to_string(frame.tag));
+    }
+  }
+  EXPECT_TRUE(sender_->flushed());
+  EXPECT_EQ(counters_.backlogged, 0);
+}
+
+TEST_F(TcpSenderTest, StagedMessagesReadNothingOfTheCaller) {
+  std::vector<std::byte> bytes(50'000);
+  ASSERT_TRUE(sender_->try_send(bytes.data(), bytes.size(), 0, false));
+  EXPECT_TRUE(sender_->flushed());
+  EXPECT_GT(counters_.traffic.bytes_copied, 30'000U);
+  ASSERT_TRUE(sender_->try_send(bytes.data(), bytes.size(), 1, true));
+  EXPECT_FALSE(sender_->flushed());
+}
+
+TEST_F(TcpSenderTest, FinishingDoesNotTouchMemoryOfAFailedCall) {
+  auto bytes = std::make_unique<std::vector<std::byte>>(50'000);
+  ASSERT_TRUE(sender_->try_send(bytes->data(), bytes->size(), 0, true));
+  bytes.reset();
+  const auto begin = Clock::now();
+  sender_->finish(Deadline(std::chrono::seconds(10)));
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST_F(TcpSenderTest, FinishingIsBounded) {
+  std::vector<std::byte> bytes(50'000);
+  ASSERT_TRUE(sender_->try_send(bytes.data(), bytes.size(), 0, false));
+  const auto begin = Clock::now();
+  sender_->finish(Deadline(std::chrono::milliseconds(100)));
+  EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(100));
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST_F(TcpSenderTest, AClosedPeerIsALoss) {
+  theirs_[0].reset();
+  std::byte byte{};
+  try {
+    sender_->try_send(&byte, 1, 0, false);
+    FAIL() << "sent to nobody";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::peer_lost);
+    EXPECT_EQ(error.ranks(), std::vector<Rank>{4});
+  }
+}
+
+}  // namespace
+
+}  // namespace tutti::transport::testing

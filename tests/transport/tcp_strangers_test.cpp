@@ -1,0 +1,118 @@
+// Whoever else connects to the port, and children made by fork.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "bootstrap/authenticate.hpp"
+#include "bootstrap/socket.hpp"
+#include "rig.hpp"
+#include "tcp_ranks.hpp"
+#include "transport/tcp/purpose.hpp"
+
+namespace tutti::transport::testing {
+
+namespace {
+
+FileDescriptor call(std::uint16_t port) {
+  auto socket = bootstrap::try_connect({"127.0.0.1", port}, Deadline(std::chrono::seconds(10)));
+  return socket ? std::move(*socket) : FileDescriptor();
+}
+
+void pass(Transport& from, Transport& to, int channel, Tag tag) {
+  std::vector<std::byte> bytes(10'000);
+  fill(bytes, tag);
+  Sender& sender = from.sender(1, channel);
+  ASSERT_TRUE(sender.try_send(bytes.data(), bytes.size(), tag, false));
+  scribble(bytes);
+  const Deadline deadline(std::chrono::seconds(20));
+  while (!to.receiver(0, channel).try_receive(bytes.data(), bytes.size(), tag)) {
+    ASSERT_FALSE(deadline.passed());
+    from.progress();
+    to.wait(std::chrono::milliseconds(10));
+  }
+  require_filled(bytes, tag, "a message");
+}
+
+TEST(TcpStrangers, DisturbNobody) {
+  const auto listeners = listeners_at("127.0.0.1", 2);
+  const auto ranks = tcp_over(listeners, local_groups(2));
+  pass(*ranks[0], *ranks[1], 0, 1);
+  std::vector<FileDescriptor> silent;  // more than the listener keeps
+  for (int i = 0; i < 400; ++i) silent.push_back(call(listeners[1]->port()));
+  std::atomic<bool> stop{false};
+  std::atomic<int> noisy{0};
+  std::jthread noise([&] {
+    const std::vector<std::byte> garbage(500, std::byte{'x'});
+    while (!stop) {
+      const auto socket = call(listeners[1]->port());
+      noisy += socket && ::send(socket.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL) > 0 ? 1 : 0;
+    }
+  });
+  for (Tag tag = 2; tag < 200 || noisy < 20; ++tag)
+    pass(*ranks[0], *ranks[1], static_cast<int>(tag % 4), tag);
+  stop = true;
+  EXPECT_GE(noisy, 20);
+}
+
+TEST(TcpStrangers, GetNothingButAChallenge) {
+  const auto listeners = listeners_at("127.0.0.1", 1);
+  const auto socket = call(listeners[0]->port());
+  const std::vector<std::byte> guess(80, std::byte{7});  // as long as a proof
+  ASSERT_EQ(::send(socket.get(), guess.data(), guess.size(), MSG_NOSIGNAL), 80);
+  std::size_t got = 0;
+  std::vector<std::byte> answer(200);
+  while (bootstrap::wait_for(socket.get(), POLLIN, Deadline(std::chrono::seconds(5)))) {
+    const auto part = bootstrap::receive_some(socket.get(), answer);
+    if (!part) break;
+    got += *part;
+  }
+  EXPECT_LE(got, 64U);  // a challenge, and zeros
+}
+
+TEST(TcpStrangers, OfTheSecretButOfNoCommunicatorAreHungUpOn) {
+  const auto listeners = listeners_at("127.0.0.1", 1);
+  const bootstrap::Hello hello{3, 4, tcp::Purpose{.communicator = 99}.pack()};
+  const auto socket = bootstrap::connect_authenticated("127.0.0.1", listeners[0]->port(), tcp_secret, hello,
+                                                       Deadline(std::chrono::seconds(10)));
+  ASSERT_TRUE(bootstrap::wait_for(socket.get(), POLLIN, Deadline(std::chrono::seconds(10))));
+  std::array<std::byte, 1> byte{};
+  EXPECT_EQ(::recv(socket.get(), byte.data(), 1, 0), 0);
+}
+
+TEST(TcpFork, AChildNeitherDisturbsNorKeepsAlive) {
+  auto listeners = listeners_at("127.0.0.1", 2);
+  auto ranks = tcp_over(listeners, local_groups(2));
+  pass(*ranks[0], *ranks[1], 0, 1);
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ranks.clear();
+    listeners.clear();
+    char byte = 0;
+    ::close(pipe[1]);
+    ::_exit(::read(pipe[0], &byte, 1) == 0 ? 0 : 1);  // until the parent has seen what it wants
+  }
+  for (Tag tag = 2; tag < 10; ++tag) pass(*ranks[0], *ranks[1], static_cast<int>(tag % 2), tag);
+  ranks[0].reset();
+  std::byte byte{};
+  const Deadline second(std::chrono::seconds(1));
+  EXPECT_THROW(
+      {
+        while (!second.passed() && !ranks[1]->receiver(0, 0).try_receive(&byte, 1, 99))
+          ranks[1]->wait(std::chrono::milliseconds(10));
+      },
+      Error);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+
+}  // namespace tutti::transport::testing

@@ -1,0 +1,198 @@
+#include "transport/tcp/tcp_transport.hpp"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <tutti/error.hpp>
+
+#include "rig.hpp"
+#include "tcp_ranks.hpp"
+
+namespace tutti::transport::testing {
+
+INSTANTIATE_TEST_SUITE_P(Tcp, Conformance,
+                         conformance_of({.name = "ipv4", .make = [](int ranks) { return tcp_ranks(ranks); }}),
+                         conformance_name);
+INSTANTIATE_TEST_SUITE_P(TcpStreams, Conformance,
+                         conformance_of({.name = "three",
+                                         .make = [](int ranks) { return tcp_ranks(ranks, "127.0.0.1", 3); }}),
+                         conformance_name);
+
+namespace {
+
+/// Sends a message of known bytes from rank `from` to rank `to` and receives it, in this thread.
+void pass(Transport& from, Transport& to, Rank sender, Rank receiver, int channel, Tag tag) {
+  std::vector<std::byte> bytes(1000);
+  fill(bytes, tag);
+  ASSERT_TRUE(from.sender(receiver, channel).try_send(bytes.data(), bytes.size(), tag, false));
+  scribble(bytes);
+  const Deadline deadline(std::chrono::seconds(20));
+  while (!to.receiver(sender, channel).try_receive(bytes.data(), bytes.size(), tag)) {
+    ASSERT_FALSE(deadline.passed());
+    from.progress();
+    to.wait(std::chrono::milliseconds(100));
+  }
+  require_filled(bytes, tag, "a message");
+}
+
+TEST(Tcp, SpeaksIpv6) {
+  Transports ranks;
+  try {
+    ranks = tcp_ranks(2, "::1");
+  } catch (const Error& error) {
+    GTEST_SKIP() << "no IPv6 on this host: " << error.what();
+  }
+  pass(*ranks[0], *ranks[1], 0, 1, 0, 5);
+  pass(*ranks[1], *ranks[0], 1, 0, 3, 6);
+  EXPECT_EQ(ranks[0]->explain(1), "tcp via lo ::1 -> ::1, 1 stream");
+}
+
+TEST(Tcp, ExplainsThePath) {
+  const auto ranks = tcp_ranks(2, "127.0.0.1", 2);
+  EXPECT_EQ(ranks[0]->explain(1), "tcp via lo 127.0.0.1 -> 127.0.0.1, 2 streams");
+  EXPECT_FALSE(ranks[0]->reaches(0));
+  EXPECT_EQ(ranks[0]->explain(0), "tcp does not lead from a rank to itself");
+}
+
+TEST(Tcp, RanksWithOtherStreamsAreNamed) {
+  const auto listeners = listeners_at("127.0.0.1", 2);
+  const auto groups = local_groups(2);
+  std::jthread other(
+      [&] { EXPECT_THROW(tcp::TcpTransport(groups[1], listeners[1], tcp_secret, {.streams = 2}), Error); });
+  try {
+    const tcp::TcpTransport transport(groups[0], listeners[0], tcp_secret, {.streams = 1});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_EQ(error.ranks(), (std::vector<Rank>{0, 1}));
+  }
+}
+
+TEST(Tcp, StreamsOutOfRangeAreRefused) {
+  const auto listeners = listeners_at("127.0.0.1", 1);
+  for (const int streams : {0, 17})
+    EXPECT_THROW(tcp::TcpTransport(local_groups(1)[0], listeners[0], tcp_secret, {.streams = streams}),
+                 Error);
+}
+
+TEST(Tcp, CommunicatorsShareAListener) {
+  const auto listeners = listeners_at("127.0.0.1", 2);
+  auto first = tcp_over(listeners, local_groups(2, 1));
+  const auto second = tcp_over(listeners, local_groups(2, 2));
+  for (Tag tag = 1; tag < 4; ++tag) {
+    pass(*first[0], *first[1], 0, 1, 0, tag);
+    pass(*second[0], *second[1], 0, 1, 0, 10 * tag);
+  }
+  first.clear();
+  pass(*second[0], *second[1], 0, 1, 0, 99);
+}
+
+TEST(Tcp, ConnectingToALostRankFailsAtOnce) {
+  auto listeners = listeners_at("127.0.0.1", 2);
+  auto ranks = tcp_over(listeners, local_groups(2));
+  ranks[1].reset();
+  listeners[1].reset();
+  const auto begin = Clock::now();
+  try {
+    ranks[0]->sender(1, 0);
+    FAIL() << "connected to nobody";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::peer_lost);
+    EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
+  }
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST(Tcp, ReceiversMayBeMadeLongBeforeTheirSenders) {
+  const auto ranks = tcp_ranks(2);
+  std::byte byte{};
+  EXPECT_FALSE(ranks[1]->receiver(0, 0).try_receive(&byte, 1, 1));
+  EXPECT_FALSE(ranks[0]->receiver(1, 0).try_receive(&byte, 1, 1));
+  pass(*ranks[0], *ranks[1], 0, 1, 1, 4);
+  EXPECT_FALSE(ranks[1]->receiver(0, 0).try_receive(&byte, 1, 1));
+}
+
+/// Returns how long `waiter` slept in one wait for an event that `act` causes after a while.
+template <class Act>
+Clock::duration slept(Transport& waiter, Act act) {
+  std::jthread other([&] {
+    ::poll(nullptr, 0, 50);
+    act();
+  });
+  const auto begin = Clock::now();
+  waiter.wait(std::chrono::seconds(20));
+  return Clock::now() - begin;
+}
+
+TEST(Tcp, WaitEndsWithTheFirstConnection) {
+  const auto ranks = tcp_ranks(2);
+  std::byte byte{};
+  ASSERT_FALSE(ranks[1]->receiver(0, 0).try_receive(&byte, 1, 1));
+  EXPECT_LT(slept(*ranks[1], [&] { ranks[0]->sender(1, 0).try_send(&byte, 1, 1, false); }),
+            std::chrono::seconds(10));
+}
+
+TEST(Tcp, WaitEndsWithAMessageAndNotBefore) {
+  const auto ranks = tcp_ranks(2);
+  pass(*ranks[0], *ranks[1], 0, 1, 0, 1);
+  pass(*ranks[0], *ranks[1], 0, 1, 1, 1);
+  std::byte byte{};
+  ASSERT_FALSE(ranks[1]->receiver(0, 0).try_receive(&byte, 1, 2));
+  ranks[0]->sender(1, 1).try_send(&byte, 1, 9,
+                                  false);  // nobody has asked for this one: it must not end the wait
+  const auto time = slept(*ranks[1], [&] { ranks[0]->sender(1, 0).try_send(&byte, 1, 2, false); });
+  EXPECT_GE(time, std::chrono::milliseconds(45));
+  EXPECT_LT(time, std::chrono::seconds(10));
+  EXPECT_TRUE(ranks[1]->receiver(0, 0).try_receive(&byte, 1, 2));
+}
+
+TEST(Tcp, WaitEndsWhenTheNetworkTakesMore) {
+  const auto ranks = tcp_ranks(2);
+  std::vector<std::byte> bytes(ranks[0]->max_message_bytes());
+  Tag sent = 0;
+  while (ranks[0]->sender(1, 0).try_send(bytes.data(), bytes.size(), sent, false)) ++sent;
+  const auto drain = [&] {
+    std::vector<std::byte> into(bytes.size());
+    Tag tag = 0;
+    for (const Deadline deadline(std::chrono::seconds(5));
+         tag + channel_credits < sent && !deadline.passed();)
+      tag += ranks[1]->receiver(0, 0).try_receive(into.data(), into.size(), tag) ? 1 : 0;
+  };
+  EXPECT_LT(slept(*ranks[0], drain), std::chrono::seconds(10));
+  const auto before = sent;
+  ranks[0]->progress();
+  sent += ranks[0]->sender(1, 0).try_send(bytes.data(), bytes.size(), sent, false) ? 1 : 0;
+  EXPECT_EQ(sent, before + 1);
+}
+
+// Longer than the TCP_USER_TIMEOUT with which connections are made.
+TEST(Tcp, AReaderMayBeBusyForLong) {
+  const auto ranks = tcp_ranks(2);
+  std::vector<std::byte> bytes(ranks[0]->max_message_bytes());
+  Tag sent = 0;
+  while (ranks[0]->sender(1, 0).try_send(bytes.data(), bytes.size(), sent, false)) ++sent;
+  ::poll(nullptr, 0, 13'000);
+  const Deadline deadline(std::chrono::seconds(20));
+  for (Tag tag = 0; tag < sent && !deadline.passed();) {
+    ranks[0]->progress();
+    tag += ranks[1]->receiver(0, 0).try_receive(bytes.data(), bytes.size(), tag) ? 1 : 0;
+  }
+  EXPECT_FALSE(deadline.passed());
+}
+
+TEST(Tcp, MemoryIsTakenWhenItIsNeeded) {
+  const auto ranks = tcp_ranks(2);
+  pass(*ranks[0], *ranks[1], 0, 1, 0, 1);
+  EXPECT_LT(ranks[0]->traffic().memory_held, 4096U);  // the kernel took all at once
+  EXPECT_EQ(ranks[0]->traffic().bytes_copied, 0U);
+  EXPECT_EQ(ranks[1]->traffic().memory_held, 0U);  // received in place
+  const auto max = ranks[0]->max_message_bytes();
+  std::vector<std::byte> bytes(max);
+  for (Tag tag = 0; ranks[0]->sender(1, 0).try_send(bytes.data(), max, tag, false);) ++tag;
+  EXPECT_GT(ranks[0]->traffic().bytes_copied, 2 * max);
+  EXPECT_LE(ranks[0]->traffic().memory_held, channel_credits * max + 4096U);
+}
+
+}  // namespace
+
+}  // namespace tutti::transport::testing

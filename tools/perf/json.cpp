@@ -1,0 +1,54 @@
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include <tutti/error.hpp>
+
+#include "perf/report.hpp"
+
+namespace tutti::perf {
+
+namespace {
+
+nlohmann::json to_json(const Result& result) {
+  nlohmann::json json{{"time_us", result.time.median},  {"p10_us", result.time.p10},
+                      {"p90_us", result.time.p90},      {"algbw_gbs", result.algbw},
+                      {"busbw_gbs", result.busbw},      {"iterations", result.time.iterations},
+                      {"batches", result.time.batches}, {"wrong", nullptr}};
+  if (result.wrong) json["wrong"] = *result.wrong;
+  return json;
+}
+
+nlohmann::json to_json(const Row& row) {
+  nlohmann::json json{{"size", row.bytes},      {"count", row.count},
+                      {"type", name(row.type)}, {"redop", row.reduction},
+                      {"root", row.root},       {"out_of_place", to_json(row.out_of_place)},
+                      {"in_place", nullptr}};
+  if (row.in_place) json["in_place"] = to_json(*row.in_place);
+  return json;
+}
+
+}  // namespace
+
+void write_json(const std::string& file, const Settings& settings, const std::vector<Place>& places,
+                const std::vector<Row>& rows) {
+  nlohmann::json json{{"operation", settings.benchmark.name},
+                      {"transport", settings.options.transport},
+                      {"algorithm", settings.options.algorithm},
+                      {"registered", settings.registered},
+                      {"rewrite", settings.rewrite},
+                      {"ranks", nlohmann::json::array()},
+                      {"rows", nlohmann::json::array()}};
+  for (const Place& place : places)
+    json["ranks"].push_back({{"host", place.host}, {"pid", place.pid}, {"core", place.core}});
+  for (const Row& row : rows) json["rows"].push_back(to_json(row));
+  const Summary summary = summarise(rows);
+  json["wrong"] = summary.wrong;
+  json["average_busbw_gbs"] = summary.average_busbw;
+
+  std::ofstream stream(file);
+  stream << json.dump(2) << '\n';
+  stream.close();
+  if (!stream) throw Error(ErrorCode::system, "cannot write the results to " + file);
+}
+
+}  // namespace tutti::perf

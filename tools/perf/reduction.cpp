@@ -1,0 +1,28 @@
+#include "perf/reduction.hpp"
+
+namespace tutti::perf {
+
+std::vector<NamedReduction> parse_reductions(std::string_view text) {
+  const NamedReduction mulsum{"mulsum", scaled_sum(mulsum_factor)};
+  if (text == "mulsum") return {mulsum};
+  if (text != "all") {
+    const ReduceOp op = parse_reduce_op(text);
+    return {{std::string(name(op)), op}};
+  }
+  std::vector<NamedReduction> all;
+  for (int i = 0; i < reduce_op_count; ++i) {
+    const auto op = static_cast<ReduceOp>(i);
+    all.push_back({std::string(name(op)), op});
+  }
+  all.push_back(mulsum);
+  return all;
+}
+
+std::vector<DataType> parse_types(std::string_view text) {
+  if (text != "all") return {parse_data_type(text)};
+  std::vector<DataType> all;
+  for (int i = 0; i < data_type_count; ++i) all.push_back(static_cast<DataType>(i));
+  return all;
+}
+
+}  // namespace tutti::perf

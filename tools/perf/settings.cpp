@@ -1,0 +1,108 @@
+#include "perf/settings.hpp"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+
+#include <tutti/error.hpp>
+
+namespace tutti::perf {
+
+namespace {
+
+struct Range {
+  std::uint64_t begin = 8, end = 64 << 20, step = 0;
+  double factor = 2;
+};
+
+std::vector<std::size_t> sizes_of(const Range& range) {
+  if (range.begin > range.end) throw CLI::ValidationError("-b", "is larger than -e");
+  if (range.step == 0 && range.factor <= 1) throw CLI::ValidationError("-f", "must be larger than 1");
+  std::vector<std::size_t> sizes;
+  for (std::uint64_t size = range.begin; size <= range.end;) {
+    sizes.push_back(size);
+    const double next = range.step != 0 ? static_cast<double>(size) + static_cast<double>(range.step)
+                                        : static_cast<double>(size) * range.factor;
+    if (next > static_cast<double>(range.end)) break;
+    size = std::max<std::uint64_t>(static_cast<std::uint64_t>(next), size + 1);
+  }
+  return sizes;
+}
+
+std::string benchmark_names() {
+  std::string names;
+  for (const Benchmark& benchmark : benchmarks())
+    names += (names.empty() ? "" : ", ") + std::string(benchmark.name);
+  return names;
+}
+
+}  // namespace
+
+std::variant<Settings, int> parse_command_line(int argc, const char* const* argv) {
+  Settings settings;
+  Range range;
+  std::string operation, types = "float32", reductions = "sum";
+  double timeout = 0;
+
+  CLI::App app(
+      "Measures and checks tutti's operations, with the options, columns and definitions of nccl-tests.\n"
+      "Runs under mpirun, mpiexec or srun, or starts ranks on this host itself with --ranks.");
+  const auto bytes = CLI::AsSizeValue(false);
+  constexpr int kMost = std::numeric_limits<int>::max();
+  const CLI::Range positive(1, kMost), natural(0, kMost);
+  app.add_option("operation", operation, benchmark_names())->required();
+  app.add_option("-b,--minbytes", range.begin, "Smallest size, e.g. 8 or 1M (default 8)")->transform(bytes);
+  app.add_option("-e,--maxbytes", range.end, "Largest size (default 64M)")->transform(bytes);
+  auto* step =
+      app.add_option("-i,--stepbytes", range.step, "Add this much from size to size")->transform(bytes);
+  app.add_option("-f,--stepfactor", range.factor, "Multiply the size by this (default 2)")->excludes(step);
+  app.add_option("-n,--iters", settings.iterations, "Calls in a batch (default: as many as take about 5 ms)")
+      ->check(positive);
+  app.add_option("--batches", settings.batches, "Batches; the time is their median (default 5)")
+      ->check(positive);
+  app.add_option("-w,--warmup_iters", settings.warmups, "Calls before the first batch (default 5)")
+      ->check(natural);
+  app.add_option("-c,--check", settings.checks, "Checked calls, each with other inputs; 0: none (default 1)")
+      ->check(natural);
+  app.add_option("-t,--datatype", types, "Element type, or all (default float32)");
+  app.add_option("-o,--op", reductions, "sum, product, min, max, average, mulsum or all (default sum)");
+  app.add_option("-r,--root", settings.root, "Root; -1: every rank in turn (default 0)")
+      ->check(CLI::Range(all_roots, kMost));
+  app.add_option("--ranks", settings.ranks, "Start this many ranks on this host")->check(CLI::Range(1, 1024));
+  app.add_flag("--threads", settings.threads, "With --ranks: ranks are threads, not processes")
+      ->needs("--ranks");
+  app.add_flag("!--no-pin", settings.pin, "With --ranks: do not pin ranks to cores");
+  app.add_option("--transport", settings.options.transport, "Force a transport: shm or tcp");
+  app.add_option("--algorithm", settings.options.algorithm, "Force an algorithm: ring, two_shot, ...");
+  app.add_flag("--registered", settings.registered, "Use memory of Communicator::allocate");
+  app.add_flag("--rewrite", settings.rewrite,
+               "Rewrite the inputs before every call, outside the measured time");
+  app.add_flag("--explain", settings.explain, "Say for every size which path is taken, and why");
+  app.add_option("--timeout", timeout, "Seconds to wait for other ranks (default 30)")
+      ->check(CLI::Range(0.001, 1e6));
+  app.add_option("--json", settings.json, "Write the results to this file as well");
+
+  try {
+    settings.options = Options::from_environment();
+    app.parse(argc, argv);
+    const Benchmark* benchmark = find_benchmark(operation);
+    if (benchmark == nullptr)
+      throw CLI::ValidationError("operation", "\"" + operation + "\" is none of " + benchmark_names());
+    settings.benchmark = *benchmark;
+    settings.sizes = benchmark->kind == Kind::barrier ? std::vector<std::size_t>{0} : sizes_of(range);
+    settings.types = parse_types(types);
+    settings.reductions = parse_reductions(reductions);
+    if (!benchmark->reduces) settings.reductions = {{"none", ReduceOp::sum}};
+    if (timeout > 0)
+      settings.options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000) + 1);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : usage_error;
+  } catch (const Error& error) {
+    app.exit(CLI::ValidationError(error.what()));
+    return usage_error;
+  }
+  return settings;
+}
+
+}  // namespace tutti::perf

@@ -1,0 +1,207 @@
+#include "perf/sweep.hpp"
+
+#include <fmt/core.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include "perf/buffers.hpp"
+#include "perf/pattern.hpp"
+#include "perf/report.hpp"
+
+namespace tutti::perf {
+
+namespace {
+
+std::vector<Place> gather_places(Communicator& comm) {
+  Place mine{.pid = ::getpid(), .core = ::sched_getcpu()};
+  ::gethostname(mine.host, sizeof mine.host - 1);
+  std::vector<Place> places(static_cast<std::size_t>(comm.size()));
+  comm.all_gather(&mine, places.data(), sizeof(Place), DataType::uint8);
+  return places;
+}
+
+/// Prints text that the library gave as comment lines, from its line number `first` on.
+void print_comment(std::FILE* to, const std::string& text, int first = 0) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (first-- <= 0) fmt::print(to, "# {}\n", line);
+}
+
+/// How rank 0 reaches the others: what `explain` says below its first line about a message.
+void print_routes(std::FILE* to, const Communicator& comm) {
+  if (comm.size() > 1) print_comment(to, comm.explain({.operation = Operation::send, .root = 1}), 1);
+}
+
+/// One call to be measured: what is done, on which memory.
+struct Point {
+  const Benchmark& benchmark;
+  DataType type;
+  const NamedReduction& reduction;
+  Rank root;
+  std::size_t elements;  ///< of the larger buffer, as asked for
+};
+
+/// Runs points one after the other on the same memory.
+class Runner {
+ public:
+  Runner(Communicator& comm, const Settings& settings, std::FILE* to)
+      : comm_(comm),
+        settings_(settings),
+        to_(to),
+        buffers_(comm, capacity(settings, comm.size()), settings.registered) {}
+
+  Row run(const Point& point) {
+    const Layout layout =
+        make_layout(point.benchmark.kind, point.elements, comm_.size(), comm_.rank(), point.root);
+    const std::size_t width = size_of(point.type);
+    const std::uint64_t bytes = std::max(layout.in_elements, layout.out_elements) * width;
+    Row row{.bytes = bytes, .count = layout.count, .type = point.type, .reduction = point.reduction.name};
+    if (point.benchmark.rooted) row.root = point.root;
+    if (settings_.explain) explain(point, layout);
+    row.out_of_place = measure(point, layout, bytes, buffers_.in(), buffers_.out());
+    if (point.benchmark.in_place) {
+      std::byte* const own = buffers_.out() + layout.own * width;
+      const bool in_is_smaller = layout.in_elements < layout.out_elements;
+      row.in_place = measure(point, layout, bytes, in_is_smaller ? own : buffers_.out(),
+                             in_is_smaller ? buffers_.out() : own);
+    }
+    return row;
+  }
+
+ private:
+  /// Every rank has at least one element of a divided buffer.
+  static std::size_t capacity(const Settings& settings, int ranks) {
+    return std::max<std::size_t>(settings.sizes.back(), 8 * static_cast<std::size_t>(ranks));
+  }
+
+  void explain(const Point& point, const Layout& layout) {
+    const std::string text =
+        comm_.explain(make_call(point.benchmark.kind, layout, point.type, point.reduction.reduction,
+                                point.root, buffers_.in(), buffers_.out()));
+    if (comm_.rank() == 0) print_comment(to_, text);
+  }
+
+  Result measure(const Point& point, const Layout& layout, std::uint64_t bytes, std::byte* in,
+                 std::byte* out) {
+    const auto call = [&] {
+      perf::run(comm_, point.benchmark.kind, layout, point.type, point.reduction.reduction, point.root, in,
+                out);
+    };
+    Result result;
+    if (settings_.checks > 0) result.wrong = check(point, layout, in, out, call);
+
+    pattern(point, 0).fill(in, layout.in);
+    std::function<void()> rewrite;
+    const std::size_t in_bytes = layout.in_elements * size_of(point.type);
+    if (settings_.rewrite) {
+      saved_.assign(in, in + in_bytes);
+      rewrite = [&] { std::memcpy(in, saved_.data(), in_bytes); };
+    }
+    result.time = perf::measure(
+        comm_,
+        {.iterations = settings_.iterations, .batches = settings_.batches, .warmups = settings_.warmups},
+        call, rewrite);
+    if (point.benchmark.kind == Kind::ping_pong)
+      for (double* time : {&result.time.median, &result.time.p10, &result.time.p90}) *time /= 2;
+    result.algbw = static_cast<double>(bytes) / (result.time.median * 1e3);
+    result.busbw = result.algbw * bus_factor(point.benchmark.kind, comm_.size());
+    return result;
+  }
+
+  std::uint64_t check(const Point& point, const Layout& layout, std::byte* in, std::byte* out,
+                      const std::function<void()>& call) {
+    std::uint64_t wrong = 0;
+    for (int i = 0; i < settings_.checks; ++i) {
+      const Pattern expected = pattern(point, static_cast<std::uint64_t>(i) + 1);
+      constexpr int kPoison = 0xa5;  // what nobody writes must not look right
+      std::memset(out, kPoison, layout.out_elements * size_of(point.type));
+      expected.fill(in, layout.in);
+      call();
+      wrong += expected.count_wrong(out, layout.out);
+    }
+    comm_.all_reduce(std::span(&wrong, 1));
+    return wrong;
+  }
+
+  [[nodiscard]] Pattern pattern(const Point& point, std::uint64_t seed) const {
+    return {point.type, point.benchmark.reduces ? std::optional(point.reduction.reduction) : std::nullopt,
+            comm_.size(), seed};
+  }
+
+  Communicator& comm_;
+  const Settings& settings_;
+  std::FILE* to_;
+  Buffers buffers_;
+  std::vector<std::byte> saved_;
+};
+
+/// A line on a terminal that says what is being measured, and goes away again.
+class Progress {
+ public:
+  explicit Progress(bool shown) : shown_(shown && ::isatty(STDERR_FILENO) == 1) {}
+  void show(const Point& point) const {
+    if (shown_)
+      fmt::print(stderr, "\r{} {} {}: {} bytes ...\033[K", point.benchmark.name, name(point.type),
+                 point.reduction.name, point.elements * size_of(point.type));
+  }
+  void hide() const {
+    if (shown_) fmt::print(stderr, "\r\033[K");
+  }
+
+ private:
+  bool shown_;
+};
+
+std::vector<Rank> roots(const Settings& settings, int ranks) {
+  if (!settings.benchmark.rooted) return {0};
+  if (settings.root >= ranks)
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("root {} is not one of the {} ranks; choose -r below that", settings.root, ranks));
+  std::vector<Rank> all;
+  for (Rank rank = 0; rank < ranks; ++rank)
+    if (settings.root == all_roots || settings.root == rank) all.push_back(rank);
+  return all;
+}
+
+std::vector<Point> points(const Settings& settings, int ranks) {
+  std::vector<Point> all;
+  for (const DataType type : settings.types)
+    for (const NamedReduction& reduction : settings.reductions)
+      for (const Rank root : roots(settings, ranks))
+        for (const std::size_t size : settings.sizes)
+          all.push_back({settings.benchmark, type, reduction, root, size / size_of(type)});
+  return all;
+}
+
+}  // namespace
+
+bool sweep(Communicator& comm, const Settings& settings, std::FILE* to) {
+  const std::vector<Point> all = points(settings, comm.size());
+  const std::vector<Place> places = gather_places(comm);
+  const bool reports = comm.rank() == 0;
+  const Progress progress(reports);
+  if (reports) {
+    print_ranks(to, settings, places);
+    print_routes(to, comm);
+    print_head(to);
+  }
+  Runner runner(comm, settings, to);
+  std::vector<Row> rows;
+  for (const Point& point : all) {
+    progress.show(point);
+    rows.push_back(runner.run(point));
+    progress.hide();
+    if (reports) print_row(to, rows.back());
+  }
+  const Summary summary = summarise(rows);
+  if (reports) print_tail(to, summary);
+  if (reports && !settings.json.empty()) write_json(settings.json, settings, places, rows);
+  return summary.wrong == 0;
+}
+
+}  // namespace tutti::perf
