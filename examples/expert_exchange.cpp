@@ -25,7 +25,7 @@ std::size_t expert_of(std::size_t token, int ranks) {
 std::int64_t expert(std::int64_t value, int rank) { return value * 1000 + rank; }
 
 std::int64_t number(int rank, std::size_t token, std::size_t i) {
-  return rank * 100000 + static_cast<std::int64_t>(token * width + i);
+  return std::int64_t{100000} * rank + static_cast<std::int64_t>(token * width + i);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ int main() {
   std::vector<float> values(1000, static_cast<float>(comm.rank() + 1));
   comm.all_reduce(std::span(values));  // in place; sum unless another reduction is named
 
-  const float expected = static_cast<float>(comm.size() * (comm.size() + 1) / 2);
+  const int expected = comm.size() * (comm.size() + 1) / 2;
   std::printf("rank %d of %d: sum %g\n", comm.rank(), comm.size(), values[0]);
-  return values == std::vector<float>(1000, expected) ? 0 : 1;
+  return values == std::vector<float>(1000, static_cast<float>(expected)) ? 0 : 1;
 }

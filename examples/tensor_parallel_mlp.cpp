@@ -15,10 +15,16 @@ constexpr int tokens = 5, width = 16, hidden = 48;  // of the whole model
 
 /// A dense row-major matrix.
 struct Matrix {
+  Matrix(int rows_, int columns_) : rows(rows_), columns(columns_), values(index(rows_, 0)) {}
+  float& at(int row, int column) { return values[index(row, column)]; }
+  float at(int row, int column) const { return values[index(row, column)]; }
+  std::size_t index(int row, int column) const {
+    return static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) +
+           static_cast<std::size_t>(column);
+  }
+
   int rows, columns;
-  std::vector<float> values = std::vector<float>(static_cast<std::size_t>(rows * columns));
-  float& at(int row, int column) { return values[static_cast<std::size_t>(row * columns + column)]; }
-  float at(int row, int column) const { return values[static_cast<std::size_t>(row * columns + column)]; }
+  std::vector<float> values;
 };
 
 Matrix multiply(const Matrix& a, const Matrix& b) {

@@ -50,7 +50,7 @@ class NamedHostLauncher final : public Launcher {
   /// Where rank 0 listens, as this rank sees it. Hosts files often give a host's own name a loopback address,
   /// under which no other host reaches it; all ranks there then agree on the address that faces the others.
   [[nodiscard]] std::string address(const std::string& interface) const {
-    const auto found = topology::resolve(master_).at(0);
+    auto found = topology::resolve(master_).at(0);
     if (found == master_ || master_ == "localhost" || one_host()) return found;
     const bool mine_to_judge = identity().rank == 0 || topology::is_loopback(found);
     if (!mine_to_judge || (!topology::is_loopback(found) && topology::is_local(found))) return found;

@@ -126,7 +126,7 @@ class PmixLauncher final : public Launcher {
     if (one_host()) return "";
     const auto mine = get_text(client_->self(), PMIX_HOSTNAME);
     for (int rank = identity().size - 1; rank > 0; --rank) {
-      const auto name = get_text(client_->proc(static_cast<pmix_rank_t>(rank)), PMIX_HOSTNAME);
+      auto name = get_text(client_->proc(static_cast<pmix_rank_t>(rank)), PMIX_HOSTNAME);
       if (!name.empty() && name != mine) return name;
     }
     return "";

@@ -55,8 +55,8 @@ std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
 std::string Impl::doing(Rank rank) const {
   if (!shm->reaches(rank)) return "";
   const auto calls = logged_calls(rank);
-  if (calls.empty() || calls.back().sequence == 0) return " (has not called anything yet)";
-  return " (last called " + calls.back().text + " #" + std::to_string(calls.back().sequence) + ")";
+  if (calls.empty() || calls.back().sequence <= before_use.operations) return " (has not made a collective call yet)";
+  return " (last called " + calls.back().text + " #" + std::to_string(calls.back().sequence - before_use.operations) + ")";
 }
 
 }  // namespace tutti::detail

@@ -104,6 +104,9 @@ struct Impl {
   Error explain_loss(const Task* task, const Error& loss);
   void check_members(Task& task);
   void check_calls(const Task& task);
+  void report_calls();
+  /// A call's number as the user counts.
+  [[nodiscard]] std::uint64_t number(const Task& task) const;
   [[noreturn]] void give_up(Task& task, Clock::duration waited);
   [[noreturn]] void mismatched(const Task& task, const transport::Mismatch& mismatch);
   /// The error that is being handled, with the call it broke; poisons the communicator and tells the others.
@@ -152,6 +155,7 @@ struct Impl {
   std::vector<std::uint64_t> tickets_sent, tickets_received, served_sent, served_received;  ///< by peer
   std::vector<std::pair<PlanKey, std::shared_ptr<const execution::Program>>> point_to_point_programs;
   std::uint64_t sequence = 0;
+  transport::Tag history = 0;                      ///< of the last collective call
   std::uint64_t logged = 0;
   std::uint64_t children = 0;
   std::uint64_t completed = 0;

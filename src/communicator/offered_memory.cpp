@@ -10,8 +10,7 @@ Reach OfferedMemory::resolve(transport::shm::DirectMemory& direct, std::vector<O
   direct_ = &direct;
   Reach worst = Reach::mapped;
   for (std::size_t r = 0; r < all.size(); ++r) {
-    const int local = static_cast<int>(r);
-    worst = std::max({worst, direct.reach(local, all[r].input), direct.reach(local, all[r].output)});
+    worst = std::max({worst, direct.reach(all[r].input), direct.reach(all[r].output)});
     if (all[r].by_messages != 0) worst = Reach::none;
   }
   mapped_ = worst == Reach::mapped;

@@ -117,7 +117,9 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
   const auto& plan = planner->plan(call, sizes);
   if (task.plan != plan) task.plan = plan;
   task.sequence = ++sequence;
-  task.tag = mix(plan->hash, task.sequence);
+  // All calls so far: after one that differed, no later one matches either.
+  history = mix(plan->hash, static_cast<std::uint64_t>(history) << 32 ^ task.sequence);
+  task.tag = history;
   log_call(task);
   if (plan->empty) {
     task.done = true;
@@ -234,6 +236,9 @@ std::shared_ptr<Pending> Impl::start(std::span<const Call> calls) {
   auto work = std::make_shared<Pending>();
   work->owner = this;
   try {
+    // What cannot be planned is refused before anything is begun.
+    for (std::size_t i = 0; i < calls.size(); ++i)
+      if (!is_point_to_point(calls[i])) planner->plan(calls[i], sizes[i]);
     for (std::size_t i = 0; i < calls.size(); ++i) {
       if (is_point_to_point(calls[i]) && calls[i].root == group.rank) continue;
       auto task = std::make_unique<Task>();

@@ -185,9 +185,7 @@ void Impl::look_around(Wait& wait, Task& task, Clock::time_point now) {
   }
   if (waited >= report_after && !wait.reported && tcp != nullptr) {
     wait.reported = true;
-    std::vector<bootstrap::CallRecord> calls;
-    for (LoggedCall& call : logged_calls(group.rank)) calls.push_back({call.sequence, call.tag, std::move(call.text)});
-    watch->session().report_stuck(group.communicator, group.rank, calls);
+    report_calls();
   }
   if (waited >= options.timeout) give_up(task, waited);
 }
@@ -253,20 +251,30 @@ void Impl::check_members(Task& task) {
   }
 }
 
+// Tags cover all calls so far, so the earliest that differs is the one to name.
 void Impl::check_calls(const Task& task) {
   if (task.plan == nullptr) return;
+  const auto mine = logged_calls(group.rank);
   for (const Rank r : shm->locals()) {
     if (r == group.rank) continue;
-    for (const LoggedCall& call : logged_calls(r)) {
-      if (call.sequence != task.sequence || call.tag == task.tag) continue;
-      std::string theirs = call.text;
-      if (theirs == describe(task.call)) theirs += " with other options, schedule or counts";
+    const auto theirs = logged_calls(r);
+    for (const LoggedCall& call : mine) {
+      const auto same = std::find_if(theirs.begin(), theirs.end(), [&](const LoggedCall& c) { return c.sequence == call.sequence; });
+      if (call.sequence == 0 || same == theirs.end() || same->tag == call.tag) continue;
       throw Error(ErrorCode::mismatch,
-                  "call " + std::to_string(task.sequence) + ": rank " + std::to_string(group.rank) + " called " + describe(task.call) +
-                      ", rank " + std::to_string(r) + " called " + theirs + "; all ranks must make the same call",
+                  "call " + std::to_string(call.sequence - before_use.operations) + ": rank " + std::to_string(group.rank) + " called " +
+                      call.text + ", rank " + std::to_string(r) + " called " + same->text +
+                      (same->text == call.text ? " with other options, schedule or counts" : "") + "; all ranks must make the same call",
                   {group.rank, r});
     }
   }
+}
+
+void Impl::report_calls() {
+  std::vector<bootstrap::CallRecord> calls;
+  for (LoggedCall& call : logged_calls(group.rank))
+    if (call.sequence > before_use.operations) calls.push_back({call.sequence - before_use.operations, call.tag, std::move(call.text)});
+  watch->session().report_stuck(group.communicator, group.rank, calls);
 }
 
 void Impl::give_up(Task& task, Clock::duration waited) {
@@ -295,17 +303,15 @@ Error Impl::sizes_differ(const Task& task) const {
 
 // A message of another call has arrived. Which, the log of this host knows, or else the hub.
 void Impl::mismatched(const Task& task, const transport::Mismatch& mismatch) {
+  check_calls(task);
   for (const Rank r : shm->locals())
     for (const LoggedCall& call : logged_calls(r))
       if (call.tag == mismatch.found && r != group.rank)
         throw Error(ErrorCode::mismatch,
                     title(task) + ": rank " + std::to_string(r) + " called " + call.text + "; all ranks must make the same call",
                     {group.rank, r});
-  check_calls(task);
   if (task.call.operation == Operation::all_to_all_v) throw sizes_differ(task);
-  std::vector<bootstrap::CallRecord> calls;
-  for (LoggedCall& call : logged_calls(group.rank)) calls.push_back({call.sequence, call.tag, std::move(call.text)});
-  watch->session().report_stuck(group.communicator, group.rank, calls);
+  report_calls();
   for (const Deadline deadline(500ms); !deadline.passed(); ::sched_yield()) {
     watch->poll();
     if (const auto notice = watch->failure(group.communicator)) throw Error(notice->code, title(task) + ": " + notice->text, notice->ranks);
@@ -313,8 +319,12 @@ void Impl::mismatched(const Task& task, const transport::Mismatch& mismatch) {
   throw Error(ErrorCode::mismatch, title(task) + ": a message of another call arrived; all ranks must make the same call", {group.rank});
 }
 
+std::uint64_t Impl::number(const Task& task) const {
+  return task.plan == nullptr ? task.sequence : task.sequence - before_use.operations;
+}
+
 std::string Impl::title(const Task& task) const {
-  return describe(task.call) + " #" + std::to_string(task.sequence) + " on rank " + std::to_string(group.rank);
+  return describe(task.call) + " #" + std::to_string(number(task)) + " on rank " + std::to_string(group.rank);
 }
 
 std::exception_ptr Impl::fail(const Task* task) {
@@ -327,6 +337,8 @@ std::exception_ptr Impl::fail(const Task* task) {
       mismatched(*task, mismatch);
     }
   } catch (const Error& e) {
+    // Refused while it was planned: nothing was sent, and the communicator stays usable.
+    if (e.code() == ErrorCode::invalid_argument || e.code() == ErrorCode::invalid_schedule) return std::current_exception();
     error = e.code() == ErrorCode::peer_lost ? explain_loss(task, e) : e;
   } catch (const std::exception& e) {
     error = Error(ErrorCode::system, (task == nullptr ? "" : title(*task) + ": ") + std::string(e.what()));

@@ -33,7 +33,8 @@ class Sender {
   /// transport can. `stable`: the caller leaves `data` unchanged until `flushed()`; otherwise it may change on return.
   /// Returns false, with nothing sent, while there is no room.
   virtual bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) = 0;
-  /// True when nothing that was sent still reads the caller's memory.
+  /// True when nothing that was sent still reads the caller's memory, and all of it, stable or not, will reach the peer
+  /// without another call: before, only `progress` moves it, so nobody may turn to other work yet.
   virtual bool flushed() = 0;
 };
 
@@ -42,8 +43,8 @@ class Receiver {
  public:
   virtual ~Receiver() = default;
   /// The next message, readable until `release`; nullptr while it has not arrived. May be called again before `release`
-  /// and then returns the same view. `bytes` is the size the caller expects. A message of another tag or size throws
-  /// `Mismatch` (below). A message of 0 bytes yields some non-null pointer.
+  /// and then returns the same view. `bytes` is the size the caller expects. A message of another tag throws `Mismatch`
+  /// (below); tags are made from sizes, so a transport need not carry these, but may. A message of 0 bytes yields some non-null pointer.
   virtual const std::byte* try_acquire(std::size_t bytes, Tag tag) = 0;
   /// Gives the view back, which returns the sender's credit.
   virtual void release() = 0;

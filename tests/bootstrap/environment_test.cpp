@@ -9,8 +9,6 @@
 #include "bootstrap/rendezvous.hpp"
 #include "topology/interface.hpp"
 
-extern char** environ;
-
 namespace tutti::bootstrap::test {
 namespace {
 
@@ -176,7 +174,7 @@ TEST(Environment, VariablesThatMakeNoSenseAreNamed) {
       {with(slurm, {{"SLURM_NODEID", "2"}}), "SLURM_NODEID=2"},
       {with(slurm, {{"SLURM_JOB_ID", "abc"}}), "SLURM_JOB_ID=abc"}};
   for (const auto& [variables, text] : cases) {
-    const auto thrown = thrown_by([&] { identity(variables); });
+    const auto thrown = thrown_by([&, &given = variables] { identity(given); });
     EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << text;
     EXPECT_THAT(thrown.text, HasSubstr(text));
   }

@@ -29,6 +29,7 @@ using SessionPointer = std::shared_ptr<Session>;
 /// Runs `body(rank)` on `size` threads and joins them. An exception in a rank fails the test.
 inline void on_threads(int size, const std::function<void(Rank)>& body) {
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(size));
   for (Rank rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
       try {

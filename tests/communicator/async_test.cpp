@@ -12,7 +12,8 @@ namespace tutti::test {
 namespace {
 
 class Asynchronous : public testing::TestWithParam<std::tuple<const char*, int>> {};
-INSTANTIATE_TEST_SUITE_P(Local, Asynchronous, testing::Combine(testing::Values("shm", "tcp"), testing::Values(1, 2, 4)),
+INSTANTIATE_TEST_SUITE_P(Local, Asynchronous,
+                         testing::Combine(testing::Values("shm", "tcp"), testing::Values(1, 2, 4)),
                          transport_and_ranks);
 
 struct Started {
@@ -25,7 +26,8 @@ std::vector<Started> start_all(Communicator& comm) {
   std::uint32_t seed = 20;
   for (const Operation operation : data_operations())
     for (const std::size_t count : {1, 700, 30'000}) {
-      auto trial = std::make_unique<Trial>(Exercise{.operation = operation, .count = count, .seed = ++seed}, comm.rank(), comm.size());
+      auto trial = std::make_unique<Trial>(Exercise{.operation = operation, .count = count, .seed = ++seed},
+                                           comm.rank(), comm.size());
       Async async = comm.async();
       Work work = issue(async, trial->call());
       started.push_back({std::move(trial), std::move(work)});
@@ -56,7 +58,8 @@ TEST_P(Asynchronous, TestLoopsGetDone) {
       ranks,
       [](Communicator& comm) {
         auto started = start_all(comm);
-        while (!std::ranges::all_of(started, [](Started& one) { return one.work.test(); })) std::this_thread::yield();
+        while (!std::ranges::all_of(started, [](Started& one) { return one.work.test(); }))
+          std::this_thread::yield();
         for (auto& one : started) EXPECT_EQ(one.trial->wrong(), "");
       },
       over(transport));
@@ -67,7 +70,8 @@ TEST_P(Asynchronous, DestroyedOrReplacedWithoutAWaitIsWaitedFor) {
   run_local(
       ranks,
       [](Communicator& comm) {
-        const Trial first({.count = 50'000}, comm.rank(), comm.size()), second({.count = 9}, comm.rank(), comm.size());
+        const Trial first({.count = 50'000}, comm.rank(), comm.size()),
+            second({.count = 9}, comm.rank(), comm.size());
         Async async = comm.async();
         {
           Work work = issue(async, first.call());
@@ -78,7 +82,8 @@ TEST_P(Asynchronous, DestroyedOrReplacedWithoutAWaitIsWaitedFor) {
         Work moved_from = issue(async, first.call());
         Work moved_to = std::move(moved_from);
         moved_to.wait();
-        moved_from.wait();  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move): refers to nothing
+        moved_from
+            .wait();  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move): refers to nothing
         Work().wait();
       },
       over(transport));
@@ -90,12 +95,14 @@ TEST_P(Asynchronous, BlockingCallsFollowThoseUnderWay) {
       ranks,
       [](Communicator& comm) {
         for (std::uint32_t round = 0; round < 5; ++round) {
-          const Trial outstanding({.operation = Operation::all_to_all, .count = 20'000, .seed = round}, comm.rank(), comm.size());
+          const Trial outstanding({.operation = Operation::all_to_all, .count = 20'000, .seed = round},
+                                  comm.rank(), comm.size());
           Async async = comm.async();
           Work work = issue(async, outstanding.call());
           expect_right(comm, {.operation = Operation::all_reduce, .count = 1000, .seed = round});
           comm.barrier();
-          const Rank next = (comm.rank() + 1) % comm.size(), previous = (comm.rank() + comm.size() - 1) % comm.size();
+          const Rank next = (comm.rank() + 1) % comm.size(),
+                     previous = (comm.rank() + comm.size() - 1) % comm.size();
           const std::int32_t mine = comm.rank();
           std::int32_t theirs = -1;
           Group group = comm.group();
@@ -119,7 +126,8 @@ TEST_P(Asynchronous, TwoCommunicatorsInOppositeOrders) {
         Communicator other = comm.duplicate();
         for (std::uint32_t round = 1; round < 6; ++round) {
           const Trial a({.count = 40'000, .seed = round}, comm.rank(), comm.size());
-          const Trial b({.operation = Operation::all_gather, .count = 30'000, .seed = round}, comm.rank(), comm.size());
+          const Trial b({.operation = Operation::all_gather, .count = 30'000, .seed = round}, comm.rank(),
+                        comm.size());
           Async first = comm.async(), second = other.async();
           if (comm.rank() % 2 == 0) {
             Work wa = issue(first, a.call()), wb = issue(second, b.call());
@@ -175,7 +183,8 @@ TEST_P(Asynchronous, AWaitThatTimesOutCanBeRepeated) {
       over(transport));
 }
 
-// Waiting costs no sleep a step: a hundred thousand elements in a hundred calls take seconds if each step sleeps.
+// Waiting costs no sleep a step: a hundred thousand elements in a hundred calls take seconds if each step
+// sleeps.
 TEST(Asynchronously, ProgressIsNotBoundToTheClock) {
   run_local(
       2,
@@ -201,7 +210,9 @@ TEST(Asynchronously, AWorkThatOutlivesItsCommunicatorSaysSo) {
           if (comm.rank() == 0) work = other.async().all_reduce(std::span(data));
           comm.barrier();
         }
-        if (comm.rank() == 0) EXPECT_EQ(thrown_by([&] { work.wait(); }).code, ErrorCode::aborted);
+        if (comm.rank() == 0) {
+          EXPECT_EQ(thrown_by([&] { work.wait(); }).code, ErrorCode::aborted);
+        }
         comm.barrier();
       },
       over("shm"));

@@ -90,7 +90,8 @@ long long fold(ReduceOp op, long long a, long long b) {
 }
 
 void input_element(const Exercise& e, Rank rank, std::size_t index, std::byte* to) {
-  const std::uint32_t hash = mix(mix(e.seed, static_cast<std::uint32_t>(rank)), static_cast<std::uint32_t>(index));
+  const std::uint32_t hash =
+      mix(mix(e.seed, static_cast<std::uint32_t>(rank)), static_cast<std::uint32_t>(index));
   if (reduces(e.operation)) {
     const int value = reduction_input(e.reduction.op, e.type, hash);
     encode(e.type, value, value, to);
@@ -104,7 +105,8 @@ void folded_element(const Exercise& e, int size, std::size_t index, std::byte* t
   long long integer = 0;
   double scaled = 0;
   for (Rank r = 0; r < size; ++r) {
-    const std::uint32_t hash = mix(mix(e.seed, static_cast<std::uint32_t>(r)), static_cast<std::uint32_t>(index));
+    const std::uint32_t hash =
+        mix(mix(e.seed, static_cast<std::uint32_t>(r)), static_cast<std::uint32_t>(index));
     const long long value = reduction_input(e.reduction.op, e.type, hash);
     integer = r == 0 ? value : fold(e.reduction.op, integer, value);
     if (!e.factors.empty()) scaled += static_cast<double>(value) * e.factors[static_cast<std::size_t>(r)];
@@ -116,7 +118,9 @@ void folded_element(const Exercise& e, int size, std::size_t index, std::byte* t
   }
   if (e.reduction.op == ReduceOp::average) {
     // float32 is the type in which narrower floats are divided.
-    real = e.type == DataType::float64 ? real / size : static_cast<double>(static_cast<float>(real) / static_cast<float>(size));
+    real = e.type == DataType::float64
+               ? real / size
+               : static_cast<double>(static_cast<float>(real) / static_cast<float>(size));
     integer = wrapped(e.type, integer) / size;
   }
   encode(e.type, integer, real, to);
@@ -134,7 +138,8 @@ std::vector<std::size_t> displacements(const std::vector<std::size_t>& counts, s
   return at;
 }
 
-std::size_t place_of(const std::vector<std::size_t>& counts, const std::vector<std::size_t>& at, std::size_t rank) {
+std::size_t place_of(const std::vector<std::size_t>& counts, const std::vector<std::size_t>& at,
+                     std::size_t rank) {
   if (!at.empty()) return at[rank];
   return std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(rank), std::size_t{0});
 }
@@ -148,15 +153,17 @@ std::size_t extent(const std::vector<std::size_t>& counts, const std::vector<std
 }  // namespace
 
 std::string to_string(const Exercise& e) {
-  return std::string(name(e.operation)) + " count " + std::to_string(e.count) + " " + std::string(name(e.type)) + " " +
-         std::string(name(e.reduction.op)) + " root " + std::to_string(e.root) + " seed " + std::to_string(e.seed) +
-         (e.in_place ? " in place" : "") + (e.factors.empty() ? "" : " scaled");
+  return std::string(name(e.operation)) + " count " + std::to_string(e.count) + " " +
+         std::string(name(e.type)) + " " + std::string(name(e.reduction.op)) + " root " +
+         std::to_string(e.root) + " seed " + std::to_string(e.seed) + (e.in_place ? " in place" : "") +
+         (e.factors.empty() ? "" : " scaled");
 }
 
 std::span<const Operation> data_operations() {
   using enum Operation;
-  static constexpr std::array all{all_reduce, reduce,     reduce_scatter, all_gather,       broadcast,   gather,
-                                  scatter,    all_to_all, all_gather_v,   reduce_scatter_v, all_to_all_v};
+  static constexpr std::array all{all_reduce,   reduce,           reduce_scatter, all_gather,
+                                  broadcast,    gather,           scatter,        all_to_all,
+                                  all_gather_v, reduce_scatter_v, all_to_all_v};
   return all;
 }
 
@@ -166,8 +173,8 @@ bool reduces(Operation operation) {
 }
 
 bool has_root(Operation operation) {
-  return operation == Operation::reduce || operation == Operation::broadcast || operation == Operation::gather ||
-         operation == Operation::scatter;
+  return operation == Operation::reduce || operation == Operation::broadcast ||
+         operation == Operation::gather || operation == Operation::scatter;
 }
 
 bool can_be_in_place(Operation operation) { return operation != Operation::all_to_all_v; }
@@ -202,8 +209,11 @@ void Trial::describe_call() {
   const auto n = static_cast<std::size_t>(size_), r = static_cast<std::size_t>(rank_);
   const std::size_t one = exercise_.count, all = one * n;
   const bool root = rank_ == exercise_.root;
-  call_ = {.operation = exercise_.operation, .type = exercise_.type, .reduction = exercise_.reduction,
-           .root = exercise_.root, .count = one};
+  call_ = {.operation = exercise_.operation,
+           .type = exercise_.type,
+           .reduction = exercise_.reduction,
+           .root = exercise_.root,
+           .count = one};
   if (!exercise_.factors.empty()) call_.reduction = scaled_sum(exercise_.factors[r]);
   const auto sizes = [&](std::size_t in, std::size_t out, std::size_t part) {
     in_count_ = in;
@@ -231,12 +241,14 @@ void Trial::describe_call() {
       call_.count = 0;
       out_counts_ = counts_between(0, true);  // the same on all ranks
       out_displacements_ = displacements(out_counts_, exercise_.seed);
-      return sizes(out_counts_[r], extent(out_counts_, out_displacements_), place_of(out_counts_, out_displacements_, r));
+      return sizes(out_counts_[r], extent(out_counts_, out_displacements_),
+                   place_of(out_counts_, out_displacements_, r));
     case Operation::reduce_scatter_v:
       call_.count = 0;
       in_counts_ = counts_between(0, true);
       in_displacements_ = displacements(in_counts_, exercise_.seed);
-      return sizes(extent(in_counts_, in_displacements_), in_counts_[r], place_of(in_counts_, in_displacements_, r));
+      return sizes(extent(in_counts_, in_displacements_), in_counts_[r],
+                   place_of(in_counts_, in_displacements_, r));
     case Operation::all_to_all_v:
       call_.count = 0;
       in_counts_ = counts_between(rank_, true);
@@ -302,7 +314,8 @@ std::vector<Trial::Block> Trial::blocks() const {
       break;
     case Operation::all_gather_v:
       for (std::size_t s = 0; s < out_counts_.size(); ++s)
-        result.push_back({static_cast<Rank>(s), 0, place_of(out_counts_, out_displacements_, s), out_counts_[s]});
+        result.push_back(
+            {static_cast<Rank>(s), 0, place_of(out_counts_, out_displacements_, s), out_counts_[s]});
       break;
     case Operation::all_to_all_v:
       for (std::size_t s = 0; s < out_counts_.size(); ++s) {
@@ -332,7 +345,8 @@ std::vector<std::byte> Trial::expected() const {
 }
 
 std::string Trial::wrong() const {
-  const auto where = " on rank " + std::to_string(rank_) + " of " + std::to_string(size_) + ": " + to_string(exercise_);
+  const auto where =
+      " on rank " + std::to_string(rank_) + " of " + std::to_string(size_) + ": " + to_string(exercise_);
   const auto want = expected();
   const auto* got = static_cast<const std::byte*>(call_.out);
   const bool whole_output = !exercise_.in_place || out_count_ > in_count_;

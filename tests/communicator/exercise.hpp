@@ -1,5 +1,6 @@
 /// \file
-/// One call whose inputs every rank can compute for every other: each rank checks its own result against a slow reference.
+/// One call whose inputs every rank can compute for every other: each rank checks its own result against a
+/// slow reference.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,8 @@ struct Exercise {
   DataType type = DataType::float32;
   Reduction reduction = ReduceOp::sum;
   Rank root = 0;
-  std::uint32_t seed = 1;           ///< of inputs and of the counts of v-forms
-  std::vector<double> factors{};    ///< by rank; empty: `reduction` says it
+  std::uint32_t seed = 1;         ///< of inputs and of the counts of v-forms
+  std::vector<double> factors{};  ///< by rank; empty: `reduction` says it
 };
 std::string to_string(const Exercise& exercise);
 
@@ -61,7 +62,8 @@ class Trial {
   Rank rank_;
   int size_;
   std::size_t element_;
-  std::size_t in_count_ = 0, out_count_ = 0, part_at_ = 0;  ///< elements; the smaller buffer's place in the larger
+  std::size_t in_count_ = 0, out_count_ = 0,
+              part_at_ = 0;  ///< elements; the smaller buffer's place in the larger
   std::vector<std::size_t> in_counts_, in_displacements_, out_counts_, out_displacements_;
   std::vector<std::byte> in_memory_, out_memory_;
   Call call_;

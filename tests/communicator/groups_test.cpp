@@ -10,11 +10,13 @@ namespace tutti::test {
 namespace {
 
 class Split : public testing::TestWithParam<std::tuple<const char*, int>> {};
-INSTANTIATE_TEST_SUITE_P(Local, Split, testing::Combine(testing::Values("shm", "tcp"), testing::Values(1, 2, 5, 8)),
+INSTANTIATE_TEST_SUITE_P(Local, Split,
+                         testing::Combine(testing::Values("shm", "tcp"), testing::Values(1, 2, 5, 8)),
                          transport_and_ranks);
 
 void expect_works(Communicator& comm) {
-  for (const Operation operation : data_operations()) expect_right(comm, {.operation = operation, .count = 600, .seed = 3});
+  for (const Operation operation : data_operations())
+    expect_right(comm, {.operation = operation, .count = 600, .seed = 3});
 }
 
 // World ranks of a communicator, in its order.

@@ -11,11 +11,14 @@ namespace tutti::test {
 namespace {
 
 class PointToPoint : public testing::TestWithParam<std::tuple<const char*, int>> {};
-INSTANTIATE_TEST_SUITE_P(Local, PointToPoint, testing::Combine(testing::Values("shm", "tcp"), testing::Values(2, 3, 5)),
+INSTANTIATE_TEST_SUITE_P(Local, PointToPoint,
+                         testing::Combine(testing::Values("shm", "tcp"), testing::Values(2, 3, 5)),
                          transport_and_ranks);
 
 std::int32_t element(Rank from, Rank to, std::size_t message, std::size_t i) {
-  return static_cast<std::int32_t>((static_cast<std::size_t>(from) * 131 + static_cast<std::size_t>(to) * 31 + message * 7 + i * 3) % 100003);
+  return static_cast<std::int32_t>(
+      (static_cast<std::size_t>(from) * 131 + static_cast<std::size_t>(to) * 31 + message * 7 + i * 3) %
+      100003);
 }
 
 std::vector<std::int32_t> message(Rank from, Rank to, std::size_t number, std::size_t count) {
@@ -34,7 +37,8 @@ TEST_P(PointToPoint, BlockingMessagesArriveInOrder) {
         const std::vector<std::size_t> counts{0, 1, 300, 5000, 0, 2, 2'000'000, 17};
         for (std::size_t m = 0; m < counts.size(); ++m) {
           if (comm.rank() == 0)
-            for (Rank to = 1; to < comm.size(); ++to) comm.send(std::span<const std::int32_t>(message(0, to, m, counts[m])), to);
+            for (Rank to = 1; to < comm.size(); ++to)
+              comm.send(std::span<const std::int32_t>(message(0, to, m, counts[m])), to);
           else {
             Data got(counts[m]);
             comm.receive(std::span(got), 0);
@@ -50,9 +54,11 @@ TEST_P(PointToPoint, ARingInAGroupOfBothDirections) {
   run_local(
       ranks,
       [](Communicator& comm) {
-        const Rank next = (comm.rank() + 1) % comm.size(), previous = (comm.rank() + comm.size() - 1) % comm.size();
+        const Rank next = (comm.rank() + 1) % comm.size(),
+                   previous = (comm.rank() + comm.size() - 1) % comm.size();
         for (const std::size_t count : {1, 1000, 3'000'001}) {
-          const Data up = message(comm.rank(), next, 1, count), down = message(comm.rank(), previous, 2, count);
+          const Data up = message(comm.rank(), next, 1, count),
+                     down = message(comm.rank(), previous, 2, count);
           Data from_below(count), from_above(count);
           Group group = comm.group();
           group.send(std::span(up), next);
@@ -72,7 +78,8 @@ TEST_P(PointToPoint, ToOneselfInAGroup) {
   run_local(
       ranks,
       [](Communicator& comm) {
-        const Data out = message(comm.rank(), comm.rank(), 0, 1234), second = message(comm.rank(), comm.rank(), 1, 3);
+        const Data out = message(comm.rank(), comm.rank(), 0, 1234),
+                   second = message(comm.rank(), comm.rank(), 1, 3);
         Data in(out.size()), also(second.size());
         Group group = comm.group();
         group.receive(std::span(in), comm.rank());
@@ -83,7 +90,8 @@ TEST_P(PointToPoint, ToOneselfInAGroup) {
         EXPECT_EQ(in, out);
         EXPECT_EQ(also, second);
 
-        EXPECT_EQ(thrown_by([&] { comm.send(std::span(out), comm.rank()); }).code, ErrorCode::invalid_argument);
+        EXPECT_EQ(thrown_by([&] { comm.send(std::span(out), comm.rank()); }).code,
+                  ErrorCode::invalid_argument);
         Group half = comm.group();
         half.send(std::span(out), comm.rank());
         EXPECT_EQ(thrown_by([&] { half.run(); }).code, ErrorCode::invalid_argument);
@@ -107,7 +115,8 @@ TEST_P(PointToPoint, RandomMixesInAGroupNeverDeadlock) {
         const auto me = comm.rank();
         for (unsigned round = 0; round < 6; ++round) {
           const auto count = [&](Rank from, Rank to, std::size_t m) {
-            std::mt19937 random(seed + round * 1000 + static_cast<unsigned>(from * 97 + to * 13) + static_cast<unsigned>(m) * 7);
+            std::mt19937 random(seed + round * 1000 + static_cast<unsigned>(from * 97 + to * 13) +
+                                static_cast<unsigned>(m) * 7);
             return random() % 5 == 0 ? 0 : random() % (random() % 8 == 0 ? 300'000 : 900);
           };
           std::mt19937 random(seed + static_cast<unsigned>(me));
@@ -154,12 +163,15 @@ TEST_P(PointToPoint, CollectivesMixInAGroup) {
   run_local(
       ranks,
       [](Communicator& comm) {
-        const Rank next = (comm.rank() + 1) % comm.size(), previous = (comm.rank() + comm.size() - 1) % comm.size();
+        const Rank next = (comm.rank() + 1) % comm.size(),
+                   previous = (comm.rank() + comm.size() - 1) % comm.size();
         const Data out = message(comm.rank(), next, 0, 50'000);
         Data in(out.size());
         const Trial first({.operation = Operation::all_reduce, .count = 30'000}, comm.rank(), comm.size());
-        const Trial second({.operation = Operation::all_to_all_v, .count = 400, .seed = 9}, comm.rank(), comm.size());
-        const Trial third({.operation = Operation::all_gather, .count = 3, .in_place = true}, comm.rank(), comm.size());
+        const Trial second({.operation = Operation::all_to_all_v, .count = 400, .seed = 9}, comm.rank(),
+                           comm.size());
+        const Trial third({.operation = Operation::all_gather, .count = 3, .in_place = true}, comm.rank(),
+                          comm.size());
         Group group = comm.group();
         issue(group, first.call());
         group.send(std::span(out), next);
@@ -212,8 +224,10 @@ TEST(Sends, ThatDoNotMatchTheReceiveAreMismatches) {
       });
       EXPECT_EQ(results[1].code, ErrorCode::mismatch) << transport << count;
       EXPECT_NE(results[1].text.find("send(4 x int32"), std::string::npos) << results[1].text;
-      EXPECT_NE(results[1].text.find("receive(" + std::to_string(count)), std::string::npos) << results[1].text;
-      EXPECT_TRUE(results[0].code == ErrorCode::mismatch || results[0].code == ErrorCode::aborted) << results[0].text;
+      EXPECT_NE(results[1].text.find("receive(" + std::to_string(count)), std::string::npos)
+          << results[1].text;
+      EXPECT_TRUE(results[0].code == ErrorCode::mismatch || results[0].code == ErrorCode::aborted)
+          << results[0].text;
     }
 }
 

@@ -16,7 +16,9 @@ using Clock = std::chrono::steady_clock;
 template <class T>
 class Shared {
  public:
-  Shared() : at_(::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) { new (at_) T{}; }
+  Shared() : at_(::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    new (at_) T{};
+  }
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
   ~Shared() { ::munmap(at_, sizeof(T)); }
@@ -40,7 +42,8 @@ void exchange(Communicator& comm, std::size_t count) {
 }
 
 // Repeats an operation until it fails, and says whether it failed for the right reason.
-void repeat(Communicator& comm, const std::function<void(std::uint32_t)>& once, Rank victim, Progress& progress) {
+void repeat(Communicator& comm, const std::function<void(std::uint32_t)>& once, Rank victim,
+            Progress& progress) {
   const auto me = static_cast<std::size_t>(comm.rank());
   const auto thrown = thrown_by([&] {
     for (std::uint32_t round = 1;; ++round) {
@@ -53,28 +56,34 @@ void repeat(Communicator& comm, const std::function<void(std::uint32_t)>& once, 
   EXPECT_EQ(thrown.ranks, std::vector<Rank>{victim}) << thrown.text;
 }
 
-void kill_one(const char* transport, Rank victim, const std::function<void(Communicator&, std::uint32_t)>& once) {
+void kill_one(const char* transport, Rank victim,
+              const std::function<void(Communicator&, std::uint32_t)>& once) {
   constexpr int ranks = 3;
   const Shared<Progress> progress;
   auto children = fork_ranks(ranks, over(transport, 20s), [&](Communicator& comm) {
     comm.barrier();
-    repeat(comm, [&](std::uint32_t round) { once(comm, round); }, victim, *progress.operator->());
+    repeat(
+        comm, [&](std::uint32_t round) { once(comm, round); }, victim, *progress.operator->());
   });
-  const auto slowest = [&] { return std::min({progress->rounds[0].load(), progress->rounds[1].load(), progress->rounds[2].load()}); };
-  for (const bootstrap::test::Child& child : children) static_cast<void>(child);
-  for (const Deadline deadline(10s); slowest() < 3 && !deadline.passed();) std::this_thread::yield();
+  const auto slowest = [&] {
+    return std::min({progress->rounds[0].load(), progress->rounds[1].load(), progress->rounds[2].load()});
+  };
+  for (const tutti::Deadline deadline(10s); slowest() < 3 && !deadline.passed();) std::this_thread::yield();
   ASSERT_GE(slowest(), 3) << "it does not run";
   const auto killed = Clock::now();
   children[static_cast<std::size_t>(victim)].kill();
   for (Rank r = 0; r < ranks; ++r) {
     EXPECT_EQ(children[static_cast<std::size_t>(r)].wait(), r == victim ? -SIGKILL : 0) << "rank " << r;
     const Clock::time_point thrown{Clock::duration(progress->thrown_at[r].load())};
-    if (r != victim) EXPECT_LT(thrown - killed, 1s) << "rank " << r;
+    if (r != victim) {
+      EXPECT_LT(thrown - killed, 1s) << "rank " << r;
+    }
   }
 }
 
 class Killed : public testing::TestWithParam<std::tuple<const char*, int>> {};
-INSTANTIATE_TEST_SUITE_P(Local, Killed, testing::Combine(testing::Values("shm", "tcp"), testing::Values(10, 200'000)),
+INSTANTIATE_TEST_SUITE_P(Local, Killed,
+                         testing::Combine(testing::Values("shm", "tcp"), testing::Values(10, 200'000)),
                          transport_and_ranks);
 
 TEST_P(Killed, InTheMiddleOfEveryOperation) {
@@ -83,11 +92,13 @@ TEST_P(Killed, InTheMiddleOfEveryOperation) {
   for (const Operation operation : data_operations()) {
     // One way only, so that nobody waits for the root's leaves: a barrier makes it everybody's.
     SCOPED_TRACE(std::string(name(operation)) + ", rank " + std::to_string(victim) + " killed");
-    kill_one(transport, victim, [&, count = static_cast<std::size_t>(count)](Communicator& comm, std::uint32_t round) {
-      const Trial trial({.operation = operation, .count = count, .root = 1, .seed = round % 8}, comm.rank(), comm.size());
-      issue(comm, trial.call());
-      if (has_root(operation)) comm.barrier();
-    });
+    kill_one(transport, victim,
+             [&, count = static_cast<std::size_t>(count)](Communicator& comm, std::uint32_t round) {
+               const Trial trial({.operation = operation, .count = count, .root = 1, .seed = round % 8},
+                                 comm.rank(), comm.size());
+               issue(comm, trial.call());
+               if (has_root(operation)) comm.barrier();
+             });
     victim = (victim + 1) % 3;
   }
 }
@@ -96,7 +107,10 @@ TEST_P(Killed, InTheMiddleOfSendsAndBarriers) {
   const auto [transport, count] = GetParam();
   for (const Rank victim : {0, 1, 2}) {
     SCOPED_TRACE(victim);
-    kill_one(transport, victim, [&, count = static_cast<std::size_t>(count)](Communicator& comm, std::uint32_t) { exchange(comm, count); });
+    kill_one(transport, victim,
+             [&, count = static_cast<std::size_t>(count)](Communicator& comm, std::uint32_t) {
+               exchange(comm, count);
+             });
   }
   kill_one(transport, 2, [](Communicator& comm, std::uint32_t) { comm.barrier(); });
 }
@@ -111,7 +125,7 @@ TEST_P(Killed, WhileTheOthersWaitInASubgroup) {
 }
 
 class Forked : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Local, Forked, testing::Values("shm", "tcp"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Local, Forked, testing::Values("shm", "tcp"), transport_name);
 
 TEST_P(Forked, TheChildIsRefusedAndHarmless) {
   run_processes(2, over(GetParam()), [](Communicator& comm) {
@@ -143,7 +157,8 @@ TEST(Processes, RunEveryOperation) {
   for (const char* transport : {"shm", "tcp"})
     run_processes(4, over(transport), [](Communicator& comm) {
       for (const Operation operation : data_operations())
-        for (const std::size_t count : {1, 500, 40'000}) expect_right(comm, {.operation = operation, .count = count, .root = 2});
+        for (const std::size_t count : {1, 500, 40'000})
+          expect_right(comm, {.operation = operation, .count = count, .root = 2});
       auto half = comm.split(comm.rank() / 2);
       expect_right(*half, {.count = 300});
     });

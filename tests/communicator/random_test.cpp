@@ -60,7 +60,9 @@ void run_sequence(Communicator& comm, unsigned seed, int length) {
 }
 
 class Random : public testing::TestWithParam<std::tuple<const char*, int>> {};
-INSTANTIATE_TEST_SUITE_P(Local, Random, testing::Combine(testing::Values("shm", "tcp"), testing::Values(2, 3, 4, 5, 6, 7, 8)),
+INSTANTIATE_TEST_SUITE_P(Local, Random,
+                         testing::Combine(testing::Values("shm", "tcp"),
+                                          testing::Values(2, 3, 4, 5, 6, 7, 8)),
                          transport_and_ranks);
 
 TEST_P(Random, SequencesOfOperations) {

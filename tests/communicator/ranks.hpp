@@ -33,7 +33,8 @@ inline Options over(std::string transport, std::chrono::milliseconds timeout = 3
 struct Outcome : Thrown {
   std::chrono::steady_clock::time_point at;
 };
-inline std::vector<Outcome> outcomes(int ranks, const Options& options, const std::function<void(Communicator&)>& body) {
+inline std::vector<Outcome> outcomes(int ranks, const Options& options,
+                                     const std::function<void(Communicator&)>& body) {
   std::vector<Outcome> all(static_cast<std::size_t>(ranks));
   run_local(
       ranks,
@@ -47,7 +48,8 @@ inline std::vector<Outcome> outcomes(int ranks, const Options& options, const st
 }
 
 /// One process a rank. A child's exit code is 1 when an expectation failed in it; it has printed which.
-inline std::vector<Child> fork_ranks(int ranks, const Options& options, const std::function<void(Communicator&)>& body) {
+inline std::vector<Child> fork_ranks(int ranks, const Options& options,
+                                     const std::function<void(Communicator&)>& body) {
   const UniqueId id = bootstrap::reserve_id("lo");
   std::vector<Child> children;
   for (Rank rank = 0; rank < ranks; ++rank)
@@ -70,6 +72,7 @@ inline void run_processes(int ranks, const Options& options, const std::function
 }
 
 /// For test names.
+inline std::string transport_name(const testing::TestParamInfo<const char*>& info) { return info.param; }
 inline std::string transport_and_ranks(const testing::TestParamInfo<std::tuple<const char*, int>>& info) {
   return std::string(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
 }

@@ -1,5 +1,5 @@
-// Sums of floats that depend on the order of addition: bitwise equal on all ranks and from run to run; in rank order
-// where that was asked for.
+// Sums of floats that depend on the order of addition: bitwise equal on all ranks and from run to run; in
+// rank order where that was asked for.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -18,7 +18,8 @@ using Floats = std::vector<float>;
 Floats contribution(Rank rank, std::size_t count) {
   std::mt19937 random(static_cast<unsigned>(rank) + 5);
   Floats data(count);
-  for (float& value : data) value = std::ldexp(static_cast<float>(random() % 20011) - 10000.0F, static_cast<int>(random() % 30));
+  for (float& value : data)
+    value = std::ldexp(static_cast<float>(random() % 20011) - 10000.0F, static_cast<int>(random() % 30));
   return data;
 }
 
@@ -54,7 +55,8 @@ std::vector<Floats> all_reduced(int ranks, std::size_t count, const Options& opt
 }
 
 class Reproducible : public testing::TestWithParam<std::tuple<const char*, int>> {};
-INSTANTIATE_TEST_SUITE_P(Local, Reproducible, testing::Combine(testing::Values("shm", "tcp"), testing::Values(2, 3, 5, 8)),
+INSTANTIATE_TEST_SUITE_P(Local, Reproducible,
+                         testing::Combine(testing::Values("shm", "tcp"), testing::Values(2, 3, 5, 8)),
                          transport_and_ranks);
 
 TEST_P(Reproducible, OnAllRanksAndFromRunToRun) {
@@ -79,7 +81,9 @@ TEST_P(Reproducible, RankOrderIsThatOfASequentialSum) {
   options.rank_order = true;
   for (const std::size_t count : {1, 777, 60'000}) {
     const Floats expected = in_rank_order(ranks, count);
-    if (ranks > 2 && count > 100) ASSERT_NE(expected, in_reverse_order(ranks, count)) << "the inputs prove nothing";
+    if (ranks > 2 && count > 100) {
+      ASSERT_NE(expected, in_reverse_order(ranks, count)) << "the inputs prove nothing";
+    }
     for (const char* forced : {"", "all_pairs", "two_shot"}) {
       options.algorithm = forced;
       for (const auto& one : all_reduced(ranks, count, options)) EXPECT_EQ(one, expected) << forced;
@@ -96,10 +100,13 @@ TEST_P(Reproducible, RankOrderOfTheOtherReductions) {
       [](Communicator& comm) {
         const auto n = static_cast<std::size_t>(comm.size()), me = static_cast<std::size_t>(comm.rank());
         for (const std::size_t count : {3, 20'000}) {
-          const Floats in = contribution(comm.rank(), n * count), expected = in_rank_order(comm.size(), n * count);
+          const Floats in = contribution(comm.rank(), n * count),
+                       expected = in_rank_order(comm.size(), n * count);
           Floats whole(in.size()), part(count);
           comm.reduce(std::span<const float>(in), std::span(whole), comm.size() - 1);
-          if (comm.rank() == comm.size() - 1) EXPECT_EQ(whole, expected);
+          if (comm.rank() == comm.size() - 1) {
+            EXPECT_EQ(whole, expected);
+          }
           comm.reduce_scatter(std::span<const float>(in), std::span(part));
           const auto from = expected.begin() + static_cast<std::ptrdiff_t>(me * count);
           EXPECT_EQ(part, Floats(from, from + static_cast<std::ptrdiff_t>(count)));
@@ -116,12 +123,21 @@ TEST(RankOrder, RefusesAlgorithmsWithAnotherOrder) {
   Options options = over("shm");
   options.rank_order = true;
   options.algorithm = "ring";
+  EXPECT_EQ(thrown_by([&] {
+              run_local(
+                  3, [](Communicator&) {}, options);
+            }).code,
+            ErrorCode::invalid_argument);
+  options.algorithm = "tree";  // of reduce and broadcast
   run_local(
       3,
       [](Communicator& comm) {
-        float value = 1;
-        EXPECT_EQ(thrown_by([&] { comm.all_reduce(std::span(&value, 1)); }).code, ErrorCode::invalid_argument);
-        comm.barrier();
+        float value = 1, sum = 0;
+        EXPECT_EQ(thrown_by([&] { comm.reduce(&value, &sum, 1, DataType::float32, 0); }).code,
+                  ErrorCode::invalid_argument);
+        EXPECT_EQ(thrown_by([&] { comm.async().reduce(&value, &sum, 1, DataType::float32, 0).wait(); }).code,
+                  ErrorCode::invalid_argument);
+        comm.broadcast(std::span(&value, 1), 1);  // nothing was sent: it can be used
       },
       options);
 }

@@ -21,11 +21,12 @@ Builder star(int ranks) {
 
 Call all_reduce_call() {
   static float value;
-  return {.operation = Operation::all_reduce, .type = DataType::float32, .in = &value, .out = &value, .count = 1};
+  return {
+      .operation = Operation::all_reduce, .type = DataType::float32, .in = &value, .out = &value, .count = 1};
 }
 
 class Schedules : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Local, Schedules, testing::Values("shm", "tcp"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Local, Schedules, testing::Values("shm", "tcp"), transport_name);
 
 TEST_P(Schedules, OfTheUserAreRunUntilTheDefaultIsRestored) {
   run_local(
@@ -36,7 +37,8 @@ TEST_P(Schedules, OfTheUserAreRunUntilTheDefaultIsRestored) {
           Schedule schedule = star(3).build();
           if (as_text) schedule = parse_schedule(to_text(schedule));
           comm.use(schedule);
-          EXPECT_NE(comm.explain(all_reduce_call()).find("algorithm star: given by the user"), std::string::npos);
+          EXPECT_NE(comm.explain(all_reduce_call()).find("algorithm star: given by the user"),
+                    std::string::npos);
           for (const std::size_t count : {0, 1, 999, 300'000})
             for (const bool in_place : {false, true})
               for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average})
@@ -61,7 +63,10 @@ TEST_P(Schedules, OfTheLibraryAsTheUsers) {
           SCOPED_TRACE(algorithm.name);
           comm.use(algorithm.make(comm.size(), 1));
           for (const bool in_place : {false, true})
-            expect_right(comm, {.operation = static_cast<Operation>(algorithm.collective), .count = 3000, .in_place = in_place, .root = 1});
+            expect_right(comm, {.operation = static_cast<Operation>(algorithm.collective),
+                                .count = 3000,
+                                .in_place = in_place,
+                                .root = 1});
           comm.use_default(algorithm.collective);
         }
       },
@@ -77,7 +82,8 @@ TEST_P(Schedules, WithARootServeThatRootOnly) {
         EXPECT_NE(comm.explain(call).find("given by the user"), std::string::npos);
         call.root = 1;
         EXPECT_EQ(comm.explain(call).find("given by the user"), std::string::npos);
-        for (Rank root = 0; root < 3; ++root) expect_right(comm, {.operation = Operation::broadcast, .count = 10'000, .root = root});
+        for (Rank root = 0; root < 3; ++root)
+          expect_right(comm, {.operation = Operation::broadcast, .count = 10'000, .root = root});
       },
       over(GetParam()));
 }
@@ -96,13 +102,17 @@ std::vector<Refused> faulty_schedules() {
     all.push_back({what, schedule});
   };
   change("other number of ranks", [](Schedule& s) { s = star(4).build(); });
-  change("a contribution is missing", [](Schedule& s) { s.lanes[0][0][0].sources.pop_back(), s.lanes[2][0].erase(s.lanes[2][0].begin()); });
+  change("a contribution is missing", [](Schedule& s) {
+    s.lanes[0][0][0].sources.pop_back(), s.lanes[2][0].erase(s.lanes[2][0].begin());
+  });
   change("a contribution twice", [](Schedule& s) { s.lanes[0][0][0].sources.push_back(in(0)); });
-  change("a result is missing", [](Schedule& s) { s.lanes[0][0][0].sinks.pop_back(), s.lanes[2][0].pop_back(); });
+  change("a result is missing",
+         [](Schedule& s) { s.lanes[0][0][0].sinks.pop_back(), s.lanes[2][0].pop_back(); });
   change("a message is never received", [](Schedule& s) { s.lanes[2][0].pop_back(); });
   change("a message is never sent", [](Schedule& s) { s.lanes[2][0].erase(s.lanes[2][0].begin()); });
   change("deadlock", [](Schedule& s) {
-    for (Rank r : {1, 2}) std::swap(s.lanes[static_cast<std::size_t>(r)][0][0], s.lanes[static_cast<std::size_t>(r)][0][1]);
+    for (Rank r : {1, 2})
+      std::swap(s.lanes[static_cast<std::size_t>(r)][0][0], s.lanes[static_cast<std::size_t>(r)][0][1]);
   });
   change("the average is divided nowhere", [](Schedule& s) { s.lanes[0][0][0].complete = false; });
   change("chunk out of range", [](Schedule& s) { s.lanes[0][0][0].sinks[0].first = 1; });
@@ -135,7 +145,8 @@ TEST_P(Schedules, WithFaultsAreRefused) {
           EXPECT_EQ(thrown.code, ErrorCode::invalid_schedule) << what;
           expect_right(comm, {.count = 100});
         }
-        EXPECT_EQ(thrown_by([&] { comm.use(parse_schedule("this is no schedule")); }).code, ErrorCode::invalid_schedule);
+        EXPECT_EQ(thrown_by([&] { comm.use(parse_schedule("this is no schedule")); }).code,
+                  ErrorCode::invalid_schedule);
       },
       over(GetParam()));
 }
@@ -145,10 +156,15 @@ TEST(SchedulesOfPeers, AreRefusedOnTwoRanks) {
       2,
       [](Communicator& comm) {
         for (const auto& [what, schedule] : faulty_schedules())
-          if (schedule.ranks == 2) EXPECT_EQ(thrown_by([&, &bad = schedule] { comm.use(bad); }).code, ErrorCode::invalid_schedule) << what;
+          if (schedule.ranks == 2) {
+            EXPECT_EQ(thrown_by([&, &bad = schedule] { comm.use(bad); }).code, ErrorCode::invalid_schedule)
+                << what;
+          }
         for (const Algorithm& algorithm : algorithms())
-          if (algorithm.one_sided)
-            EXPECT_EQ(thrown_by([&] { comm.use(algorithm.make(2, 0)); }).code, ErrorCode::invalid_schedule) << algorithm.name;
+          if (algorithm.one_sided) {
+            EXPECT_EQ(thrown_by([&] { comm.use(algorithm.make(2, 0)); }).code, ErrorCode::invalid_schedule)
+                << algorithm.name;
+          }
       },
       over("shm"));
 }

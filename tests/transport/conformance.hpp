@@ -30,7 +30,8 @@ struct Subject {
   std::function<Transports(int)>
       make;                  ///< set up for a number of ranks, by rank; they are threads of this process
   bool notices_loss = true;  ///< throws Error(peer_lost) by itself; else the session's lifeline must do it
-  std::chrono::milliseconds patience{60000};  ///< before a check calls silence a deadlock
+  bool carries_sizes = true;  ///< finds messages of another size, even of the same tag
+  std::chrono::milliseconds patience{120000};  ///< before a check calls silence a deadlock
 };
 
 /// The transport does not do what the contract says.

@@ -57,6 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{Fault::copies_late, "pair_random"}, Planted{Fault::copies_late, "holds_its_credits"},
         Planted{Fault::flushes_in_name, "pair_random"},
         Planted{Fault::flushes_in_name, "stable_until_flushed"},
+        Planted{Fault::flushes_in_name, "flushed_is_enough"},
         Planted{Fault::moves_reserved_room, "pair_random"},
         Planted{Fault::moves_reserved_room, "reserved_room_stays"},
         Planted{Fault::moves_views, "pair_random"}, Planted{Fault::moves_views, "view_stays"},

@@ -7,6 +7,7 @@
 
 #include <tutti/error.hpp>
 
+#include "bootstrap/socket.hpp"
 #include "rig.hpp"
 #include "transport/tcp/tcp_receiver.hpp"
 #include "transport/tcp/tcp_sender.hpp"
@@ -193,13 +194,31 @@ TEST_F(TcpSenderTest, StripesMessagesOverStreams) {
   EXPECT_EQ(counters_.backlogged, 0);
 }
 
-TEST_F(TcpSenderTest, StagedMessagesReadNothingOfTheCaller) {
+TEST_F(TcpSenderTest, WhatTheKernelDidNotTakeIsStagedAndNotFlushed) {
   std::vector<std::byte> bytes(50'000);
   ASSERT_TRUE(sender_->try_send(bytes.data(), bytes.size(), 0, false));
-  EXPECT_TRUE(sender_->flushed());
   EXPECT_GT(counters_.traffic.bytes_copied, 30'000U);
-  ASSERT_TRUE(sender_->try_send(bytes.data(), bytes.size(), 1, true));
   EXPECT_FALSE(sender_->flushed());
+  drain(0);
+  EXPECT_TRUE(sender_->flushed());
+}
+
+TEST_F(TcpSenderTest, FinishingSendsWhatIsStaged) {
+  std::vector<std::byte> bytes(50'000);
+  ASSERT_TRUE(sender_->try_send(bytes.data(), bytes.size(), 0, false));
+  std::jthread reader([&] {
+    const Deadline deadline(std::chrono::seconds(10));
+    std::vector<std::byte> part(5000);
+    std::size_t all = 0;
+    while (bootstrap::wait_for(theirs_[0].get(), POLLIN, deadline)) {
+      const auto got = bootstrap::receive_some(theirs_[0].get(), part);
+      if (!got) break;
+      all += *got;
+    }
+    EXPECT_EQ(all, sizeof(Frame) + bytes.size());
+  });
+  sender_->finish(Deadline(std::chrono::seconds(10)));
+  EXPECT_TRUE(sender_->flushed());
 }
 
 TEST_F(TcpSenderTest, FinishingDoesNotTouchMemoryOfAFailedCall) {

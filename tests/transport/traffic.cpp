@@ -37,7 +37,7 @@ bool Feeder::step() {
     }
     lent_.clear();
   }
-  if (next_ == script_.sizes.size()) return lent_.empty();
+  if (next_ == script_.sizes.size()) return lent_.empty() && sender_.flushed();
   const auto way = Random(script_.content(next_)).below(3);
   const bool sent = way == 0 ? send_reserved(next_) : way == 1 ? send_unstable(next_) : send_stable(next_);
   if (sent) {

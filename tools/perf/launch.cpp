@@ -91,6 +91,7 @@ bool wait_for(std::vector<Child>& children, std::chrono::milliseconds grace) {
   std::optional<Deadline> deadline;
   while (!children.empty()) {
     std::vector<pollfd> ready;
+    ready.reserve(children.size());
     for (const Child& child : children)
       ready.push_back({.fd = child.pidfd.get(), .events = POLLIN, .revents = 0});
     const int count = ::poll(ready.data(), ready.size(), deadline ? deadline->poll_ms() : -1);

@@ -49,6 +49,7 @@ Timing measure(Communicator& comm, const Method& method, const std::function<voi
   if (timing.iterations == 0) timing.iterations = calls_in_5_ms(comm, call, prepare);
 
   std::vector<double> times;
+  times.reserve(static_cast<std::size_t>(method.batches));
   for (int i = 0; i < method.batches; ++i) times.push_back(batch(comm, timing.iterations, call, prepare));
   comm.all_reduce(std::span(times), ReduceOp::max);
   std::ranges::sort(times);

@@ -160,10 +160,8 @@ MemoryOffer DirectMemory::offer(const void* data, std::size_t bytes) const {
   return offer;
 }
 
-Reach DirectMemory::reach(int local, const MemoryOffer& offer) const {
-  if (offer.bytes == 0 || offer.region_bytes != 0 ||
-      pids_[static_cast<std::size_t>(local)] == pids_[static_cast<std::size_t>(me_)])
-    return Reach::mapped;
+Reach DirectMemory::reach(const MemoryOffer& offer) const {
+  if (offer.bytes == 0 || offer.region_bytes != 0 || same_process_) return Reach::mapped;
   return can_attach_ ? Reach::attach : Reach::none;
 }
 

@@ -42,7 +42,8 @@ class DirectMemory {
   void release(std::byte* data) noexcept;
 
   [[nodiscard]] MemoryOffer offer(const void* data, std::size_t bytes) const;
-  [[nodiscard]] Reach reach(int local, const MemoryOffer& offer) const;
+  /// The same answer on all ranks, whoever made the offer.
+  [[nodiscard]] Reach reach(const MemoryOffer& offer) const;
   /// A pointer for a `mapped` offer; maps the peer's region on first use.
   std::byte* map(int local, const MemoryOffer& offer);
   /// Reads memory of another process. Throws Error(system).

@@ -18,23 +18,21 @@ namespace tutti::transport::tcp {
 
 namespace {
 
-using std::chrono_literals::operator""s;
-
 /// Connections in the middle of their handshake at most. The oldest gives way: a rank needs milliseconds, so
 /// the oldest is a stranger.
 constexpr std::size_t max_half_open = 256;
-constexpr auto handshake_timeout = 10s;
+constexpr std::chrono::seconds handshake_timeout(10);
 /// How long to leave new connections waiting in the kernel when the process is out of descriptors or memory.
 constexpr int exhausted_pause_ms = 100;
 
 /// A thread that handles no signals of the application.
 template <class Body>
-std::thread quiet_thread(Body body) {
+std::unique_ptr<std::thread> quiet_thread(Body body) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
+  auto thread = std::make_unique<std::thread>(std::move(body));
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
 }
@@ -54,11 +52,12 @@ TcpListener::TcpListener(const std::string& address, const bootstrap::Secret& se
 
 TcpListener::~TcpListener() {
   if (fork_generation() != generation_) {
-    thread_.detach();
+    static_cast<void>(
+        thread_.release());  // it runs in the parent only: neither to be joined nor detached here
     return;
   }
   ::eventfd_write(stop_.get(), 1);
-  thread_.join();
+  thread_->join();
 }
 
 std::shared_ptr<Inbox> TcpListener::open_inbox(std::uint64_t communicator) {

@@ -46,7 +46,7 @@ class TcpListener {
   PrivateDescriptor stop_;
   std::mutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<Inbox>> inboxes_;
-  std::thread thread_;
+  std::unique_ptr<std::thread> thread_;
 };
 
 }  // namespace tutti::transport::tcp

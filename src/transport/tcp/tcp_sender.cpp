@@ -70,12 +70,11 @@ bool TcpSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool
   return true;
 }
 
-bool TcpSender::flushed() {
-  if (!backlogged_) return true;
+bool TcpSender::reads_caller_memory() {
   for (const auto& stream : streams_)
     for (auto message = stream.next; message < end_; message += streams_.size())
-      if (entry(message).frame.bytes > 0 && entry(message).data != entry(message).staging.get()) return false;
-  return true;
+      if (entry(message).frame.bytes > 0 && entry(message).data != entry(message).staging.get()) return true;
+  return false;
 }
 
 void TcpSender::push(const std::byte* data, std::size_t bytes, Tag tag) {
@@ -145,7 +144,7 @@ void TcpSender::add_waits(std::vector<pollfd>& waits) const {
 void TcpSender::finish(const Deadline& deadline) noexcept {
   try {
     std::vector<pollfd> waits;
-    while (backlogged_ && flushed() && !deadline.passed()) {
+    while (backlogged_ && !reads_caller_memory() && !deadline.passed()) {
       waits.clear();
       add_waits(waits);
       ::poll(waits.data(), waits.size(), deadline.poll_ms());

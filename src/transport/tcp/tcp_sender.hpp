@@ -25,7 +25,9 @@ class TcpSender final : public Sender {
   std::byte* try_reserve(std::size_t bytes) override;
   void publish(std::size_t bytes, Tag tag) override;
   bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) override;
-  bool flushed() override;
+  /// More than asked for: the kernel has all of it, so that it reaches a peer although nobody calls
+  /// `progress` again.
+  bool flushed() override { return !backlogged_; }
 
   /// Writes queued messages as far as the kernel takes them.
   void progress();
@@ -53,6 +55,7 @@ class TcpSender final : public Sender {
   [[nodiscard]] Entry& entry(std::uint64_t message) { return entries_[message % entries_.size()]; }
   [[nodiscard]] Stream& stream_of(std::uint64_t message) { return streams_[message % streams_.size()]; }
   [[nodiscard]] bool full() const;
+  [[nodiscard]] bool reads_caller_memory();
   void push(const std::byte* data, std::size_t bytes, Tag tag);
   void write(Stream& stream);
   void advance(Stream& stream, std::size_t written);

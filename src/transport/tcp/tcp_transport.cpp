@@ -22,6 +22,8 @@ namespace tutti::transport::tcp {
 
 namespace {
 
+constexpr std::chrono::milliseconds first_patience{500};  ///< for one attempt to connect; then twice as long
+
 /// What ranks tell each other; the address follows as text.
 struct Contact {
   std::uint16_t port = 0;
@@ -122,16 +124,28 @@ std::vector<PrivateDescriptor> TcpTransport::connect(Rank peer, int channel) con
   const auto& [address, port] = peers_[static_cast<std::size_t>(peer)];
   const Deadline deadline(group_.timeout);
   std::vector<PrivateDescriptor> streams;
+  // The peer listened before its address was exchanged, so a refusal is final, and no reason to try until the
+  // deadline. It may go at any time, so this is asked again before every attempt.
+  const auto one_stream = [&](const bootstrap::Hello& hello) {
+    for (auto patience = first_patience;; patience *= 2) {
+      if (!bootstrap::try_connect({address, port}, deadline) && errno == ECONNREFUSED)
+        throw Error(ErrorCode::peer_lost,
+                    fmt::format("nobody listens at {} port {} any more", address, port));
+      const auto left = std::chrono::milliseconds(deadline.poll_ms());
+      try {
+        return bootstrap::connect_authenticated(address, port, secret_, hello,
+                                                Deadline(std::min(patience, left)));
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::timeout || deadline.passed()) throw;
+      }
+    }
+  };
   try {
-    // The peer listened before its address was exchanged, so a refusal is final, and no reason to try until
-    // the deadline.
-    if (!bootstrap::try_connect({address, port}, deadline) && errno == ECONNREFUSED)
-      throw Error(ErrorCode::peer_lost, fmt::format("nobody listens at {} port {} any more", address, port));
     for (int s = 0; s < options_.streams; ++s) {
       const bootstrap::Hello hello{group_.world[static_cast<std::size_t>(group_.rank)],
                                    static_cast<std::uint32_t>(group_.size),
                                    Purpose{group_.communicator, channel, s}.pack()};
-      streams.emplace_back(bootstrap::connect_authenticated(address, port, secret_, hello, deadline));
+      streams.emplace_back(one_stream(hello));
       allow_slow_reader(streams.back().get());
     }
   } catch (const Error& error) {
