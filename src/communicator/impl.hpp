@@ -94,6 +94,7 @@ struct Impl {
   bool advance_queues();
   bool advance(const Queued& queued);
   [[nodiscard]] bool is_next(const Task& task) const;
+  Task& first_before(const Task& task);
   void idle(Wait& wait, Task& task);
   void look_around(Wait& wait, Task& task, Clock::time_point now);
   std::vector<Rank> ranks_awaited(Task& task);

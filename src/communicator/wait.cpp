@@ -122,19 +122,30 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
     bool moved = advance_queues();
     if (is_over(pending)) return;
     moved = advance_others(this) || moved;
-    Task& task = **std::find_if(pending.tasks.begin(), pending.tasks.end(), [](const auto& t) { return !t->done; });
+    const Task& unfinished = **std::find_if(pending.tasks.begin(), pending.tasks.end(), [](const auto& t) { return !t->done; });
     if (limit && limit->passed())
-      throw Error(ErrorCode::timeout, title(task) + " is not done yet; it goes on and can be waited for again");
+      throw Error(ErrorCode::timeout, title(unfinished) + " is not done yet; it goes on and can be waited for again");
     if (moved) {
       wait.polls = 0;
       continue;
     }
+    Task& task = first_before(unfinished);
     try {
       idle(wait, task);
     } catch (...) {
       fail(&task);
     }
   }
+}
+
+// The task that must be done before `task` can move, or itself. Only that one may look at its channels.
+Task& Impl::first_before(const Task& task) {
+  if (task.plan != nullptr) return *collectives.front().task;
+  const auto found = std::find_if(point_to_point.begin(), point_to_point.end(), [&](const Queued& queued) {
+    const Call& call = queued.task->call;
+    return call.operation == task.call.operation && call.root == task.call.root && is_next(*queued.task);
+  });
+  return *found->task;
 }
 
 bool Impl::is_over(const Pending& pending) const {

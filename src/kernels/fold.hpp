@@ -12,12 +12,12 @@
 namespace tutti::kernels {
 
 /// What a fold does besides `op`. Scaling and dividing happen in the accumulator (float32 for 8- and 16-bit
-/// floats, the type itself otherwise; integers scale in float64 and truncate), so the result is rounded once.
+/// floats, the type itself otherwise; integers scale in float64, truncate and saturate), so the result is
+/// rounded once.
 struct FoldModifiers {
-  std::uint64_t scaled_sources =
-      0;  ///< bit i: source i is multiplied by `factor` first (sources past 63: never)
+  std::uint64_t scaled_sources = 0;  ///< bit i: source i times `factor` (sources past 63: never)
   double factor = 1.0;
-  std::int64_t divisor = 1;           ///< the result is divided by it (1: not); integers truncate toward zero
+  std::int64_t divisor = 1;           ///< divides the result, > 0 (1: not); integers truncate toward zero
   std::uint64_t streaming_sinks = 0;  ///< bit i: write sink i past the caches (a hint)
   bool operator==(const FoldModifiers&) const = default;
 };
@@ -27,7 +27,7 @@ struct FoldModifiers {
 /// one source and one sink. Bit-exact: the result depends only on the values and the order of sources, never
 /// on alignment, count or SIMD width. For 8- and 16-bit floats the accumulator stays float32 across all
 /// sources; one rounding at the end. One source without scaling or dividing is a copy of the bytes (NaN
-/// payloads kept).
+/// payloads kept). Any other NaN result is the positive quiet NaN without payload; -0 is less than +0.
 using Fold = void (*)(std::span<std::byte* const> sinks, std::span<const std::byte* const> sources,
                       std::size_t count, const FoldModifiers& modifiers);
 

@@ -183,6 +183,23 @@ TEST_P(Asynchronous, AWaitThatTimesOutCanBeRepeated) {
       over(transport));
 }
 
+// A rank that waits for its last call first, while the first is held up, must not take what arrives for
+// another call.
+TEST_P(Asynchronous, TheLastCallIsWaitedForWhileTheFirstIsHeldUp) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        if (comm.rank() == 1) std::this_thread::sleep_for(200ms);
+        auto started = start_all(comm);
+        for (std::size_t i = started.size(); i-- > 0;) {
+          started[i].work.wait();
+          EXPECT_EQ(started[i].trial->wrong(), "");
+        }
+      },
+      over(transport));
+}
+
 // Waiting costs no sleep a step: a hundred thousand elements in a hundred calls take seconds if each step
 // sleeps.
 TEST(Asynchronously, ProgressIsNotBoundToTheClock) {
