@@ -1,5 +1,6 @@
 /// \file
-/// One call of an operation, before anything is done about it: what `Operations` builds and a communicator runs.
+/// One call of an operation, before anything is done about it: what `Operations` builds and a communicator
+/// runs.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,20 @@ namespace tutti {
 
 /// Everything that can be called on a communicator.
 enum class Operation : std::uint8_t {
-  all_reduce, reduce, reduce_scatter, all_gather, broadcast, gather, scatter, all_to_all, barrier,
-  all_gather_v, reduce_scatter_v, all_to_all_v, send, receive
+  all_reduce,
+  reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  gather,
+  scatter,
+  all_to_all,
+  barrier,
+  all_gather_v,
+  reduce_scatter_v,
+  all_to_all_v,
+  send,
+  receive
 };
 inline constexpr int operation_count = 14;
 std::string_view name(Operation operation) noexcept;
@@ -26,10 +39,10 @@ struct Call {
   Operation operation = Operation::barrier;
   DataType type = DataType::uint8;
   Reduction reduction = ReduceOp::sum;
-  Rank root = 0;             ///< root, or the peer of send and receive
+  Rank root = 0;  ///< root, or the peer of send and receive
   const void* in = nullptr;
   void* out = nullptr;
-  std::size_t count = 0;     ///< elements of the buffer that is not `size()` times larger (see Operations)
+  std::size_t count = 0;  ///< elements of the buffer that is not `size()` times larger (see Operations)
   std::span<const std::size_t> in_counts{}, in_displacements{};    ///< v-forms, one entry a rank
   std::span<const std::size_t> out_counts{}, out_displacements{};  ///< likewise
 };

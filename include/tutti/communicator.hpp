@@ -26,16 +26,17 @@ struct Pending;
 struct Region;
 }  // namespace detail
 
-/// An operation under way. It moves when its thread waits for, tests or starts anything. Buffers belong to it until it is
-/// done. The destructor waits. Use it on the thread that uses its communicator.
+/// An operation under way. It moves when its thread waits for, tests or starts anything. Buffers belong to it
+/// until it is done. The destructor waits. Use it on the thread that uses its communicator.
 class [[nodiscard]] Work {
  public:
   Work() = default;
   Work(Work&&) noexcept = default;
   Work& operator=(Work&&) noexcept;
   ~Work();
-  /// Returns when the operation is done. Throws as the blocking call would; Error(timeout) after `timeout` (then the
-  /// operation is still under way and may be waited for again) or after the communicator's own deadline.
+  /// Returns when the operation is done. Throws as the blocking call would; Error(timeout) after `timeout`
+  /// (then the operation is still under way and may be waited for again) or after the communicator's own
+  /// deadline.
   void wait();
   void wait(std::chrono::milliseconds timeout);
   /// True when done; moves things along. Throws as `wait` would.
@@ -63,9 +64,9 @@ class Async : public Operations<Async, Work> {
   detail::Impl* impl_;
 };
 
-/// Collects calls and starts them together. Sends and receives of one group progress concurrently, so no mix of them
-/// deadlocks; collectives follow in the order of their calls. A group that is destroyed without `start` or `run` did
-/// nothing.
+/// Collects calls and starts them together. Sends and receives of one group progress concurrently, so no mix
+/// of them deadlocks; collectives follow in the order of their calls. A group that is destroyed without
+/// `start` or `run` did nothing.
 class Group : public Operations<Group, void> {
  public:
   [[nodiscard]] Rank rank() const noexcept;
@@ -85,7 +86,8 @@ class Group : public Operations<Group, void> {
   std::vector<std::vector<std::size_t>> counts_;  ///< copies of the spans in calls_
 };
 
-/// Memory that peers on this host read and write directly. Owned; freed collectively or with the communicator.
+/// Memory that peers on this host read and write directly. Owned; freed collectively or with the
+/// communicator.
 template <Element T>
 class Buffer {
  public:
@@ -115,15 +117,15 @@ class Registration {
 
 /// A group of ranks. Move-only handle. One thread at a time, except `abort`, which any thread may call.
 ///
-/// Destroying it tells the others that this rank left in order; destroying it while an exception passes through tells
-/// them that it failed. After fork, every call in the child throws Error(forked).
+/// Destroying it tells the others that this rank left in order; destroying it while an exception passes
+/// through tells them that it failed. After fork, every call in the child throws Error(forked).
 class Communicator : public Operations<Communicator, void> {
  public:
-  /// Joins the group named by `id` as `rank` of `size`. Rank 0 must be in the process that made the id. Throws Error:
-  /// timeout naming the ranks that did not come, unauthorized, invalid_argument, system.
+  /// Joins the group named by `id` as `rank` of `size`. Rank 0 must be in the process that made the id.
+  /// Throws Error: timeout naming the ranks that did not come, unauthorized, invalid_argument, system.
   Communicator(const UniqueId& id, Rank rank, int size, const Options& options = Options::from_environment());
-  /// As the launcher says: tutti's own variables, PMIx (Open MPI's mpirun, Slurm), PMI (MPICH's mpiexec), torchrun-style
-  /// variables, Slurm's; none of them: one rank.
+  /// As the launcher says: tutti's own variables, PMIx (Open MPI's mpirun, Slurm), PMI (MPICH's mpiexec),
+  /// torchrun-style variables, Slurm's; none of them: one rank.
   static Communicator from_environment(const Options& options = Options::from_environment());
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
@@ -138,16 +140,17 @@ class Communicator : public Operations<Communicator, void> {
   [[nodiscard]] Async async() noexcept { return Async(*impl_); }
   [[nodiscard]] Group group() noexcept { return Group(*impl_); }
 
-  /// Communicators of the ranks with equal `color`, ordered by `key`, then rank. Collective. A negative color gets none.
+  /// Communicators of the ranks with equal `color`, ordered by `key`, then rank. Collective. A negative color
+  /// gets none.
   [[nodiscard]] std::optional<Communicator> split(int color, int key = 0);
   /// A communicator of the same ranks whose calls are independent of this one's. Collective.
   [[nodiscard]] Communicator duplicate();
-  /// Makes every call on every rank of this communicator fail with Error(aborted), those under way too. Returns within
-  /// one second, from any thread. Idempotent.
+  /// Makes every call on every rank of this communicator fail with Error(aborted), those under way too.
+  /// Returns within one second, from any thread. Idempotent.
   void abort(const std::string& reason = "abort was called") noexcept;
 
-  /// `count` elements, zeroed, that peers on this host reach directly: operations whose buffers are all such memory copy
-  /// nothing through the library. Collective; counts may differ.
+  /// `count` elements, zeroed, that peers on this host reach directly: operations whose buffers are all such
+  /// memory copy nothing through the library. Collective; counts may differ.
   template <Element T>
   [[nodiscard]] Buffer<T> allocate(std::size_t count) {
     if (count > static_cast<std::size_t>(-1) / sizeof(T))
@@ -155,13 +158,15 @@ class Communicator : public Operations<Communicator, void> {
     auto [region, data] = allocate_bytes(count * sizeof(T));
     return Buffer<T>(std::move(region), data, count);
   }
-  /// Makes existing memory reachable as if it had been allocated here, at the same address. Whole pages of private
-  /// anonymous memory (mmap, aligned_alloc of whole pages), not accessed by other threads during the call; a child made
-  /// by fork afterwards shares it. Collective. Throws Error(invalid_argument) for anything else.
+  /// Makes existing memory reachable as if it had been allocated here, at the same address. Whole pages of
+  /// private anonymous memory (mmap, aligned_alloc of whole pages), not accessed by other threads during the
+  /// call; a child made by fork afterwards shares it. Collective. Throws Error(invalid_argument) for anything
+  /// else.
   [[nodiscard]] Registration register_memory(void* data, std::size_t bytes);
 
-  /// Runs calls of `schedule.collective` by this schedule from now on (nullopt-like: `use_default`). It is proved first, for
-  /// copies and in place as needed: Error(invalid_schedule) with the fault. Collective: all ranks pass the same one.
+  /// Runs calls of `schedule.collective` by this schedule from now on (nullopt-like: `use_default`). It is
+  /// proved first, for copies and in place as needed: Error(invalid_schedule) with the fault. Collective: all
+  /// ranks pass the same one.
   void use(const Schedule& schedule);
   void use_default(Collective collective);
 

@@ -29,8 +29,9 @@ enum class ErrorCode : std::uint8_t {
 /// "invalid_argument", ...; never throws.
 std::string_view name(ErrorCode code) noexcept;
 
-/// Thrown by every fallible call of tutti. `what()` is one sentence a person can act on: operation with its sequence
-/// number, the ranks at fault, the cause and the remedy. Immutable, hence safe to share between threads.
+/// Thrown by every fallible call of tutti. `what()` is one sentence a person can act on: operation with its
+/// sequence number, the ranks at fault, the cause and the remedy. Immutable, hence safe to share between
+/// threads.
 class Error : public std::runtime_error {
  public:
   /// `ranks`: the ranks at fault, in the numbering of the communicator that failed; empty when unknown.

@@ -8,10 +8,10 @@
 
 namespace tutti {
 
-/// A communicator with the ranks of `mpi`, in the same order. Collective over `mpi`. MPI is used to hand out the unique id
-/// and not afterwards, so it may be finalized before the communicator is destroyed. Ranks on several hosts need
-/// Options::interface (or TUTTI_INTERFACE) unless rank 0's default route leads to the others. Throws as Communicator does;
-/// Error(system) when MPI reports an error.
+/// A communicator with the ranks of `mpi`, in the same order. Collective over `mpi`. MPI is used to hand out
+/// the unique id and not afterwards, so it may be finalized before the communicator is destroyed. Ranks on
+/// several hosts need Options::interface (or TUTTI_INTERFACE) unless rank 0's default route leads to the
+/// others. Throws as Communicator does; Error(system) when MPI reports an error.
 inline Communicator from_mpi(MPI_Comm mpi, const Options& options = Options::from_environment()) {
   const auto check = [](int code) {
     if (code != MPI_SUCCESS) throw Error(ErrorCode::system, "MPI returned error " + std::to_string(code));

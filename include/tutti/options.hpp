@@ -8,8 +8,8 @@
 
 namespace tutti {
 
-/// Settings of a communicator. Ranks of one communicator must agree on `transport`, `algorithm` and `rank_order`; ranks that
-/// do not are reported as a mismatch.
+/// Settings of a communicator. Ranks of one communicator must agree on `transport`, `algorithm` and
+/// `rank_order`; ranks that do not are reported as a mismatch.
 struct Options {
   /// Longest that any call waits for other ranks. TUTTI_TIMEOUT, in seconds (fractions allowed).
   std::chrono::milliseconds timeout{30000};
@@ -17,18 +17,21 @@ struct Options {
   std::string interface;
   /// Force a transport: "shm" or "tcp"; empty: the best that reaches each peer. TUTTI_TRANSPORT.
   std::string transport;
-  /// Force an algorithm ("ring", "two_shot", ...) for every operation that has one of that name. TUTTI_ALGORITHM.
+  /// Force an algorithm ("ring", "two_shot", ...) for every operation that has one of that name.
+  /// TUTTI_ALGORITHM.
   std::string algorithm;
-  /// Reduce in rank order, ((r0 + r1) + r2) + ..., whatever the size: results are then the same across algorithms,
-  /// transports and numbers of hosts. TUTTI_RANK_ORDER=1.
+  /// Reduce in rank order, ((r0 + r1) + r2) + ..., whatever the size: results are then the same across
+  /// algorithms, transports and numbers of hosts. TUTTI_RANK_ORDER=1.
   bool rank_order = false;
   /// TCP connections a channel. TUTTI_TCP_STREAMS, 1 to 16.
   int tcp_streams = 1;
-  /// Results of calls of at least this many bytes are written past the caches, by non-temporal stores. Whether and from
-  /// where that pays differs between processors (docs/performance.md); never, unless set. TUTTI_STREAM_FROM, bytes.
+  /// Results of calls of at least this many bytes are written past the caches, by non-temporal stores.
+  /// Whether and from where that pays differs between processors (docs/performance.md); never, unless set.
+  /// TUTTI_STREAM_FROM, bytes.
   std::size_t stream_from = static_cast<std::size_t>(-1);
 
-  /// The defaults, overridden by the variables named above. Throws Error(invalid_argument) naming variable and value.
+  /// The defaults, overridden by the variables named above. Throws Error(invalid_argument) naming variable
+  /// and value.
   static Options from_environment();
 };
 

@@ -1,9 +1,10 @@
 /// \file
-/// A collective algorithm as a value: who folds what into where, for every rank, with no pointer, byte or transport in
-/// it. The verifier, the simulator, the executors and the printer all read this one value.
+/// A collective algorithm as a value: who folds what into where, for every rank, with no pointer, byte or
+/// transport in it. The verifier, the simulator, the executors and the printer all read this one value.
 ///
-/// The form (chunks, lanes, FIFOs between them) follows MSCCLang (Cowan et al., ASPLOS 2023); that every step is one
-/// fold of sources into sinks is ours: receive, copy, reduce, send and all their fusions are the same step.
+/// The form (chunks, lanes, FIFOs between them) follows MSCCLang (Cowan et al., ASPLOS 2023); that every step
+/// is one fold of sources into sinks is ours: receive, copy, reduce, send and all their fusions are the same
+/// step.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,15 @@ namespace tutti {
 
 /// The operations that a schedule can implement.
 enum class Collective : std::uint8_t {
-  all_reduce, reduce, reduce_scatter, all_gather, broadcast, gather, scatter, all_to_all, barrier
+  all_reduce,
+  reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  gather,
+  scatter,
+  all_to_all,
+  barrier
 };
 inline constexpr int collective_count = 9;
 std::string_view name(Collective collective) noexcept;
@@ -30,8 +39,8 @@ enum class Space : std::uint8_t { input, output, scratch };
 
 /// Where a value comes from or goes to: chunks of memory, or a message.
 ///
-/// Messages between two ranks on one channel form a FIFO. A message of `count` 0 is a token: it orders, and carries
-/// nothing.
+/// Messages between two ranks on one channel form a FIFO. A message of `count` 0 is a token: it orders, and
+/// carries nothing.
 struct Operand {
   enum class Kind : std::uint8_t { memory, message };
   Kind kind = Kind::memory;
@@ -58,13 +67,14 @@ constexpr Operand message(Rank peer, int channel = 0, int count = 1) {
   return {Operand::Kind::message, Space::input, static_cast<std::uint16_t>(channel), peer, 0, count};
 }
 
-/// One step: every sink receives the fold of all sources, folded from left to right. With one source it is a copy.
-/// All operands hold the same number of chunks. A step runs when all its messages have arrived and all its sinks have
-/// room.
+/// One step: every sink receives the fold of all sources, folded from left to right. With one source it is a
+/// copy. All operands hold the same number of chunks. A step runs when all its messages have arrived and all
+/// its sinks have room.
 struct Step {
   std::vector<Operand> sources;
   std::vector<Operand> sinks;
-  bool complete = false;  ///< the fold is the finished reduction over all ranks (an average divides here, once)
+  bool complete =
+      false;  ///< the fold is the finished reduction over all ranks (an average divides here, once)
   bool operator==(const Step&) const = default;
 };
 
@@ -73,10 +83,10 @@ using Lane = std::vector<Step>;
 
 /// An algorithm for one collective and one number of ranks.
 ///
-/// Chunks: the input and output of all_reduce, reduce and broadcast hold `chunks` equal parts of the buffer. For
-/// reduce_scatter, scatter and all_to_all the input holds one chunk per rank (gather, all_gather, all_to_all: the
-/// output), the other side one chunk. Data longer than a message is processed in pieces: each lane runs its steps once
-/// for every piece of every chunk, lanes independently of each other.
+/// Chunks: the input and output of all_reduce, reduce and broadcast hold `chunks` equal parts of the buffer.
+/// For reduce_scatter, scatter and all_to_all the input holds one chunk per rank (gather, all_gather,
+/// all_to_all: the output), the other side one chunk. Data longer than a message is processed in pieces: each
+/// lane runs its steps once for every piece of every chunk, lanes independently of each other.
 struct Schedule {
   std::string name;
   Collective collective = Collective::all_reduce;
@@ -98,15 +108,16 @@ inline constexpr int max_credits = 4;   ///< `Schedule::credits`
 int input_chunks(const Schedule& schedule) noexcept;
 int output_chunks(const Schedule& schedule) noexcept;
 
-/// The text form: one line a step, e.g. `out[3], to 2/1 = in[3] + from 0/1`. Parses back to an equal schedule.
+/// The text form: one line a step, e.g. `out[3], to 2/1 = in[3] + from 0/1`. Parses back to an equal
+/// schedule.
 std::ostream& operator<<(std::ostream& stream, const Schedule& schedule);
 std::string to_text(const Schedule& schedule);
-/// Throws Error(invalid_schedule) with the line number. Input is bounded: no text makes it allocate more than a
-/// constant factor of its own size.
+/// Throws Error(invalid_schedule) with the line number. Input is bounded: no text makes it allocate more than
+/// a constant factor of its own size.
 Schedule parse_schedule(std::string_view text);
 
-/// Writes a schedule in global view: call `at(rank, lane)` for every step, in any order of ranks; steps of one lane keep
-/// the order in which they were begun.
+/// Writes a schedule in global view: call `at(rank, lane)` for every step, in any order of ranks; steps of
+/// one lane keep the order in which they were begun.
 class Builder {
  public:
   Builder(std::string name, Collective collective, int ranks, int chunks, int lanes = 1, int scratch = 0);

@@ -14,12 +14,24 @@ using Rank = int;
 
 /// Element types. The two fp8 formats are those of the OCP 8-bit floating point specification (OFP8).
 enum class DataType : std::uint8_t {
-  int8, uint8, int32, uint32, int64, uint64, float16, bfloat16, float32, float64, fp8_e4m3, fp8_e5m2
+  int8,
+  uint8,
+  int32,
+  uint32,
+  int64,
+  uint64,
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  fp8_e4m3,
+  fp8_e5m2
 };
 inline constexpr int data_type_count = 12;
 
-/// Element-wise reductions. Integer sums and products wrap; `min` and `max` propagate NaN; `average` is the sum
-/// divided by the number of ranks (integers truncate toward zero). 8- and 16-bit floats are reduced in float32.
+/// Element-wise reductions. Integer sums and products wrap; `min` and `max` propagate NaN; `average` is the
+/// sum divided by the number of ranks (integers truncate toward zero). 8- and 16-bit floats are reduced in
+/// float32.
 enum class ReduceOp : std::uint8_t { sum, product, min, max, average };
 inline constexpr int reduce_op_count = 5;
 
@@ -39,10 +51,22 @@ constexpr Reduction scaled_sum(double factor) { return {ReduceOp::sum, factor}; 
 /// Size of one element in bytes; 0 for a value outside the enumeration. Never throws.
 constexpr std::size_t size_of(DataType type) noexcept {
   switch (type) {
-    case DataType::int8: case DataType::uint8: case DataType::fp8_e4m3: case DataType::fp8_e5m2: return 1;
-    case DataType::float16: case DataType::bfloat16: return 2;
-    case DataType::int32: case DataType::uint32: case DataType::float32: return 4;
-    case DataType::int64: case DataType::uint64: case DataType::float64: return 8;
+    case DataType::int8:
+    case DataType::uint8:
+    case DataType::fp8_e4m3:
+    case DataType::fp8_e5m2:
+      return 1;
+    case DataType::float16:
+    case DataType::bfloat16:
+      return 2;
+    case DataType::int32:
+    case DataType::uint32:
+    case DataType::float32:
+      return 4;
+    case DataType::int64:
+    case DataType::uint64:
+    case DataType::float64:
+      return 8;
   }
   return 0;
 }
@@ -56,13 +80,25 @@ DataType parse_data_type(std::string_view text);
 ReduceOp parse_reduce_op(std::string_view text);
 
 /// Storage-only 16- and 8-bit floats: `bits` holds the encoding. They exist so that spans can be typed.
-struct float16 { std::uint16_t bits = 0; bool operator==(const float16&) const = default; };
-struct bfloat16 { std::uint16_t bits = 0; bool operator==(const bfloat16&) const = default; };
-struct fp8_e4m3 { std::uint8_t bits = 0; bool operator==(const fp8_e4m3&) const = default; };
-struct fp8_e5m2 { std::uint8_t bits = 0; bool operator==(const fp8_e5m2&) const = default; };
+struct float16 {
+  std::uint16_t bits = 0;
+  bool operator==(const float16&) const = default;
+};
+struct bfloat16 {
+  std::uint16_t bits = 0;
+  bool operator==(const bfloat16&) const = default;
+};
+struct fp8_e4m3 {
+  std::uint8_t bits = 0;
+  bool operator==(const fp8_e4m3&) const = default;
+};
+struct fp8_e5m2 {
+  std::uint8_t bits = 0;
+  bool operator==(const fp8_e5m2&) const = default;
+};
 
-/// Nearest value of the format, ties to even; e4m3 saturates to its largest finite value (448), the others overflow
-/// to infinity. NaN stays NaN.
+/// Nearest value of the format, ties to even; e4m3 saturates to its largest finite value (448), the others
+/// overflow to infinity. NaN stays NaN.
 float16 to_float16(float value) noexcept;
 bfloat16 to_bfloat16(float value) noexcept;
 fp8_e4m3 to_fp8_e4m3(float value) noexcept;
@@ -74,26 +110,39 @@ float to_float(fp8_e4m3 value) noexcept;
 float to_float(fp8_e5m2 value) noexcept;
 
 namespace detail {
-template <class T> constexpr int index_of_type() {
-  if constexpr (std::is_same_v<T, float16>) return static_cast<int>(DataType::float16);
-  else if constexpr (std::is_same_v<T, bfloat16>) return static_cast<int>(DataType::bfloat16);
-  else if constexpr (std::is_same_v<T, fp8_e4m3>) return static_cast<int>(DataType::fp8_e4m3);
-  else if constexpr (std::is_same_v<T, fp8_e5m2>) return static_cast<int>(DataType::fp8_e5m2);
-  else if constexpr (std::is_same_v<T, float>) return static_cast<int>(DataType::float32);
-  else if constexpr (std::is_same_v<T, double>) return static_cast<int>(DataType::float64);
+template <class T>
+constexpr int index_of_type() {
+  if constexpr (std::is_same_v<T, float16>)
+    return static_cast<int>(DataType::float16);
+  else if constexpr (std::is_same_v<T, bfloat16>)
+    return static_cast<int>(DataType::bfloat16);
+  else if constexpr (std::is_same_v<T, fp8_e4m3>)
+    return static_cast<int>(DataType::fp8_e4m3);
+  else if constexpr (std::is_same_v<T, fp8_e5m2>)
+    return static_cast<int>(DataType::fp8_e5m2);
+  else if constexpr (std::is_same_v<T, float>)
+    return static_cast<int>(DataType::float32);
+  else if constexpr (std::is_same_v<T, double>)
+    return static_cast<int>(DataType::float64);
   else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     constexpr bool is_signed = std::is_signed_v<T>;
-    if constexpr (sizeof(T) == 1) return static_cast<int>(is_signed ? DataType::int8 : DataType::uint8);
-    else if constexpr (sizeof(T) == 4) return static_cast<int>(is_signed ? DataType::int32 : DataType::uint32);
-    else if constexpr (sizeof(T) == 8) return static_cast<int>(is_signed ? DataType::int64 : DataType::uint64);
-    else return -1;
-  } else return -1;
+    if constexpr (sizeof(T) == 1)
+      return static_cast<int>(is_signed ? DataType::int8 : DataType::uint8);
+    else if constexpr (sizeof(T) == 4)
+      return static_cast<int>(is_signed ? DataType::int32 : DataType::uint32);
+    else if constexpr (sizeof(T) == 8)
+      return static_cast<int>(is_signed ? DataType::int64 : DataType::uint64);
+    else
+      return -1;
+  } else
+    return -1;
 }
 }  // namespace detail
 
 /// A C++ type that has a DataType.
 template <class T>
-concept Element = detail::index_of_type<std::remove_cv_t<T>>() >= 0;
+concept Element = detail::index_of_type<std::remove_cv_t<T>>()
+>= 0;
 
 /// The DataType of a C++ type.
 template <Element T>

@@ -1,5 +1,6 @@
 /// \file
-/// The name of a group that is about to form: where its rank 0 listens, and the secret that its members share.
+/// The name of a group that is about to form: where its rank 0 listens, and the secret that its members
+/// share.
 #pragma once
 
 #include <array>
@@ -9,15 +10,16 @@
 
 namespace tutti {
 
-/// Made by the process that will be rank 0, handed to the others by any means (a file, MPI_Bcast, an environment
-/// variable), consumed by `Communicator`. Like `ncclUniqueId` it is a fixed-size value; unlike it, it holds a 128-bit
-/// secret, and whoever connects must prove by HMAC challenge-response that it knows it before anything it says is parsed.
-/// Treat it as a password.
+/// Made by the process that will be rank 0, handed to the others by any means (a file, MPI_Bcast, an
+/// environment variable), consumed by `Communicator`. Like `ncclUniqueId` it is a fixed-size value; unlike
+/// it, it holds a 128-bit secret, and whoever connects must prove by HMAC challenge-response that it knows it
+/// before anything it says is parsed. Treat it as a password.
 class UniqueId {
  public:
-  /// Listens on `interface` (a name such as "eth0" or an address; "": loopback unless TUTTI_INTERFACE is set) and on no
-  /// other, on a port of the system's choice. The listening socket is held in this process until a Communicator of rank 0
-  /// takes it. Throws Error(invalid_argument) for an interface that does not exist (lists those that do), Error(system).
+  /// Listens on `interface` (a name such as "eth0" or an address; "": loopback unless TUTTI_INTERFACE is set)
+  /// and on no other, on a port of the system's choice. The listening socket is held in this process until a
+  /// Communicator of rank 0 takes it. Throws Error(invalid_argument) for an interface that does not exist
+  /// (lists those that do), Error(system).
   static UniqueId create(std::string_view interface = "");
   /// Printable form without spaces, and back. `parse` throws Error(invalid_argument).
   [[nodiscard]] std::string to_string() const;

@@ -14,7 +14,7 @@ struct VerifyOptions {
   int credits = 0;        ///< messages a FIFO holds; 0: `schedule.credits`
   int pieces = 1;         ///< how often every lane runs its steps (scratch is shared by all runs)
   bool in_place = false;  ///< input and output share memory where the collective allows it
-  bool views = false;     ///< a message is a view of the sender's memory, read until the receiver's step has run
+  bool views = false;  ///< a message is a view of the sender's memory, read until the receiver's step has run
 };
 
 /// Where and why a proof failed. `step` counts within the lane, over all pieces.
@@ -29,15 +29,18 @@ std::string to_string(const Fault& fault);
 
 /// What a proof found out.
 struct Proof {
-  bool same_everywhere = false;  ///< every rank computes each element by the same expression: bitwise equal results
-  bool rank_order = false;       ///< that expression is ((r0 + r1) + r2) + ..., whatever the algorithm
+  bool same_everywhere =
+      false;  ///< every rank computes each element by the same expression: bitwise equal results
+  bool rank_order = false;  ///< that expression is ((r0 + r1) + r2) + ..., whatever the algorithm
 };
 
-/// Runs the schedule once on symbolic values, with vector clocks. Lanes that meet only at FIFOs are a Kahn network
-/// (Kahn 1974): without races one run proves all runs. Finds: wrong data, a contribution folded in twice, reads of
-/// undefined chunks, races between lanes and between ranks, deadlock with the given credits, messages never received or
-/// of another size, a misplaced `complete`. Returns the first fault, or none. Does not throw on bad schedules, whatever
-/// they contain. Time: about steps x lanes x ranks. `proof`, when given, is filled in on success.
-std::optional<Fault> verify(const Schedule& schedule, const VerifyOptions& options = {}, Proof* proof = nullptr);
+/// Runs the schedule once on symbolic values, with vector clocks. Lanes that meet only at FIFOs are a Kahn
+/// network (Kahn 1974): without races one run proves all runs. Finds: wrong data, a contribution folded in
+/// twice, reads of undefined chunks, races between lanes and between ranks, deadlock with the given credits,
+/// messages never received or of another size, a misplaced `complete`. Returns the first fault, or none. Does
+/// not throw on bad schedules, whatever they contain. Time: about steps x lanes x ranks. `proof`, when given,
+/// is filled in on success.
+std::optional<Fault> verify(const Schedule& schedule, const VerifyOptions& options = {},
+                            Proof* proof = nullptr);
 
 }  // namespace tutti

@@ -21,16 +21,25 @@ struct Launch {
 };
 
 /// Finds the launcher and agrees on a unique id. In this order: TUTTI_RANK, TUTTI_SIZE, TUTTI_ID (set by
-/// tutti's own tools); PMIx (Open MPI's mpirun, srun --mpi=pmix), when built with it; PMI-1 on PMI_FD
-/// (MPICH's mpiexec); torchrun's RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; Slurm's SLURM_PROCID,
-/// SLURM_NTASKS and node list. None of them: one rank. The last two hand out no secret: the id's secret is
-/// then derived from TUTTI_SECRET, or without it from the job's name, which keeps strangers' bytes out but
-/// not a local adversary. `interface` as in UniqueId::create; when it is empty and the launcher says that all
-/// ranks are on this host, loopback; otherwise the interface that routes to the other hosts. Throws
-/// Error(invalid_argument) naming the variable and its value when a variable makes no sense (rank >= size,
-/// not a number), Error(timeout), Error(system), Error(unsupported) (started by mpirun, but built without
-/// PMIx; says the remedy). The answer is computed once a process; later calls return it (with a fresh id
-/// agreed on when the first was consumed).
+/// tutti's own tools, the id made by `reserve_id`; optionally TUTTI_LOCAL_RANK, TUTTI_LOCAL_SIZE); PMIx (Open
+/// MPI's mpirun, srun
+/// --mpi=pmix), when built with it; PMI-1 on PMI_FD (MPICH's mpiexec); torchrun's RANK, WORLD_SIZE,
+/// MASTER_ADDR, MASTER_PORT; Slurm's SLURM_PROCID, SLURM_NTASKS, SLURM_STEP_ID (absent in a batch script,
+/// which is one process) and node list. None of them: one rank.
+///
+/// Under the last two, rank 0 listens on the first host at TUTTI_PORT, else at MASTER_PORT + 1 or a port made
+/// from the numbers of the Slurm job and step. They hand out no secret: the id's secret is derived from
+/// TUTTI_SECRET and the job's name; without TUTTI_SECRET that keeps strangers' bytes out, but not a local
+/// adversary. `interface` as in UniqueId::create; when it is empty and the launcher says that all ranks are
+/// on this host, loopback; otherwise the interface that routes to the other hosts. Where the launcher names
+/// rank 0's host, `interface` matters only when that name is a loopback address there.
+///
+/// Throws Error(invalid_argument) naming the variable and its value when a variable makes no sense (rank >=
+/// size, not a number), Error(timeout), Error(system), Error(unsupported) (started by mpirun, but built
+/// without PMIx; says the remedy), Error(forked) in a child of a process that asked before. The launcher is
+/// found once a process; later calls return the same id until Session::join used it, then a fresh one:
+/// collective, in the same order on all ranks. The launcher's connection is closed at the end of the process,
+/// with exit(3) or a return from main.
 Launch launch_from_environment(const std::string& interface, std::chrono::milliseconds timeout);
 
 }  // namespace tutti::bootstrap

@@ -8,8 +8,10 @@ void Impl::abort(const std::string& reason) noexcept {
     abort_reason = reason;
     abort_requested.store(true, std::memory_order_release);
     unusable.store(true, std::memory_order_release);
-    watch->session().announce_failure(group.communicator, Error(ErrorCode::aborted, "rank " + std::to_string(group.rank) +
-                                                                                        " aborted: " + reason, {group.rank}));
+    watch->session().announce_failure(
+        group.communicator,
+        Error(ErrorCode::aborted, "rank " + std::to_string(group.rank) + " aborted: " + reason,
+              {group.rank}));
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for the text; the flags below are what matters
     abort_requested.store(true, std::memory_order_release);
     unusable.store(true, std::memory_order_release);

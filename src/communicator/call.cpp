@@ -6,20 +6,34 @@ namespace tutti {
 
 std::string_view name(Operation operation) noexcept {
   switch (operation) {
-    case Operation::all_reduce: return "all_reduce";
-    case Operation::reduce: return "reduce";
-    case Operation::reduce_scatter: return "reduce_scatter";
-    case Operation::all_gather: return "all_gather";
-    case Operation::broadcast: return "broadcast";
-    case Operation::gather: return "gather";
-    case Operation::scatter: return "scatter";
-    case Operation::all_to_all: return "all_to_all";
-    case Operation::barrier: return "barrier";
-    case Operation::all_gather_v: return "all_gather_v";
-    case Operation::reduce_scatter_v: return "reduce_scatter_v";
-    case Operation::all_to_all_v: return "all_to_all_v";
-    case Operation::send: return "send";
-    case Operation::receive: return "receive";
+    case Operation::all_reduce:
+      return "all_reduce";
+    case Operation::reduce:
+      return "reduce";
+    case Operation::reduce_scatter:
+      return "reduce_scatter";
+    case Operation::all_gather:
+      return "all_gather";
+    case Operation::broadcast:
+      return "broadcast";
+    case Operation::gather:
+      return "gather";
+    case Operation::scatter:
+      return "scatter";
+    case Operation::all_to_all:
+      return "all_to_all";
+    case Operation::barrier:
+      return "barrier";
+    case Operation::all_gather_v:
+      return "all_gather_v";
+    case Operation::reduce_scatter_v:
+      return "reduce_scatter_v";
+    case Operation::all_to_all_v:
+      return "all_to_all_v";
+    case Operation::send:
+      return "send";
+    case Operation::receive:
+      return "receive";
   }
   return "invalid";
 }
@@ -27,24 +41,36 @@ std::string_view name(Operation operation) noexcept {
 std::string describe(const Call& call) {
   std::string text(name(call.operation));
   if (call.operation == Operation::barrier) return text + "()";
-  const auto sum = [](std::span<const std::size_t> counts) { return std::accumulate(counts.begin(), counts.end(), std::size_t{0}); };
+  const auto sum = [](std::span<const std::size_t> counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  };
   const std::size_t count = call.count + sum(call.in_counts) + sum(call.out_counts);
   text += "(" + std::to_string(count) + " x " + std::string(name(call.type));
   switch (call.operation) {
     case Operation::all_reduce:
     case Operation::reduce:
     case Operation::reduce_scatter:
-    case Operation::reduce_scatter_v: text += ", " + std::string(name(call.reduction.op)); break;
-    default: break;
+    case Operation::reduce_scatter_v:
+      text += ", " + std::string(name(call.reduction.op));
+      break;
+    default:
+      break;
   }
   switch (call.operation) {
     case Operation::reduce:
     case Operation::broadcast:
     case Operation::gather:
-    case Operation::scatter: text += ", root " + std::to_string(call.root); break;
-    case Operation::send: text += ", to rank " + std::to_string(call.root); break;
-    case Operation::receive: text += ", from rank " + std::to_string(call.root); break;
-    default: break;
+    case Operation::scatter:
+      text += ", root " + std::to_string(call.root);
+      break;
+    case Operation::send:
+      text += ", to rank " + std::to_string(call.root);
+      break;
+    case Operation::receive:
+      text += ", from rank " + std::to_string(call.root);
+      break;
+    default:
+      break;
   }
   return text + ")";
 }

@@ -1,4 +1,5 @@
-// What each rank of this host is doing, in shared memory: a few words a call, read only when something is wrong.
+// What each rank of this host is doing, in shared memory: a few words a call, read only when something is
+// wrong.
 #include <algorithm>
 
 #include "communicator/impl.hpp"
@@ -7,8 +8,8 @@ namespace tutti::detail {
 
 namespace {
 
-using transport::shm::CallEntry;
 using transport::shm::call_log_entries;
+using transport::shm::CallEntry;
 
 std::size_t elements(const Call& call) {
   std::size_t count = call.count;
@@ -25,8 +26,10 @@ void Impl::log_call(const Task& task) {
   const std::uint64_t number = task.plan == nullptr ? task.sequence << 1 | 1 : task.sequence << 1;
   CallEntry& entry = control.calls[logged++ % call_log_entries];
   entry.sequence.store(0, std::memory_order_relaxed);
-  entry.tag_and_kind.store(static_cast<std::uint64_t>(task.tag) << 32 | static_cast<std::uint64_t>(task.call.operation) << 16 |
-                               static_cast<std::uint64_t>(task.call.type) << 8 | static_cast<std::uint64_t>(task.call.reduction.op),
+  entry.tag_and_kind.store(static_cast<std::uint64_t>(task.tag) << 32 |
+                               static_cast<std::uint64_t>(task.call.operation) << 16 |
+                               static_cast<std::uint64_t>(task.call.type) << 8 |
+                               static_cast<std::uint64_t>(task.call.reduction.op),
                            std::memory_order_relaxed);
   entry.count.store(elements(task.call), std::memory_order_relaxed);
   entry.root.store(static_cast<std::uint64_t>(task.call.root), std::memory_order_relaxed);
@@ -48,15 +51,18 @@ std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
     const std::uint64_t place = number & 1 ? 0 : number >> 1;
     calls.push_back({place, static_cast<std::uint32_t>(kind >> 32), describe(call)});
   }
-  std::sort(calls.begin(), calls.end(), [](const LoggedCall& a, const LoggedCall& b) { return a.sequence < b.sequence; });
+  std::sort(calls.begin(), calls.end(),
+            [](const LoggedCall& a, const LoggedCall& b) { return a.sequence < b.sequence; });
   return calls;
 }
 
 std::string Impl::doing(Rank rank) const {
   if (!shm->reaches(rank)) return "";
   const auto calls = logged_calls(rank);
-  if (calls.empty() || calls.back().sequence <= before_use.operations) return " (has not made a collective call yet)";
-  return " (last called " + calls.back().text + " #" + std::to_string(calls.back().sequence - before_use.operations) + ")";
+  if (calls.empty() || calls.back().sequence <= before_use.operations)
+    return " (has not made a collective call yet)";
+  return " (last called " + calls.back().text + " #" +
+         std::to_string(calls.back().sequence - before_use.operations) + ")";
 }
 
 }  // namespace tutti::detail

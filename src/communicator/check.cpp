@@ -22,10 +22,11 @@ std::size_t multiply(const Call& call, std::size_t a, std::size_t b) {
 }
 
 // Bytes from the start of the buffer to the end of its last block.
-std::size_t span_of(const Call& call, std::span<const std::size_t> counts, std::span<const std::size_t> displacements, int size,
-                    std::size_t element) {
+std::size_t span_of(const Call& call, std::span<const std::size_t> counts,
+                    std::span<const std::size_t> displacements, int size, std::size_t element) {
   if (counts.size() != static_cast<std::size_t>(size))
-    refuse(call, "needs one count a rank, " + std::to_string(size) + ", not " + std::to_string(counts.size()));
+    refuse(call,
+           "needs one count a rank, " + std::to_string(size) + ", not " + std::to_string(counts.size()));
   if (!displacements.empty() && displacements.size() != counts.size())
     refuse(call, "needs as many displacements as counts, or none");
   std::size_t packed = 0, end = 0;
@@ -34,13 +35,15 @@ std::size_t span_of(const Call& call, std::span<const std::size_t> counts, std::
     const std::size_t at = displacements.empty() ? packed : multiply(call, displacements[r], element);
     if (bytes != 0) end = std::max(end, at + bytes);
     packed += bytes;
-    if (packed > std::numeric_limits<std::size_t>::max() / 2 || end > std::numeric_limits<std::size_t>::max() / 2)
+    if (packed > std::numeric_limits<std::size_t>::max() / 2 ||
+        end > std::numeric_limits<std::size_t>::max() / 2)
       refuse(call, "the size in bytes overflows");
   }
   return end;
 }
 
-std::size_t displacement(std::span<const std::size_t> counts, std::span<const std::size_t> displacements, Rank rank) {
+std::size_t displacement(std::span<const std::size_t> counts, std::span<const std::size_t> displacements,
+                         Rank rank) {
   if (!displacements.empty()) return displacements[static_cast<std::size_t>(rank)];
   std::size_t packed = 0;
   for (Rank r = 0; r < rank; ++r) packed += counts[static_cast<std::size_t>(r)];
@@ -61,28 +64,41 @@ Geometry geometry(const Call& call, Rank rank, int size) {
   const bool root = rank == call.root;
   const auto at = [&](std::size_t bytes) { return static_cast<std::ptrdiff_t>(bytes); };
   switch (call.operation) {
-    case Operation::all_reduce: return {one(), one(), 0};
-    case Operation::reduce: return {one(), root ? one() : 0, 0};
-    case Operation::broadcast: return {root ? one() : 0, one(), 0};
-    case Operation::reduce_scatter: return {all(), one(), -at(r * one())};
-    case Operation::all_gather: return {one(), all(), at(r * one())};
-    case Operation::gather: return {one(), root ? all() : 0, at(r * one())};
-    case Operation::scatter: return {root ? all() : 0, one(), -at(r * one())};
-    case Operation::all_to_all: return {all(), all(), 0};
-    case Operation::barrier: return {};
+    case Operation::all_reduce:
+      return {one(), one(), 0};
+    case Operation::reduce:
+      return {one(), root ? one() : 0, 0};
+    case Operation::broadcast:
+      return {root ? one() : 0, one(), 0};
+    case Operation::reduce_scatter:
+      return {all(), one(), -at(r * one())};
+    case Operation::all_gather:
+      return {one(), all(), at(r * one())};
+    case Operation::gather:
+      return {one(), root ? all() : 0, at(r * one())};
+    case Operation::scatter:
+      return {root ? all() : 0, one(), -at(r * one())};
+    case Operation::all_to_all:
+      return {all(), all(), 0};
+    case Operation::barrier:
+      return {};
     case Operation::all_gather_v: {
       const std::size_t out = span_of(call, call.out_counts, call.out_displacements, size, element);
-      return {call.out_counts[r] * element, out, at(displacement(call.out_counts, call.out_displacements, rank) * element)};
+      return {call.out_counts[r] * element, out,
+              at(displacement(call.out_counts, call.out_displacements, rank) * element)};
     }
     case Operation::reduce_scatter_v: {
       const std::size_t in = span_of(call, call.in_counts, call.in_displacements, size, element);
-      return {in, call.in_counts[r] * element, -at(displacement(call.in_counts, call.in_displacements, rank) * element)};
+      return {in, call.in_counts[r] * element,
+              -at(displacement(call.in_counts, call.in_displacements, rank) * element)};
     }
     case Operation::all_to_all_v:
       return {span_of(call, call.in_counts, call.in_displacements, size, element),
               span_of(call, call.out_counts, call.out_displacements, size, element), 0};
-    case Operation::send: return {one(), 0, 0};
-    case Operation::receive: return {0, one(), 0};
+    case Operation::send:
+      return {one(), 0, 0};
+    case Operation::receive:
+      return {0, one(), 0};
   }
   return {};
 }
@@ -91,22 +107,27 @@ Geometry geometry(const Call& call, Rank rank, int size) {
 
 Sizes check(const Call& call, Rank rank, int size) {
   if (static_cast<int>(call.operation) >= operation_count)
-    throw Error(ErrorCode::invalid_argument, "unknown operation code " + std::to_string(static_cast<int>(call.operation)));
-  if (size_of(call.type) == 0) refuse(call, "unknown data type code " + std::to_string(static_cast<int>(call.type)));
+    throw Error(ErrorCode::invalid_argument,
+                "unknown operation code " + std::to_string(static_cast<int>(call.operation)));
+  if (size_of(call.type) == 0)
+    refuse(call, "unknown data type code " + std::to_string(static_cast<int>(call.type)));
   if (static_cast<int>(call.reduction.op) >= reduce_op_count)
     refuse(call, "unknown reduction code " + std::to_string(static_cast<int>(call.reduction.op)));
   if (call.root < 0 || call.root >= size)
-    refuse(call, "rank " + std::to_string(call.root) + " does not exist; ranks are 0 to " + std::to_string(size - 1));
+    refuse(call, "rank " + std::to_string(call.root) + " does not exist; ranks are 0 to " +
+                     std::to_string(size - 1));
   const Geometry g = geometry(call, rank, size);
   Sizes sizes{g.in_bytes, g.out_bytes, false};
   if (g.in_bytes != 0 && call.in == nullptr) refuse(call, "the input pointer is null");
   if (g.out_bytes != 0 && call.out == nullptr) refuse(call, "the output pointer is null");
   if (g.in_bytes == 0 || g.out_bytes == 0) return sizes;
   const auto in = reinterpret_cast<std::uintptr_t>(call.in), out = reinterpret_cast<std::uintptr_t>(call.out);
-  sizes.in_place = in == out + static_cast<std::uintptr_t>(g.input_at) && call.operation != Operation::all_to_all_v;
+  sizes.in_place =
+      in == out + static_cast<std::uintptr_t>(g.input_at) && call.operation != Operation::all_to_all_v;
   if (!sizes.in_place && in < out + g.out_bytes && out < in + g.in_bytes)
-    refuse(call, call.operation == Operation::all_to_all_v ? "input and output overlap"
-                                                           : "input and output overlap, but not as in place needs it");
+    refuse(call, call.operation == Operation::all_to_all_v
+                     ? "input and output overlap"
+                     : "input and output overlap, but not as in place needs it");
   return sizes;
 }
 

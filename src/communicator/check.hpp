@@ -14,8 +14,9 @@ struct Sizes {
   bool in_place = false;
 };
 
-/// Throws Error(invalid_argument) for null pointers with counts, overlap that is not in place, unknown types and
-/// operations, roots out of range, sizes that overflow, count arrays of another length than the number of ranks.
+/// Throws Error(invalid_argument) for null pointers with counts, overlap that is not in place, unknown types
+/// and operations, roots out of range, sizes that overflow, count arrays of another length than the number of
+/// ranks.
 Sizes check(const Call& call, Rank rank, int size);
 
 }  // namespace tutti

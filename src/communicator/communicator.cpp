@@ -11,16 +11,40 @@ using detail::Impl;
 
 namespace {
 
+std::string common_options(const Options& options) {
+  return "transport \"" + options.transport + "\", algorithm \"" + options.algorithm + "\", rank_order " +
+         (options.rank_order ? "1" : "0");
+}
+
+// Ranks with other options would talk past each other.
+void agree_on_options(bootstrap::Session& session, const Options& options) {
+  const std::string mine = common_options(options);
+  const auto all = session.all_gather(std::as_bytes(std::span(mine)), options.timeout);
+  for (std::size_t r = 1; r < all.size(); ++r) {
+    if (all[r] == all[0]) continue;
+    const auto text = [&](std::size_t rank) {
+      return std::string(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+    };
+    throw Error(ErrorCode::mismatch,
+                "rank 0 has the options " + text(0) + ", rank " + std::to_string(r) + " has " + text(r) +
+                    "; all ranks must have the same",
+                {0, static_cast<Rank>(r)});
+  }
+}
+
 std::unique_ptr<Impl> join(const UniqueId& id, Rank rank, int size, const Options& options) {
   auto session = bootstrap::Session::join(id, rank, size, options.timeout);
   auto watch = std::make_shared<Watch>(session);
+  agree_on_options(*session, options);
   transport::Group group;
   group.rank = rank;
   group.size = size;
   group.communicator = 1;
   group.timeout = options.timeout;
   for (Rank r = 0; r < size; ++r) group.world.push_back(r);
-  group.all_gather = [session, &options](std::span<const std::byte> mine) { return session->all_gather(mine, options.timeout); };
+  group.all_gather = [session, &options](std::span<const std::byte> mine) {
+    return session->all_gather(mine, options.timeout);
+  };
   auto impl = std::make_unique<Impl>(std::move(watch), nullptr, std::move(group), options);
   impl->group.all_gather = nullptr;
   impl->warm_up();
@@ -29,7 +53,8 @@ std::unique_ptr<Impl> join(const UniqueId& id, Rank rank, int size, const Option
 
 }  // namespace
 
-Communicator::Communicator(const UniqueId& id, Rank rank, int size, const Options& options) : impl_(join(id, rank, size, options)) {}
+Communicator::Communicator(const UniqueId& id, Rank rank, int size, const Options& options)
+    : impl_(join(id, rank, size, options)) {}
 
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
@@ -53,7 +78,9 @@ std::optional<Communicator> Communicator::split(int color, int key) {
   return child ? std::optional(Communicator(std::move(*child))) : std::nullopt;
 }
 
-Communicator Communicator::duplicate() { return Communicator(std::move(*impl_->split(0, impl_->group.rank))); }
+Communicator Communicator::duplicate() {
+  return Communicator(std::move(*impl_->split(0, impl_->group.rank)));
+}
 
 void Communicator::abort(const std::string& reason) noexcept { impl_->abort(reason); }
 
@@ -67,7 +94,8 @@ std::pair<std::shared_ptr<detail::Region>, void*> Communicator::allocate_bytes(s
 }
 
 Registration Communicator::register_memory(void* data, std::size_t bytes) {
-  if (data == nullptr || bytes == 0) throw Error(ErrorCode::invalid_argument, "register_memory: there is no memory (null, or 0 bytes)");
+  if (data == nullptr || bytes == 0)
+    throw Error(ErrorCode::invalid_argument, "register_memory: there is no memory (null, or 0 bytes)");
   impl_->ensure_usable();
   auto region = std::make_shared<detail::Region>();
   // Threads of one process reach each other's memory as it is.
@@ -122,7 +150,8 @@ void Group::run() { start().wait(); }
 Work::~Work() {
   try {
     if (pending_ && pending_->owner != nullptr) pending_->owner->wait(*pending_, std::nullopt);
-  } catch (...) {  // NOLINT(bugprone-empty-catch): the communicator keeps the failure; its next call reports it
+  } catch (
+      ...) {  // NOLINT(bugprone-empty-catch): the communicator keeps the failure; its next call reports it
   }
 }
 
@@ -136,14 +165,18 @@ Work& Work::operator=(Work&& other) noexcept {
 
 void Work::wait() {
   if (pending_ == nullptr) return;
-  if (pending_->owner != nullptr) pending_->owner->wait(*pending_, std::nullopt);
-  else if (pending_->failure) std::rethrow_exception(pending_->failure);
+  if (pending_->owner != nullptr)
+    pending_->owner->wait(*pending_, std::nullopt);
+  else if (pending_->failure)
+    std::rethrow_exception(pending_->failure);
 }
 
 void Work::wait(std::chrono::milliseconds timeout) {
   if (pending_ == nullptr) return;
-  if (pending_->owner != nullptr) pending_->owner->wait(*pending_, Deadline(timeout));
-  else if (pending_->failure) std::rethrow_exception(pending_->failure);
+  if (pending_->owner != nullptr)
+    pending_->owner->wait(*pending_, Deadline(timeout));
+  else if (pending_->failure)
+    std::rethrow_exception(pending_->failure);
 }
 
 bool Work::test() {

@@ -9,9 +9,11 @@ namespace tutti::detail {
 
 namespace {
 
-// Numbers of children differ from each other and from their parent's, on all ranks alike. 48 bits are what transports carry.
+// Numbers of children differ from each other and from their parent's, on all ranks alike. 48 bits are what
+// transports carry.
 std::uint64_t child_number(std::uint64_t parent, std::uint64_t count, int color) {
-  std::uint64_t h = parent * 0x9E3779B97F4A7C15ULL + count * 0xD6E8FEB86659FD93ULL + static_cast<std::uint64_t>(color) + 1;
+  std::uint64_t h =
+      parent * 0x9E3779B97F4A7C15ULL + count * 0xD6E8FEB86659FD93ULL + static_cast<std::uint64_t>(color) + 1;
   h = (h ^ (h >> 31)) * 0xBF58476D1CE4E5B9ULL;
   return (h ^ (h >> 29)) >> 17;
 }
@@ -19,19 +21,24 @@ std::uint64_t child_number(std::uint64_t parent, std::uint64_t count, int color)
 }  // namespace
 
 // Everybody's bytes among some ranks, by sends and receives of this communicator.
-std::vector<std::vector<std::byte>> Impl::exchange(std::span<const Rank> members, std::span<const std::byte> mine) {
-  const auto talk = [&](const std::vector<std::pair<const void*, std::size_t>>& out, std::vector<std::vector<std::byte>>& in) {
+std::vector<std::vector<std::byte>> Impl::exchange(std::span<const Rank> members,
+                                                   std::span<const std::byte> mine) {
+  const auto talk = [&](const std::vector<std::pair<const void*, std::size_t>>& out,
+                        std::vector<std::vector<std::byte>>& in) {
     std::vector<Call> calls;
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (members[i] == group.rank) continue;
-      calls.push_back({.operation = Operation::send, .root = members[i], .in = out[i].first, .count = out[i].second});
-      calls.push_back({.operation = Operation::receive, .root = members[i], .out = in[i].data(), .count = in[i].size()});
+      calls.push_back(
+          {.operation = Operation::send, .root = members[i], .in = out[i].first, .count = out[i].second});
+      calls.push_back(
+          {.operation = Operation::receive, .root = members[i], .out = in[i].data(), .count = in[i].size()});
     }
     const auto work = start(calls);
     wait(*work, std::nullopt);
   };
   const std::uint64_t size = mine.size();
-  std::vector<std::vector<std::byte>> sizes(members.size(), std::vector<std::byte>(sizeof size)), all(members.size());
+  std::vector<std::vector<std::byte>> sizes(members.size(), std::vector<std::byte>(sizeof size)),
+      all(members.size());
   talk(std::vector<std::pair<const void*, std::size_t>>(members.size(), {&size, sizeof size}), sizes);
   for (std::size_t i = 0; i < members.size(); ++i) {
     std::uint64_t theirs = size;
@@ -56,7 +63,8 @@ std::optional<std::unique_ptr<Impl>> Impl::split(int color, int key) {
   for (Rank r = 0; r < group.size; ++r)
     if (wishes[static_cast<std::size_t>(r)].color == color) members.push_back(r);
   std::sort(members.begin(), members.end(), [&](Rank a, Rank b) {
-    return std::pair(wishes[static_cast<std::size_t>(a)].key, a) < std::pair(wishes[static_cast<std::size_t>(b)].key, b);
+    return std::pair(wishes[static_cast<std::size_t>(a)].key, a) <
+           std::pair(wishes[static_cast<std::size_t>(b)].key, b);
   });
   transport::Group child;
   child.rank = static_cast<Rank>(std::find(members.begin(), members.end(), group.rank) - members.begin());
@@ -77,17 +85,22 @@ std::string Impl::explain(const Call& call) {
     if (r == group.rank) continue;
     transport::Transport& chosen = routes->to(r);
     text += "  rank " + std::to_string(r) + ": " + std::string(chosen.name()) + ": " + chosen.explain(r);
-    if (&chosen != shm.get()) text += options.transport == "tcp" ? " (shm refused: tcp is forced)" : " (" + shm->explain(r) + ")";
+    if (&chosen != shm.get())
+      text += options.transport == "tcp" ? " (shm refused: tcp is forced)" : " (" + shm->explain(r) + ")";
     text += "\n";
   }
   if (call.operation == Operation::send || call.operation == Operation::receive) return text;
   const auto plan = planner->plan(call, sizes);
-  text += "  algorithm " + plan->name + ": " + plan->choice.why + "; pieces of " + std::to_string(plan->program.piece) + " bytes a chunk";
+  text += "  algorithm " + plan->name + ": " + plan->choice.why + "; pieces of " +
+          std::to_string(plan->program.piece) + " bytes a chunk";
   if (plan->copies_input) text += "; in place: reads a copy of the input";
   text += "\n  zero copy: ";
-  if (plan->mapped) text += plan->mapped_name + ", if the buffers of all ranks are allocated, registered or in one process\n";
-  else text += planner->setting().direct_memory ? "no: the call is too small for it to pay, or its operation has no such form\n"
-                                                : "no: no memory was allocated or registered with this communicator\n";
+  if (plan->mapped)
+    text += plan->mapped_name + ", if the buffers of all ranks are allocated, registered or in one process\n";
+  else
+    text += planner->setting().direct_memory
+                ? "no: the call is too small for it to pay, or its operation has no such form\n"
+                : "no: no memory was allocated or registered with this communicator\n";
   if (plan->attached) text += "  cross-memory attach: " + plan->attached_name + " otherwise\n";
   return text;
 }

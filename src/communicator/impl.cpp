@@ -26,7 +26,9 @@ transport::Transport& Routes::to(Rank peer) {
   return *tcp_;
 }
 
-transport::Sender* Routes::multicast_sender(int channel) { return multicast_ ? shm_->multicast_sender(channel) : nullptr; }
+transport::Sender* Routes::multicast_sender(int channel) {
+  return multicast_ ? shm_->multicast_sender(channel) : nullptr;
+}
 
 transport::Receiver* Routes::multicast_receiver(Rank from, int channel) {
   return multicast_ ? shm_->multicast_receiver(from, channel) : nullptr;
@@ -36,24 +38,30 @@ Region::~Region() {
   if (const auto direct = memory.lock()) (*direct)->release(data);
 }
 
-Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::TcpListener> the_listener, transport::Group the_group,
-           const Options& the_options)
-    : watch(std::move(the_watch)), listener(std::move(the_listener)), group(std::move(the_group)), options(the_options) {
+Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::TcpListener> the_listener,
+           transport::Group the_group, const Options& the_options)
+    : watch(std::move(the_watch)),
+      listener(std::move(the_listener)),
+      group(std::move(the_group)),
+      options(the_options) {
   install_fork_guard();
   fork_generation = tutti::fork_generation();
   const bool tcp_only = options.transport == "tcp";
   if (!tcp_only && !options.transport.empty() && options.transport != "shm")
-    throw Error(ErrorCode::invalid_argument, "transport \"" + options.transport + "\" does not exist; there are shm and tcp");
+    throw Error(ErrorCode::invalid_argument,
+                "transport \"" + options.transport + "\" does not exist; there are shm and tcp");
   shm = std::make_unique<transport::shm::ShmTransport>(group, !tcp_only);
   const bool all_shared = !tcp_only && everybody_reached(*shm, group.size);
   if (!all_shared && options.transport == "shm")
     throw Error(ErrorCode::unsupported, "transport shm is forced, but not all ranks are on one host");
   if (!all_shared && group.size > 1) {
     if (listener == nullptr)
-      listener = std::make_shared<transport::tcp::TcpListener>(watch->session().address(), watch->session().secret());
+      listener = std::make_shared<transport::tcp::TcpListener>(watch->session().address(),
+                                                               watch->session().secret());
     transport::tcp::TcpOptions tcp_options;
     tcp_options.streams = options.tcp_streams;
-    tcp = std::make_unique<transport::tcp::TcpTransport>(group, listener, watch->session().secret(), tcp_options);
+    tcp = std::make_unique<transport::tcp::TcpTransport>(group, listener, watch->session().secret(),
+                                                         tcp_options);
   }
   routes = std::make_unique<Routes>(tcp_only ? nullptr : shm.get(), tcp.get(), all_shared);
 
@@ -62,7 +70,9 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
   setting.size = group.size;
   setting.shared_memory = all_shared;
   setting.can_attach = all_shared && shm->direct().can_attach() && !shm->direct().same_process();
-  setting.max_message = all_shared ? shm->max_message_bytes() : tcp == nullptr ? std::size_t{1} << 20 : tcp->max_message_bytes();
+  setting.max_message = all_shared       ? shm->max_message_bytes()
+                        : tcp == nullptr ? std::size_t{1} << 20
+                                         : tcp->max_message_bytes();
   if (tcp != nullptr && !tcp_only && shm->locals().size() > 1)
     setting.max_message = std::min(setting.max_message, shm->max_message_bytes());
   setting.channels = routes.get();
@@ -76,7 +86,8 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
   tickets_received.resize(n);
   served_sent.resize(n);
   served_received.resize(n);
-  spin_polls = tcp == nullptr && static_cast<int>(shm->locals().size()) <= shm->cpus() ? spin_alone : spin_shared;
+  spin_polls =
+      tcp == nullptr && static_cast<int>(shm->locals().size()) <= shm->cpus() ? spin_alone : spin_shared;
 }
 
 }  // namespace tutti::detail

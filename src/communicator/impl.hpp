@@ -67,10 +67,13 @@ class Routes final : public execution::Channels {
   bool multicast_;
 };
 
+/// What a rank sent before it went is still delivered: so long it is not held against it.
+inline constexpr std::chrono::milliseconds gone_grace{100};
+
 struct Impl {
   using AllGather = std::function<std::vector<std::vector<std::byte>>(std::span<const std::byte>)>;
-  Impl(std::shared_ptr<Watch> watch, std::shared_ptr<transport::tcp::TcpListener> listener, transport::Group group,
-       const Options& options);
+  Impl(std::shared_ptr<Watch> watch, std::shared_ptr<transport::tcp::TcpListener> listener,
+       transport::Group group, const Options& options);
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -135,7 +138,8 @@ struct Impl {
 
   // groups.cpp
   std::optional<std::unique_ptr<Impl>> split(int color, int key);
-  std::vector<std::vector<std::byte>> exchange(std::span<const Rank> members, std::span<const std::byte> mine);
+  std::vector<std::vector<std::byte>> exchange(std::span<const Rank> members,
+                                               std::span<const std::byte> mine);
   [[nodiscard]] std::string explain(const Call& call);
 
   std::shared_ptr<Watch> watch;
@@ -150,13 +154,13 @@ struct Impl {
   std::shared_ptr<transport::shm::DirectMemory*> direct_handle;  ///< what regions hold weakly
   unsigned spin_polls = 0;
 
-  Task blocking;                                   ///< reused by blocking calls
-  std::deque<Queued> collectives;                  ///< run one after the other
-  std::vector<Queued> point_to_point;              ///< run side by side, in order for each peer and direction
+  Task blocking;                       ///< reused by blocking calls
+  std::deque<Queued> collectives;      ///< run one after the other
+  std::vector<Queued> point_to_point;  ///< run side by side, in order for each peer and direction
   std::vector<std::uint64_t> tickets_sent, tickets_received, served_sent, served_received;  ///< by peer
   std::vector<std::pair<PlanKey, std::shared_ptr<const execution::Program>>> point_to_point_programs;
   std::uint64_t sequence = 0;
-  transport::Tag history = 0;                      ///< of the last collective call
+  transport::Tag history = 0;  ///< of the last collective call
   std::uint64_t logged = 0;
   std::uint64_t children = 0;
   std::uint64_t completed = 0;
@@ -166,8 +170,8 @@ struct Impl {
 
   std::atomic_flag abort_begun;
   std::atomic<bool> abort_requested{false};
-  std::atomic<bool> unusable{false};               ///< `abort_requested` or `failed`: one flag for the hot path
-  std::string abort_reason;                        ///< written before `abort_requested` is set
+  std::atomic<bool> unusable{false};  ///< `abort_requested` or `failed`: one flag for the hot path
+  std::string abort_reason;           ///< written before `abort_requested` is set
   std::exception_ptr failed;
   std::string failed_text;
 };

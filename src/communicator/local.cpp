@@ -24,7 +24,9 @@ bool is_consequence(const std::exception_ptr& failure) {
 }  // namespace
 
 void run_local(int ranks, const std::function<void(Communicator&)>& body, const Options& options) {
-  if (ranks < 1) throw Error(ErrorCode::invalid_argument, "run_local needs at least one rank, not " + std::to_string(ranks));
+  if (ranks < 1)
+    throw Error(ErrorCode::invalid_argument,
+                "run_local needs at least one rank, not " + std::to_string(ranks));
   UniqueId id;
   if (ranks > 1) id = UniqueId::create("lo");
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));

@@ -30,7 +30,8 @@ std::byte* OfferedMemory::at(Rank peer, execution::Base base, std::uint64_t offs
   return (base == execution::Base::peer_input ? place.input : place.output) + offset;
 }
 
-void OfferedMemory::read(Rank peer, execution::Base base, std::uint64_t offset, std::byte* into, std::size_t bytes) {
+void OfferedMemory::read(Rank peer, execution::Base base, std::uint64_t offset, std::byte* into,
+                         std::size_t bytes) {
   const Offer& offer = offers[static_cast<std::size_t>(peer)];
   const auto& memory = base == execution::Base::peer_input ? offer.input : offer.output;
   direct_->read(peer, memory.address + offset, into, bytes);

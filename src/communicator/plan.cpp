@@ -61,23 +61,29 @@ std::size_t bytes_of(const Call& call, int size) {
     case Operation::all_gather:
     case Operation::gather:
     case Operation::scatter:
-    case Operation::all_to_all: return call.count * element * static_cast<std::size_t>(size);
-    default: return std::max({call.count, total(call.in_counts), total(call.out_counts)}) * element;
+    case Operation::all_to_all:
+      return call.count * element * static_cast<std::size_t>(size);
+    default:
+      return std::max({call.count, total(call.in_counts), total(call.out_counts)}) * element;
   }
 }
 
 bool reducing(Operation operation) {
-  return operation == Operation::all_reduce || operation == Operation::reduce || operation == Operation::reduce_scatter ||
-         operation == Operation::reduce_scatter_v;
+  return operation == Operation::all_reduce || operation == Operation::reduce ||
+         operation == Operation::reduce_scatter || operation == Operation::reduce_scatter_v;
 }
 
 bool reaches_into_peers(const Schedule& schedule) {
-  const auto of_peer = [](Rank rank, const Operand& o) { return o.kind == Operand::Kind::memory && o.rank >= 0 && o.rank != rank; };
+  const auto of_peer = [](Rank rank, const Operand& o) {
+    return o.kind == Operand::Kind::memory && o.rank >= 0 && o.rank != rank;
+  };
   for (Rank r = 0; r < schedule.ranks; ++r)
     for (const Lane& lane : schedule.lanes[static_cast<std::size_t>(r)])
       for (const Step& step : lane)
         for (const auto* operands : {&step.sources, &step.sinks})
-          if (std::any_of(operands->begin(), operands->end(), [&](const Operand& o) { return of_peer(r, o); })) return true;
+          if (std::any_of(operands->begin(), operands->end(),
+                          [&](const Operand& o) { return of_peer(r, o); }))
+            return true;
   return false;
 }
 
@@ -90,7 +96,8 @@ const std::shared_ptr<const Plan>& Planner::plan(const Call& call, const Sizes& 
     key.scaled = call.reduction.factor != 1.0;
   }
   std::shared_ptr<const Plan>& entry = cache_[hash_of(key) >> 32 & (cache_entries - 1)];
-  if (entry == nullptr || entry->key != key || !same_counts(entry->counts, call)) entry = make(call, sizes, key);
+  if (entry == nullptr || entry->key != key || !same_counts(entry->counts, call))
+    entry = make(call, sizes, key);
   return entry;
 }
 
@@ -163,7 +170,8 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execu
     direct.in_place = plan.key.in_place && choice.algorithm->in_place;
     if (!choice.algorithm->in_place) plan.direct_in_place = false;
     name = choice.algorithm->name;
-    auto program = execution::lower(choice.algorithm->make(setting_.size, plan.key.root), setting_.rank, shape, direct, *setting_.channels);
+    auto program = execution::lower(choice.algorithm->make(setting_.size, plan.key.root), setting_.rank,
+                                    shape, direct, *setting_.channels);
     program.divisor = plan.program.divisor;
     return program;
   };
@@ -175,14 +183,16 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execu
 
 void Planner::use(const Schedule& schedule) {
   if (schedule.ranks != setting_.size)
-    throw Error(ErrorCode::invalid_schedule, "schedule " + schedule.name + " is for " + std::to_string(schedule.ranks) +
-                                                 " ranks; this communicator has " + std::to_string(setting_.size));
+    throw Error(ErrorCode::invalid_schedule,
+                "schedule " + schedule.name + " is for " + std::to_string(schedule.ranks) +
+                    " ranks; this communicator has " + std::to_string(setting_.size));
   if (const auto fault = verify(schedule, {.credits = 0, .pieces = 3}))
     throw Error(ErrorCode::invalid_schedule, "schedule " + schedule.name + ": " + to_string(*fault));
   if (reaches_into_peers(schedule))
-    throw Error(ErrorCode::invalid_schedule, "schedule " + schedule.name +
-                                                 " reads or writes memory of other ranks; only the library's own schedules may, " +
-                                                 "since callers' buffers need not be reachable: use messages");
+    throw Error(ErrorCode::invalid_schedule,
+                "schedule " + schedule.name +
+                    " reads or writes memory of other ranks; only the library's own schedules may, " +
+                    "since callers' buffers need not be reachable: use messages");
   const bool in_place = !verify(schedule, {.credits = 0, .pieces = 3, .in_place = true});
   use_default(schedule.collective);
   users_.push_back({schedule, in_place});

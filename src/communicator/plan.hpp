@@ -32,17 +32,17 @@ struct PlanKey {
 
 struct Plan {
   PlanKey key;
-  std::vector<std::size_t> counts;   ///< v-forms: all count and displacement arrays, one after the other
-  std::uint32_t hash = 0;            ///< equal on ranks that make the same call by the same algorithm
-  bool empty = false;                ///< nothing to move
+  std::vector<std::size_t> counts;  ///< v-forms: all count and displacement arrays, one after the other
+  std::uint32_t hash = 0;           ///< equal on ranks that make the same call by the same algorithm
+  bool empty = false;               ///< nothing to move
   Choice choice;
-  std::string name;                  ///< of the schedule behind `program`
-  /// Reads a copy of the input: in place by a schedule that is not, or multiplied by the call's factor. Rounding the
-  /// product before anybody folds it makes all ranks fold the same values.
+  std::string name;  ///< of the schedule behind `program`
+  /// Reads a copy of the input: in place by a schedule that is not, or multiplied by the call's factor.
+  /// Rounding the product before anybody folds it makes all ranks fold the same values.
   bool copies_input = false;
-  bool direct_in_place = true;       ///< `mapped` and `attached` hold when ranks call in place, too
-  execution::Program program;        ///< by messages
-  bool offers = false;               ///< ranks tell each other where their buffers are before they start
+  bool direct_in_place = true;  ///< `mapped` and `attached` hold when ranks call in place, too
+  execution::Program program;   ///< by messages
+  bool offers = false;          ///< ranks tell each other where their buffers are before they start
   std::optional<execution::Program> mapped;    ///< when all buffers are mapped
   std::optional<execution::Program> attached;  ///< when all can be read by cross-memory attach
   std::string mapped_name, attached_name;
@@ -53,7 +53,7 @@ class Planner {
   struct Setting {
     Rank rank = 0;
     int size = 1;
-    bool shared_memory = true;   ///< all ranks on this host
+    bool shared_memory = true;  ///< all ranks on this host
     bool can_attach = false;
     std::size_t max_message = 0;
     execution::Channels* channels = nullptr;
@@ -61,7 +61,8 @@ class Planner {
     bool direct_memory = false;  ///< buffers of all ranks may be mapped: threads, or memory was registered
   };
   explicit Planner(Setting setting) : setting_(setting) {}
-  /// The plan of a checked call. The reference holds until the next call; whoever keeps the plan copies the pointer.
+  /// The plan of a checked call. The reference holds until the next call; whoever keeps the plan copies the
+  /// pointer.
   const std::shared_ptr<const Plan>& plan(const Call& call, const Sizes& sizes);
   void use(const Schedule& schedule);
   void use_default(Collective collective);

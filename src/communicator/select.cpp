@@ -15,10 +15,17 @@ constexpr std::size_t MiB = 1024 * KiB;
 std::string_view shared_memory_choice(const Circumstances& call) {
   switch (call.collective) {
     case Collective::all_reduce:
-      return call.bytes <= (call.ranks <= 2 ? 8 * KiB : call.ranks <= 4 ? 16 * KiB : 8 * KiB) ? "all_pairs" : "two_shot";
-    case Collective::all_to_all: return "pairwise";
-    case Collective::barrier: return "dissemination";
-    default: return "all_pairs";
+      return call.bytes <= (call.ranks <= 2   ? 8 * KiB
+                            : call.ranks <= 4 ? 16 * KiB
+                                              : 8 * KiB)
+                 ? "all_pairs"
+                 : "two_shot";
+    case Collective::all_to_all:
+      return "pairwise";
+    case Collective::barrier:
+      return "dissemination";
+    default:
+      return "all_pairs";
   }
 }
 
@@ -29,23 +36,33 @@ std::string_view network_choice(const Circumstances& call) {
     case Collective::all_reduce:
       if (small) return few ? "all_pairs" : "halving_doubling";
       return few ? "two_shot" : "ring";
-    case Collective::reduce: return few || call.rank_order ? "all_pairs" : "tree";
-    case Collective::reduce_scatter: return few ? "all_pairs" : small ? "halving" : "ring";
-    case Collective::all_gather: return few ? "all_pairs" : small ? "doubling" : "ring";
-    case Collective::broadcast: return few ? "all_pairs" : small ? "tree" : "chain";
-    case Collective::all_to_all: return call.ranks > 8 && call.bytes <= 256 * static_cast<std::size_t>(call.ranks) ? "bruck" : "pairwise";
-    case Collective::barrier: return "dissemination";
-    default: return "all_pairs";
+    case Collective::reduce:
+      return few || call.rank_order ? "all_pairs" : "tree";
+    case Collective::reduce_scatter:
+      return few ? "all_pairs" : small ? "halving" : "ring";
+    case Collective::all_gather:
+      return few ? "all_pairs" : small ? "doubling" : "ring";
+    case Collective::broadcast:
+      return few ? "all_pairs" : small ? "tree" : "chain";
+    case Collective::all_to_all:
+      return call.ranks > 8 && call.bytes <= 256 * static_cast<std::size_t>(call.ranks) ? "bruck"
+                                                                                        : "pairwise";
+    case Collective::barrier:
+      return "dissemination";
+    default:
+      return "all_pairs";
   }
 }
 
 // Those whose every step names one block of the caller's at a time.
 bool carries_uneven(std::string_view algorithm) {
-  return algorithm == "all_pairs" || algorithm == "ring" || algorithm == "pairwise" || algorithm == "exchange";
+  return algorithm == "all_pairs" || algorithm == "ring" || algorithm == "pairwise" ||
+         algorithm == "exchange";
 }
 
 bool reduces(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::reduce || collective == Collective::reduce_scatter;
+  return collective == Collective::all_reduce || collective == Collective::reduce ||
+         collective == Collective::reduce_scatter;
 }
 
 std::size_t piece_of(const Circumstances& call) {
@@ -54,7 +71,8 @@ std::size_t piece_of(const Circumstances& call) {
   if (!call.shared_memory) return 1 * MiB;
   if (call.bytes >= 4 * MiB) return 64 * KiB;
   // At least two pieces of each chunk of an all_reduce, so that its phases overlap.
-  const std::size_t parts = static_cast<std::size_t>(call.ranks) * (call.collective == Collective::all_reduce ? 2 : 1);
+  const std::size_t parts =
+      static_cast<std::size_t>(call.ranks) * (call.collective == Collective::all_reduce ? 2 : 1);
   return std::clamp<std::size_t>(call.bytes / parts, 8 * KiB, 32 * KiB);
 }
 
@@ -69,7 +87,8 @@ bool usable(const Algorithm& algorithm, const Circumstances& call) {
 
 // Those that fold everything where all of it meets: the expression is then ((r0 + r1) + r2) + ...
 bool keeps_rank_order(std::string_view algorithm) {
-  return algorithm == "all_pairs" || algorithm == "two_shot" || algorithm == "direct" || algorithm == "direct_pull";
+  return algorithm == "all_pairs" || algorithm == "two_shot" || algorithm == "direct" ||
+         algorithm == "direct_pull";
 }
 
 }  // namespace
@@ -88,10 +107,12 @@ Choice select(const Circumstances& call) {
   if (!call.forced.empty() && !call.one_sided) {
     if (const Algorithm* forced = find_algorithm(call.collective, call.forced)) {
       if (forced->one_sided)
-        throw Error(ErrorCode::invalid_argument, "algorithm " + std::string(call.forced) +
-                                                     " cannot be forced: it is taken when all buffers can be reached");
+        throw Error(ErrorCode::invalid_argument,
+                    "algorithm " + std::string(call.forced) +
+                        " cannot be forced: it is taken when all buffers can be reached");
       if (call.rank_order && reduces(call.collective) && !keeps_rank_order(call.forced))
-        throw Error(ErrorCode::invalid_argument, "algorithm " + std::string(call.forced) + " does not reduce in rank order");
+        throw Error(ErrorCode::invalid_argument,
+                    "algorithm " + std::string(call.forced) + " does not reduce in rank order");
       wanted = call.forced;
       why = "forced";
     }
@@ -108,12 +129,17 @@ Choice select(const Circumstances& call) {
 bool attach_pays(const Circumstances& call) {
   const bool pair = call.ranks == 2;
   switch (call.collective) {
-    case Collective::all_gather: return pair && call.bytes >= 32 * KiB && call.bytes < 4 * MiB;
-    case Collective::all_to_all: return pair ? call.bytes >= 32 * KiB && call.bytes < 4 * MiB : call.bytes >= 192 * KiB;
-    default: return false;
+    case Collective::all_gather:
+      return pair && call.bytes >= 32 * KiB && call.bytes < 4 * MiB;
+    case Collective::all_to_all:
+      return pair ? call.bytes >= 32 * KiB && call.bytes < 4 * MiB : call.bytes >= 192 * KiB;
+    default:
+      return false;
   }
 }
 
-bool direct_pays(const Circumstances& call) { return call.bytes >= 16 * KiB && call.collective != Collective::barrier; }
+bool direct_pays(const Circumstances& call) {
+  return call.bytes >= 16 * KiB && call.collective != Collective::barrier;
+}
 
 }  // namespace tutti

@@ -14,26 +14,28 @@ namespace tutti {
 /// What the choice depends on.
 struct Circumstances {
   Collective collective = Collective::all_reduce;
-  std::size_t bytes = 0;        ///< nccl-tests' size of the call: the larger of input and output
+  std::size_t bytes = 0;  ///< nccl-tests' size of the call: the larger of input and output
   int ranks = 1;
-  bool shared_memory = true;    ///< all ranks share memory; otherwise messages cross a network
-  bool uneven = false;          ///< a v-form
-  bool one_sided = false;       ///< peers' buffers can be reached
-  bool attach_only = false;     ///< ... but only read, by cross-memory attach
+  bool shared_memory = true;  ///< all ranks share memory; otherwise messages cross a network
+  bool uneven = false;        ///< a v-form
+  bool one_sided = false;     ///< peers' buffers can be reached
+  bool attach_only = false;   ///< ... but only read, by cross-memory attach
   bool rank_order = false;
-  std::string_view forced;      ///< algorithm name, or empty
+  std::string_view forced;  ///< algorithm name, or empty
 };
 
 struct Choice {
   const Algorithm* algorithm = nullptr;
-  std::size_t piece = 0;        ///< bytes of a chunk a message
+  std::size_t piece = 0;  ///< bytes of a chunk a message
   std::string why;
 };
 
-/// Throws Error(invalid_argument) when `forced` names an algorithm of this collective that cannot be used, or of none.
+/// Throws Error(invalid_argument) when `forced` names an algorithm of this collective that cannot be used, or
+/// of none.
 Choice select(const Circumstances& call);
 
-/// True when a call of this size would gain from reading plain memory of other processes by cross-memory attach.
+/// True when a call of this size would gain from reading plain memory of other processes by cross-memory
+/// attach.
 bool attach_pays(const Circumstances& call);
 /// True when a call of this size would gain from reaching peers' registered buffers.
 bool direct_pays(const Circumstances& call);

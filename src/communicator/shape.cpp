@@ -4,12 +4,17 @@ namespace tutti {
 
 std::optional<Collective> collective_of(Operation operation) {
   switch (operation) {
-    case Operation::all_gather_v: return Collective::all_gather;
-    case Operation::reduce_scatter_v: return Collective::reduce_scatter;
-    case Operation::all_to_all_v: return Collective::all_to_all;
+    case Operation::all_gather_v:
+      return Collective::all_gather;
+    case Operation::reduce_scatter_v:
+      return Collective::reduce_scatter;
+    case Operation::all_to_all_v:
+      return Collective::all_to_all;
     case Operation::send:
-    case Operation::receive: return std::nullopt;
-    default: return static_cast<Collective>(operation);
+    case Operation::receive:
+      return std::nullopt;
+    default:
+      return static_cast<Collective>(operation);
   }
 }
 
@@ -23,7 +28,8 @@ Extents blocks(std::size_t bytes, int count) {
   return extents;
 }
 
-Extents blocks(std::span<const std::size_t> counts, std::span<const std::size_t> displacements, std::size_t element) {
+Extents blocks(std::span<const std::size_t> counts, std::span<const std::size_t> displacements,
+               std::size_t element) {
   Extents extents;
   std::size_t packed = 0;
   for (std::size_t r = 0; r < counts.size(); ++r) {
@@ -56,7 +62,9 @@ execution::Shape shape_of(const Call& call, Rank rank, int size) {
       shape.input = blocks(bytes, 1);
       shape.output = blocks(bytes, size);
       break;
-    case Operation::all_to_all: shape.input = shape.output = blocks(bytes, size); break;
+    case Operation::all_to_all:
+      shape.input = shape.output = blocks(bytes, size);
+      break;
     case Operation::all_gather_v:
       shape.uneven = true;
       shape.output = blocks(call.out_counts, call.out_displacements, element);
@@ -73,7 +81,8 @@ execution::Shape shape_of(const Call& call, Rank rank, int size) {
       shape.output = blocks(call.out_counts, call.out_displacements, element);
       break;
     case Operation::send:
-    case Operation::receive: break;
+    case Operation::receive:
+      break;
   }
   return shape;
 }

@@ -48,13 +48,15 @@ execution::Program message_program(const Call& call, execution::Channels& channe
   program.piece = program.stride = program.message_bytes = piece;
   program.stable = call.operation == Operation::send;  // the buffer belongs to the call until it is done
   program.lanes.resize(1);
-  program.lanes[0].push_back({{instruction}, std::max<std::uint64_t>(1, (instruction.bytes + piece - 1) / piece)});
+  program.lanes[0].push_back(
+      {{instruction}, std::max<std::uint64_t>(1, (instruction.bytes + piece - 1) / piece)});
   return program;
 }
 
 // Copies the spans of a call, which the caller may drop.
 void own_counts(Task& task) {
-  const auto parts = {&task.call.in_counts, &task.call.in_displacements, &task.call.out_counts, &task.call.out_displacements};
+  const auto parts = {&task.call.in_counts, &task.call.in_displacements, &task.call.out_counts,
+                      &task.call.out_displacements};
   std::size_t total = 0;
   for (const auto* part : parts) total += part->size();
   task.counts.clear();
@@ -70,8 +72,10 @@ void own_counts(Task& task) {
 
 void Impl::ensure_usable() const {
   if (tutti::fork_generation() != fork_generation)
-    throw Error(ErrorCode::forked, "this communicator belongs to the parent process; make a new one in the child");
-  if (!unusable.load(std::memory_order_acquire)) [[likely]] return;
+    throw Error(ErrorCode::forked,
+                "this communicator belongs to the parent process; make a new one in the child");
+  if (!unusable.load(std::memory_order_acquire)) [[likely]]
+    return;
   if (abort_requested.load(std::memory_order_acquire))
     throw Error(ErrorCode::aborted, "the communicator was aborted: " + abort_reason);
   throw Error(ErrorCode::aborted, "the communicator is unusable since it failed: " + failed_text);
@@ -89,10 +93,12 @@ void Impl::prepare_point_to_point(Task& task) {
   key.operation = task.call.operation;
   key.root = task.call.root;
   key.count = bytes_of(task.call);
-  auto found = std::find_if(point_to_point_programs.begin(), point_to_point_programs.end(), [&](const auto& p) { return p.first == key; });
+  auto found = std::find_if(point_to_point_programs.begin(), point_to_point_programs.end(),
+                            [&](const auto& p) { return p.first == key; });
   if (found == point_to_point_programs.end()) {
     if (point_to_point_programs.size() >= 64) point_to_point_programs.clear();
-    const std::size_t piece = std::min(routes->to(task.call.root).max_message_bytes(), planner->setting().max_message);
+    const std::size_t piece =
+        std::min(routes->to(task.call.root).max_message_bytes(), planner->setting().max_message);
     point_to_point_programs.emplace_back(
         key, std::make_shared<const execution::Program>(message_program(task.call, *routes, piece)));
     found = point_to_point_programs.end() - 1;
@@ -103,7 +109,8 @@ void Impl::prepare_point_to_point(Task& task) {
   task.sequence = task.ticket + 1;
   task.tag = mix(mix(bytes_of(task.call), static_cast<std::uint64_t>(task.call.type)), task.ticket + 1);
   log_call(task);
-  task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out), nullptr, nullptr};
+  task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out),
+                  nullptr, nullptr};
   task.execution.begin(*task.point_to_point, task.buffers, task.tag);
 }
 
@@ -133,17 +140,20 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
   if (offer_program == nullptr) {
     execution::Shape shape;
     for (int r = 0; r < group.size; ++r)
-      shape.output.push_back({static_cast<std::size_t>(r) * sizeof(OfferedMemory::Offer), sizeof(OfferedMemory::Offer)});
+      shape.output.push_back(
+          {static_cast<std::size_t>(r) * sizeof(OfferedMemory::Offer), sizeof(OfferedMemory::Offer)});
     shape.input = {shape.output[0]};
     execution::LowerSettings settings;
     settings.piece = settings.max_message = 4096;
-    offer_program = std::make_unique<execution::Program>(execution::lower(
-        find_algorithm(Collective::all_gather, "all_pairs")->make(group.size, 0), group.rank, shape, settings, *routes));
+    offer_program = std::make_unique<execution::Program>(
+        execution::lower(find_algorithm(Collective::all_gather, "all_pairs")->make(group.size, 0), group.rank,
+                         shape, settings, *routes));
   }
   task.peers.offers.resize(static_cast<std::size_t>(group.size));
   auto& direct = shm->direct();
   const bool by_messages = plan->key.scaled || (sizes.in_place && !plan->direct_in_place);
-  task.peers.mine = {direct.offer(call.in, sizes.in_bytes), direct.offer(call.out, sizes.out_bytes), by_messages ? 1U : 0U};
+  task.peers.mine = {direct.offer(call.in, sizes.in_bytes), direct.offer(call.out, sizes.out_bytes),
+                     by_messages ? 1U : 0U};
   task.offering = true;
   task.execution.begin(*offer_program,
                        {reinterpret_cast<const std::byte*>(&task.peers.mine),
@@ -158,12 +168,15 @@ void Impl::begin_main(Task& task) {
   if (task.offering) {
     task.offering = false;
     const auto reach = task.peers.resolve(shm->direct(), task.peers.offers);
-    if (reach == transport::shm::Reach::mapped && plan.mapped) program = &*plan.mapped;
-    else if (reach != transport::shm::Reach::none && plan.attached) program = &*plan.attached;
+    if (reach == transport::shm::Reach::mapped && plan.mapped)
+      program = &*plan.mapped;
+    else if (reach != transport::shm::Reach::none && plan.attached)
+      program = &*plan.attached;
     copies_input = copies_input && program == &plan.program;
   }
   if (task.scratch.size() < program->scratch_bytes) task.scratch.resize(program->scratch_bytes);
-  task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out), task.scratch.data(), &task.peers};
+  task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out),
+                  task.scratch.data(), &task.peers};
   if (copies_input) {
     const std::size_t bytes = check(task.call, group.rank, group.size).in_bytes;
     task.input_copy.resize(bytes);
@@ -173,7 +186,8 @@ void Impl::begin_main(Task& task) {
     modifiers.scaled_sources = plan.key.scaled ? 1 : 0;
     modifiers.factor = task.call.reduction.factor;
     if (bytes != 0)
-      kernels::fold_for(task.call.type, plan.key.op)({&to, 1}, {&from, 1}, bytes / size_of(task.call.type), modifiers);
+      kernels::fold_for(task.call.type, plan.key.op)({&to, 1}, {&from, 1}, bytes / size_of(task.call.type),
+                                                     modifiers);
     task.buffers.input = task.input_copy.data();
   }
   task.execution.begin(*program, task.buffers, task.tag);
@@ -192,7 +206,8 @@ bool Impl::advance(Task& task) {
   ++completed;
   bytes_direct += task.execution.take_bytes_direct();
   if (task.plan == nullptr)
-    ++(task.call.operation == Operation::send ? served_sent : served_received)[static_cast<std::size_t>(task.call.root)];
+    ++(task.call.operation == Operation::send ? served_sent
+                                              : served_received)[static_cast<std::size_t>(task.call.root)];
   return true;
 }
 
@@ -200,7 +215,8 @@ void Impl::run(const Call& call) {
   const Sizes sizes = admit(call);
   const bool single = is_point_to_point(call);
   if (single && call.root == group.rank)
-    throw Error(ErrorCode::invalid_argument, describe(call) + " to oneself needs the matching call in the same group");
+    throw Error(ErrorCode::invalid_argument,
+                describe(call) + " to oneself needs the matching call in the same group");
   if (single ? point_to_point.empty() : collectives.empty()) [[likely]] {
     try {
       prepare(blocking, call, sizes);
@@ -216,7 +232,8 @@ void Impl::run(const Call& call) {
 
 void Impl::local_copies(const Call& send, const Call& receive) {
   if (send.count != receive.count || send.type != receive.type)
-    throw Error(ErrorCode::invalid_argument, describe(send) + " and " + describe(receive) + " of one rank do not match");
+    throw Error(ErrorCode::invalid_argument,
+                describe(send) + " and " + describe(receive) + " of one rank do not match");
   std::memmove(receive.out, send.in, bytes_of(send));
 }
 
@@ -229,8 +246,9 @@ std::shared_ptr<Pending> Impl::start(std::span<const Call> calls) {
       (call.operation == Operation::send ? own_sends : own_receives).push_back(&call);
   }
   if (own_sends.size() != own_receives.size())
-    throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(group.rank) + " sends itself " + std::to_string(own_sends.size()) +
-                                                 " message(s) and receives " + std::to_string(own_receives.size()) + " in one group");
+    throw Error(ErrorCode::invalid_argument,
+                "rank " + std::to_string(group.rank) + " sends itself " + std::to_string(own_sends.size()) +
+                    " message(s) and receives " + std::to_string(own_receives.size()) + " in one group");
   for (std::size_t i = 0; i < own_sends.size(); ++i) local_copies(*own_sends[i], *own_receives[i]);
 
   auto work = std::make_shared<Pending>();

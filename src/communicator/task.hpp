@@ -22,7 +22,8 @@ class OfferedMemory final : public execution::PeerMemory {
     std::uint64_t by_messages = 0;  ///< 1: this rank's call has no one-sided form (in place, or scaled)
   };
   std::byte* at(Rank peer, execution::Base base, std::uint64_t offset) override;
-  void read(Rank peer, execution::Base base, std::uint64_t offset, std::byte* into, std::size_t bytes) override;
+  void read(Rank peer, execution::Base base, std::uint64_t offset, std::byte* into,
+            std::size_t bytes) override;
   /// Takes in the offers of all ranks of this host (ranks are local ranks). Returns how all can be reached.
   transport::shm::Reach resolve(transport::shm::DirectMemory& direct, std::vector<Offer>& offers);
   Offer mine;
@@ -40,7 +41,7 @@ class OfferedMemory final : public execution::PeerMemory {
 
 struct Task {
   Call call;
-  std::vector<std::size_t> counts;           ///< storage of the call's spans, when they must outlive the caller's
+  std::vector<std::size_t> counts;  ///< storage of the call's spans, when they must outlive the caller's
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const execution::Program> point_to_point;  ///< send and receive have a program and no plan
   execution::Execution execution;
@@ -49,8 +50,8 @@ struct Task {
   OfferedMemory peers;
   std::uint64_t sequence = 0;
   transport::Tag tag = 0;
-  bool offering = false;                     ///< still exchanging offers
-  std::uint64_t ticket = 0;                  ///< order among sends to, or receives from, one peer
+  bool offering = false;     ///< still exchanging offers
+  std::uint64_t ticket = 0;  ///< order among sends to, or receives from, one peer
   bool done = false;
 };
 

@@ -1,9 +1,9 @@
-// Waiting: move what can be moved; when nothing moves, spin, then yield, then sleep, and look around now and then.
+// Waiting: move what can be moved; when nothing moves, spin, then yield, then sleep, and look around now and
+// then.
 #include <sched.h>
 
 #include <algorithm>
 
-#include "bootstrap/frame.hpp"
 #include "communicator/impl.hpp"
 
 namespace tutti::detail {
@@ -12,14 +12,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Nothing happens between looks but polls, so a loss, an abort or a deadline is noticed this much late at most.
+// Nothing happens between looks but polls, so a loss, an abort or a deadline is noticed this much late at
+// most.
 constexpr auto look_interval = 1ms;
-constexpr auto yield_for = 2ms;         // then sleep
+constexpr auto yield_for = 2ms;  // then sleep
 constexpr auto longest_sleep = 1000us;
-constexpr auto suspect_after = 20ms;    // before asking whether the ranks mean the same call
-constexpr auto report_after = 100ms;    // before asking the hub whether they do
-constexpr auto loss_explained_within = 300ms;
-constexpr auto gone_grace = 100ms;      // what a rank sent before it went is still delivered
+constexpr auto suspect_after = 20ms;  // before asking whether the ranks mean the same call
+constexpr auto report_after = 100ms;  // before asking the hub whether they do
 
 // Communicators with queued work that this thread moves.
 thread_local std::vector<Impl*> active;
@@ -34,8 +33,9 @@ void pause() {
 
 bool advance_others(const Impl* mine) {
   bool moved = false;
-  for (std::size_t i = 0; i < active.size(); ++i)
-    if (active[i] != mine) moved = active[i]->advance_queues() || moved;
+  const auto others = active;  // those that finish leave the list
+  for (Impl* other : others)
+    if (other != mine) moved = other->advance_queues() || moved;
   return moved;
 }
 
@@ -43,7 +43,8 @@ bool advance_others(const Impl* mine) {
 
 Impl::~Impl() {
   deactivate(this);
-  const auto over = std::make_exception_ptr(Error(ErrorCode::aborted, "the communicator was destroyed before the operation was done"));
+  const auto over = std::make_exception_ptr(
+      Error(ErrorCode::aborted, "the communicator was destroyed before the operation was done"));
   for (const auto& queued : collectives) queued.work->failure = over, queued.work->owner = nullptr;
   for (const auto& queued : point_to_point) queued.work->failure = over, queued.work->owner = nullptr;
 }
@@ -52,8 +53,10 @@ void Impl::enqueue(const std::shared_ptr<Pending>& work) {
   for (const auto& task : work->tasks) {
     if (task->done) continue;
     ++work->unfinished;
-    if (task->plan == nullptr) point_to_point.push_back({work, task.get()});
-    else collectives.push_back({work, task.get()});
+    if (task->plan == nullptr)
+      point_to_point.push_back({work, task.get()});
+    else
+      collectives.push_back({work, task.get()});
   }
   if (work->unfinished == 0) {
     work->owner = nullptr;
@@ -111,8 +114,10 @@ void Impl::wait_direct(Task& task) {
       if (failed) std::rethrow_exception(failed);
       moved = advance_others(this) || moved;
     }
-    if (moved) wait.polls = 0;
-    else idle(wait, task);
+    if (moved)
+      wait.polls = 0;
+    else
+      idle(wait, task);
   }
 }
 
@@ -122,9 +127,11 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
     bool moved = advance_queues();
     if (is_over(pending)) return;
     moved = advance_others(this) || moved;
-    const Task& unfinished = **std::find_if(pending.tasks.begin(), pending.tasks.end(), [](const auto& t) { return !t->done; });
+    const Task& unfinished =
+        **std::find_if(pending.tasks.begin(), pending.tasks.end(), [](const auto& t) { return !t->done; });
     if (limit && limit->passed())
-      throw Error(ErrorCode::timeout, title(unfinished) + " is not done yet; it goes on and can be waited for again");
+      throw Error(ErrorCode::timeout,
+                  title(unfinished) + " is not done yet; it goes on and can be waited for again");
     if (moved) {
       wait.polls = 0;
       continue;
@@ -199,170 +206,6 @@ void Impl::look_around(Wait& wait, Task& task, Clock::time_point now) {
     report_calls();
   }
   if (waited >= options.timeout) give_up(task, waited);
-}
-
-std::vector<Rank> Impl::ranks_awaited(Task& task) {
-  std::vector<Rank> awaited;
-  try {
-    task.execution.suspect(awaited);
-  } catch (const transport::Mismatch& mismatch) {
-    mismatched(task, mismatch);
-  }
-  return awaited;
-}
-
-// Ranks that fail because another one died go, too: the first is the cause.
-std::optional<Rank> Impl::first_dead() const {
-  std::optional<Rank> first;
-  Clock::time_point since;
-  for (Rank r = 0; r < group.size; ++r) {
-    const auto gone = watch->gone(group.world[static_cast<std::size_t>(r)]);
-    if (!gone || gone->orderly || (first && since <= gone->since)) continue;
-    first = r;
-    since = gone->since;
-  }
-  return first;
-}
-
-Error Impl::member_gone(const Task* task, Rank rank, bool orderly) const {
-  return {ErrorCode::peer_lost,
-          (task == nullptr ? "" : title(*task) + ": ") + "rank " + std::to_string(rank) +
-              (orderly ? " has destroyed its communicator" : " died") + "; make a new communicator without it to go on",
-          {rank}};
-}
-
-Error Impl::failure_of_others(const Task* task, const bootstrap::Notice& notice) const {
-  const bool is_cause = notice.code == ErrorCode::mismatch || notice.code == ErrorCode::peer_lost;
-  return {is_cause ? notice.code : ErrorCode::aborted, (task == nullptr ? "" : title(*task) + ": ") + notice.text, notice.ranks};
-}
-
-// A closed connection says whose, not why: that rank may have given up because of another one.
-Error Impl::explain_loss(const Task* task, const Error& loss) {
-  for (const Deadline deadline(loss_explained_within); !deadline.passed(); ::sched_yield()) {
-    watch->poll();
-    if (const auto notice = watch->failure(group.communicator)) return failure_of_others(task, *notice);
-    if (const auto dead = first_dead()) return member_gone(task, *dead, false);
-    for (const Rank r : loss.ranks())
-      if (watch->gone(group.world[static_cast<std::size_t>(r)])) return member_gone(task, r, true);
-  }
-  return {loss.code(), (task == nullptr ? "" : title(*task) + ": ") + bootstrap::to_fault(loss).text, loss.ranks()};
-}
-
-// A rank that left in order may have done its part of this call; one that died fails everybody.
-void Impl::check_members(Task& task) {
-  const auto gone_for_long = [&](Rank r) {
-    const auto gone = watch->gone(group.world[static_cast<std::size_t>(r)]);
-    return gone && Clock::now() - gone->since >= gone_grace;
-  };
-  if (const auto dead = first_dead(); dead && gone_for_long(*dead)) throw member_gone(&task, *dead, false);
-  for (Rank r = 0; r < group.size; ++r) {
-    if (!gone_for_long(r)) continue;
-    const auto awaited = ranks_awaited(task);
-    if (awaited.empty() || std::find(awaited.begin(), awaited.end(), r) != awaited.end()) throw member_gone(&task, r, true);
-  }
-}
-
-// Tags cover all calls so far, so the earliest that differs is the one to name.
-void Impl::check_calls(const Task& task) {
-  if (task.plan == nullptr) return;
-  const auto mine = logged_calls(group.rank);
-  for (const Rank r : shm->locals()) {
-    if (r == group.rank) continue;
-    const auto theirs = logged_calls(r);
-    for (const LoggedCall& call : mine) {
-      const auto same = std::find_if(theirs.begin(), theirs.end(), [&](const LoggedCall& c) { return c.sequence == call.sequence; });
-      if (call.sequence == 0 || same == theirs.end() || same->tag == call.tag) continue;
-      throw Error(ErrorCode::mismatch,
-                  "call " + std::to_string(call.sequence - before_use.operations) + ": rank " + std::to_string(group.rank) + " called " +
-                      call.text + ", rank " + std::to_string(r) + " called " + same->text +
-                      (same->text == call.text ? " with other options, schedule or counts" : "") + "; all ranks must make the same call",
-                  {group.rank, r});
-    }
-  }
-}
-
-void Impl::report_calls() {
-  std::vector<bootstrap::CallRecord> calls;
-  for (LoggedCall& call : logged_calls(group.rank))
-    if (call.sequence > before_use.operations) calls.push_back({call.sequence - before_use.operations, call.tag, std::move(call.text)});
-  watch->session().report_stuck(group.communicator, group.rank, calls);
-}
-
-void Impl::give_up(Task& task, Clock::duration waited) {
-  std::vector<Rank> waiting_for;
-  task.execution.suspect(waiting_for);
-  std::string who;
-  for (const Rank r : waiting_for) who += (who.empty() ? "rank " : "; rank ") + std::to_string(r) + doing(r);
-  throw Error(ErrorCode::timeout,
-              title(task) + ": nothing moved for " +
-                  std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()) + " ms; waiting for " +
-                  (who.empty() ? "other ranks" : who) + " (Options::timeout or TUTTI_TIMEOUT sets the limit)",
-              waiting_for);
-}
-
-// Of all_to_all_v each pair knows its sizes only: no log tells which message is the wrong one.
-Error Impl::sizes_differ(const Task& task) const {
-  std::string calls;
-  for (const Rank r : shm->locals())
-    for (const LoggedCall& call : logged_calls(r))
-      if (call.sequence == task.sequence) calls += "; rank " + std::to_string(r) + " called " + call.text;
-  return {ErrorCode::mismatch,
-          title(task) + ": a rank sends this one another number of elements than it expects" + calls +
-              "; in_counts[d] of rank s must equal out_counts[s] of rank d",
-          {group.rank}};
-}
-
-// A message of another call has arrived. Which, the log of this host knows, or else the hub.
-void Impl::mismatched(const Task& task, const transport::Mismatch& mismatch) {
-  check_calls(task);
-  for (const Rank r : shm->locals())
-    for (const LoggedCall& call : logged_calls(r))
-      if (call.tag == mismatch.found && r != group.rank)
-        throw Error(ErrorCode::mismatch,
-                    title(task) + ": rank " + std::to_string(r) + " called " + call.text + "; all ranks must make the same call",
-                    {group.rank, r});
-  if (task.call.operation == Operation::all_to_all_v) throw sizes_differ(task);
-  report_calls();
-  for (const Deadline deadline(500ms); !deadline.passed(); ::sched_yield()) {
-    watch->poll();
-    if (const auto notice = watch->failure(group.communicator)) throw Error(notice->code, title(task) + ": " + notice->text, notice->ranks);
-  }
-  throw Error(ErrorCode::mismatch, title(task) + ": a message of another call arrived; all ranks must make the same call", {group.rank});
-}
-
-std::uint64_t Impl::number(const Task& task) const {
-  return task.plan == nullptr ? task.sequence : task.sequence - before_use.operations;
-}
-
-std::string Impl::title(const Task& task) const {
-  return describe(task.call) + " #" + std::to_string(number(task)) + " on rank " + std::to_string(group.rank);
-}
-
-std::exception_ptr Impl::fail(const Task* task) {
-  if (failed) return failed;
-  Error error(ErrorCode::aborted, "");
-  try {
-    try {
-      throw;
-    } catch (const transport::Mismatch& mismatch) {
-      mismatched(*task, mismatch);
-    }
-  } catch (const Error& e) {
-    // Refused while it was planned: nothing was sent, and the communicator stays usable.
-    if (e.code() == ErrorCode::invalid_argument || e.code() == ErrorCode::invalid_schedule) return std::current_exception();
-    error = e.code() == ErrorCode::peer_lost ? explain_loss(task, e) : e;
-  } catch (const std::exception& e) {
-    error = Error(ErrorCode::system, (task == nullptr ? "" : title(*task) + ": ") + std::string(e.what()));
-  }
-  failed = std::make_exception_ptr(error);
-  failed_text = error.what();
-  unusable.store(true, std::memory_order_release);
-  watch->session().announce_failure(group.communicator, error);
-  for (const auto& queued : collectives) queued.work->failure = failed, queued.work->owner = nullptr;
-  for (const auto& queued : point_to_point) queued.work->failure = failed, queued.work->owner = nullptr;
-  collectives.clear();
-  point_to_point.clear();
-  return failed;
 }
 
 }  // namespace tutti::detail

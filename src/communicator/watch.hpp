@@ -1,5 +1,6 @@
 /// \file
-/// What has been heard about the other ranks: shared by all communicators of one session, since each notice is delivered once.
+/// What has been heard about the other ranks: shared by all communicators of one session, since each notice
+/// is delivered once.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,8 @@ namespace tutti {
 class Watch {
  public:
   explicit Watch(std::shared_ptr<bootstrap::Session> session) : session_(std::move(session)) {}
-  /// The last communicator of the session on this rank is gone. During unwinding nothing is said, so the others see a loss.
+  /// The last communicator of the session on this rank is gone. During unwinding nothing is said, so the
+  /// others see a loss.
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;

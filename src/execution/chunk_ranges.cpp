@@ -44,7 +44,8 @@ class Follow {
   bool step(std::size_t r, std::size_t l) {
     const Step& step = schedule_.lanes[r][l][ranges_[r][l].size()];
     for (const Operand& o : step.sources)
-      if (o.kind == Operand::Kind::message && fifos_[{o.rank, static_cast<Rank>(r), o.channel}].empty()) return false;
+      if (o.kind == Operand::Kind::message && fifos_[{o.rank, static_cast<Rank>(r), o.channel}].empty())
+        return false;
     std::optional<ChunkRange> range = named(step);
     for (const Operand& o : step.sources) {
       if (o.kind == Operand::Kind::message) {
@@ -55,10 +56,13 @@ class Follow {
         range = scratch_[{static_cast<Rank>(r), o.first}];
       }
     }
-    if (!range) throw Error(ErrorCode::invalid_schedule, "schedule " + schedule_.name + ": a step is about no chunk");
+    if (!range)
+      throw Error(ErrorCode::invalid_schedule, "schedule " + schedule_.name + ": a step is about no chunk");
     for (const Operand& o : step.sinks) {
-      if (o.kind == Operand::Kind::message) fifos_[{static_cast<Rank>(r), o.rank, o.channel}].push_back(*range);
-      else if (o.space == Space::scratch) scratch_[{static_cast<Rank>(r), o.first}] = *range;
+      if (o.kind == Operand::Kind::message)
+        fifos_[{static_cast<Rank>(r), o.rank, o.channel}].push_back(*range);
+      else if (o.space == Space::scratch)
+        scratch_[{static_cast<Rank>(r), o.first}] = *range;
     }
     ranges_[r][l].push_back(*range);
     return true;

@@ -63,11 +63,15 @@ std::size_t Execution::length(const Instruction& instruction, std::uint64_t iter
 
 std::byte* Execution::memory(Base base, Rank owner, std::uint64_t offset, std::uint64_t iteration) {
   switch (base) {
-    case Base::scratch: return buffers_.scratch + offset;
-    case Base::input: return const_cast<std::byte*>(buffers_.input) + offset + iteration * program_->stride;
-    case Base::output: return buffers_.output + offset + iteration * program_->stride;
+    case Base::scratch:
+      return buffers_.scratch + offset;
+    case Base::input:
+      return const_cast<std::byte*>(buffers_.input) + offset + iteration * program_->stride;
+    case Base::output:
+      return buffers_.output + offset + iteration * program_->stride;
     case Base::peer_input:
-    case Base::peer_output: break;
+    case Base::peer_output:
+      break;
   }
   return buffers_.peers->at(owner, base, offset + iteration * program_->stride);
 }
@@ -77,31 +81,36 @@ bool Execution::try_step(LaneState& lane, const Instruction& instruction) {
   if (bytes == 0 && lane.iteration != 0) return true;
   const transport::Tag tag = tag_ ^ instruction.salt;
   switch (instruction.kind) {
-    case Instruction::Kind::send: return try_send(lane, instruction, lane.iteration, bytes, tag);
+    case Instruction::Kind::send:
+      return try_send(lane, instruction, lane.iteration, bytes, tag);
     case Instruction::Kind::receive: {
       const Source& source = program_->sources[instruction.first_source];
       const Sink& sink = program_->sinks[instruction.first_sink];
-      return source.receiver->try_receive(memory(sink.base, sink.owner, sink.offset, lane.iteration), bytes, tag);
+      return source.receiver->try_receive(memory(sink.base, sink.owner, sink.offset, lane.iteration), bytes,
+                                          tag);
     }
     case Instruction::Kind::copy: {
       const Source& source = program_->sources[instruction.first_source];
       const Sink& sink = program_->sinks[instruction.first_sink];
       std::byte* const to[] = {memory(sink.base, sink.owner, sink.offset, lane.iteration)};
-      kernels::copy(to, memory(source.base, source.owner, source.offset, lane.iteration), bytes, instruction.streaming_sinks);
+      kernels::copy(to, memory(source.base, source.owner, source.offset, lane.iteration), bytes,
+                    instruction.streaming_sinks);
       return true;
     }
-    case Instruction::Kind::fold: break;
+    case Instruction::Kind::fold:
+      break;
   }
   return try_fold(instruction, lane.iteration, bytes, tag);
 }
 
-bool Execution::try_send(LaneState& lane, const Instruction& instruction, std::uint64_t iteration, std::size_t bytes,
-                         transport::Tag tag) {
+bool Execution::try_send(LaneState& lane, const Instruction& instruction, std::uint64_t iteration,
+                         std::size_t bytes, transport::Tag tag) {
   const Source& source = program_->sources[instruction.first_source];
   const std::byte* data = memory(source.base, source.owner, source.offset, iteration);
   const bool stable = program_->stable && source.base != Base::scratch;
   for (; lane.sent < instruction.sinks; ++lane.sent)
-    if (!program_->sinks[instruction.first_sink + lane.sent].sender->try_send(data, bytes, tag, stable)) return false;
+    if (!program_->sinks[instruction.first_sink + lane.sent].sender->try_send(data, bytes, tag, stable))
+      return false;
   lane.sent = 0;
   return true;
 }
@@ -110,25 +119,29 @@ bool Execution::try_send(LaneState& lane, const Instruction& instruction, std::u
 bool Execution::copy_from_peer(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes) {
   const Source& source = program_->sources[instruction.first_source];
   const Sink& sink = program_->sinks[instruction.first_sink];
-  if (instruction.sources != 1 || instruction.sinks != 1 || instruction.segments != 1 || sink.sender != nullptr ||
-      source.receiver != nullptr || !of_peer(source.base) || of_peer(sink.base))
+  if (instruction.sources != 1 || instruction.sinks != 1 || instruction.segments != 1 ||
+      sink.sender != nullptr || source.receiver != nullptr || !of_peer(source.base) || of_peer(sink.base))
     return false;
   const std::uint64_t offset = source.offset + iteration * program_->stride;
   if (buffers_.peers->at(source.owner, source.base, offset) != nullptr) return false;
-  buffers_.peers->read(source.owner, source.base, offset, memory(sink.base, sink.owner, sink.offset, iteration), bytes);
+  buffers_.peers->read(source.owner, source.base, offset,
+                       memory(sink.base, sink.owner, sink.offset, iteration), bytes);
   bytes_direct_ += bytes;
   return true;
 }
 
-bool Execution::try_fold(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes, transport::Tag tag) {
+bool Execution::try_fold(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes,
+                         transport::Tag tag) {
   const Source* sources = program_->sources.data() + instruction.first_source;
   const Sink* sinks = program_->sinks.data() + instruction.first_sink;
   const std::size_t message = bytes * instruction.segments;
   for (std::uint32_t i = 0; i < instruction.sources; ++i)
-    if (sources[i].receiver != nullptr && (sources_[i] = sources[i].receiver->try_acquire(message, tag)) == nullptr)
+    if (sources[i].receiver != nullptr &&
+        (sources_[i] = sources[i].receiver->try_acquire(message, tag)) == nullptr)
       return false;
   for (std::uint32_t i = 0; i < instruction.sinks; ++i)
-    if (sinks[i].sender != nullptr && (sinks_[i] = sinks[i].sender->try_reserve(message)) == nullptr) return false;
+    if (sinks[i].sender != nullptr && (sinks_[i] = sinks[i].sender->try_reserve(message)) == nullptr)
+      return false;
   if (bytes != 0 && !copy_from_peer(instruction, iteration, bytes)) {
     kernels::FoldModifiers modifiers;
     modifiers.streaming_sinks = instruction.streaming_sinks;
@@ -143,8 +156,8 @@ bool Execution::try_fold(const Instruction& instruction, std::uint64_t iteration
       std::byte* room = staging_.data() + i * program_->message_bytes;
       for (std::uint32_t s = 0; s < instruction.segments; ++s)
         buffers_.peers->read(sources[i].owner, sources[i].base,
-                             sources[i].offset + iteration * program_->stride + s * sources[i].segment_stride, room + s * bytes,
-                             bytes);
+                             sources[i].offset + iteration * program_->stride + s * sources[i].segment_stride,
+                             room + s * bytes, bytes);
       sources_[i] = room;
     }
     for (std::uint32_t i = 0; i < instruction.sinks; ++i) {
@@ -178,14 +191,18 @@ void Execution::suspect(std::vector<Rank>& waiting_for) {
     for (std::uint32_t i = 0; i < instruction.sources; ++i) {
       const Source& source = program_->sources[instruction.first_source + i];
       if (source.receiver == nullptr) continue;
-      if (instruction.kind == Instruction::Kind::fold && source.receiver->try_acquire(message, tag) != nullptr) continue;
+      if (instruction.kind == Instruction::Kind::fold &&
+          source.receiver->try_acquire(message, tag) != nullptr)
+        continue;
       source.receiver->suspect(message, tag);
       waiting_for.push_back(source.peer);
     }
-    if (instruction.kind == Instruction::Kind::send && sinks[lane.sent].peer >= 0) waiting_for.push_back(sinks[lane.sent].peer);
+    if (instruction.kind == Instruction::Kind::send && sinks[lane.sent].peer >= 0)
+      waiting_for.push_back(sinks[lane.sent].peer);
     if (instruction.kind != Instruction::Kind::fold) continue;
     for (std::uint32_t i = 0; i < instruction.sinks; ++i)
-      if (sinks[i].sender != nullptr && sinks[i].peer >= 0 && sinks[i].sender->try_reserve(message) == nullptr)
+      if (sinks[i].sender != nullptr && sinks[i].peer >= 0 &&
+          sinks[i].sender->try_reserve(message) == nullptr)
         waiting_for.push_back(sinks[i].peer);
   }
   std::sort(waiting_for.begin(), waiting_for.end());

@@ -36,7 +36,8 @@ class Execution {
   bool advance();
   /// All lanes are through, and nothing that was sent reads the caller's buffers any more.
   [[nodiscard]] bool done();
-  /// For messages about a wait: ranks that unfinished lanes wait for, and checks for messages of another form.
+  /// For messages about a wait: ranks that unfinished lanes wait for, and checks for messages of another
+  /// form.
   void suspect(std::vector<Rank>& waiting_for);
   /// Bytes of peers' memory touched since the last call of this.
   std::uint64_t take_bytes_direct() { return std::exchange(bytes_direct_, 0); }
@@ -50,7 +51,8 @@ class Execution {
   bool try_step(LaneState& lane, const Instruction& instruction);
   bool try_send(LaneState& lane, const Instruction& instruction, std::uint64_t iteration, std::size_t bytes,
                 transport::Tag tag);
-  bool try_fold(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes, transport::Tag tag);
+  bool try_fold(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes,
+                transport::Tag tag);
   bool copy_from_peer(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes);
   [[nodiscard]] std::size_t length(const Instruction& instruction, std::uint64_t iteration) const;
   std::byte* memory(Base base, Rank owner, std::uint64_t offset, std::uint64_t iteration);

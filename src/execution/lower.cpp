@@ -24,9 +24,10 @@ bool is_multicast(const Schedule& schedule, Rank from, int channel) {
   bool any = false;
   for (const Lane& lane : schedule.lanes[static_cast<std::size_t>(from)])
     for (const Step& step : lane) {
-      const auto sent = static_cast<std::size_t>(std::count_if(step.sinks.begin(), step.sinks.end(), [&](const Operand& o) {
-        return o.kind == Operand::Kind::message && o.channel == channel;
-      }));
+      const auto sent =
+          static_cast<std::size_t>(std::count_if(step.sinks.begin(), step.sinks.end(), [&](const Operand& o) {
+            return o.kind == Operand::Kind::message && o.channel == channel;
+          }));
       if (sent != 0 && sent != others) return false;
       any = any || sent != 0;
     }
@@ -46,7 +47,8 @@ int largest_count(const Schedule& schedule) {
 
 class Lowering {
  public:
-  Lowering(const Schedule& schedule, Rank rank, const Shape& shape, const LowerSettings& settings, Channels& channels)
+  Lowering(const Schedule& schedule, Rank rank, const Shape& shape, const LowerSettings& settings,
+           Channels& channels)
       : schedule_(schedule), rank_(rank), shape_(shape), settings_(settings), channels_(channels) {}
 
   Program run() {
@@ -84,8 +86,10 @@ class Lowering {
   }
 
  private:
-  // `chunk`: bytes of a chunk of a divisible buffer in this part, which covers [origin, origin + total) of it.
-  void add_part(std::size_t chunk, std::size_t scratch_chunk, std::size_t origin, std::size_t total, std::uint64_t iterations) {
+  // `chunk`: bytes of a chunk of a divisible buffer in this part, which covers [origin, origin + total) of
+  // it.
+  void add_part(std::size_t chunk, std::size_t scratch_chunk, std::size_t origin, std::size_t total,
+                std::uint64_t iterations) {
     chunk_ = chunk;
     scratch_chunk_ = scratch_chunk;
     origin_ = origin;
@@ -98,7 +102,8 @@ class Lowering {
         auto instruction = lower_step(lanes[l][s], l, s);
         if (!instruction) continue;
         if (!shape_.divisible)
-          part.iterations = std::max<std::uint64_t>(part.iterations, (instruction->bytes + program_.stride - 1) / program_.stride);
+          part.iterations = std::max<std::uint64_t>(
+              part.iterations, (instruction->bytes + program_.stride - 1) / program_.stride);
         part.instructions.push_back(*instruction);
       }
       part.iterations = std::max<std::uint64_t>(part.iterations, 1);
@@ -121,14 +126,16 @@ class Lowering {
     if (shape_.divisible) {
       const ChunkRange range = ranges_[lane][index];
       const std::size_t from = std::min(static_cast<std::size_t>(range.first) * chunk_, part_total_);
-      const std::size_t to = std::min(static_cast<std::size_t>(range.first + range.count) * chunk_, part_total_);
+      const std::size_t to =
+          std::min(static_cast<std::size_t>(range.first + range.count) * chunk_, part_total_);
       return to - from;
     }
     for (const auto* operands : {&step.sources, &step.sinks})
       for (const Operand& o : *operands)
         if (o.kind == Operand::Kind::memory && o.space != Space::scratch) return extent(o).bytes;
     if (shape_.uneven)
-      throw Error(ErrorCode::invalid_schedule, "schedule " + schedule_.name + " has steps without memory of the caller; such " +
+      throw Error(ErrorCode::invalid_schedule, "schedule " + schedule_.name +
+                                                   " has steps without memory of the caller; such " +
                                                    "schedules cannot carry blocks of different sizes");
     return shape_.input.empty() ? shape_.output[0].bytes : shape_.input[0].bytes;
   }
@@ -143,7 +150,8 @@ class Lowering {
     out.completes = step.complete;
     out.first_source = static_cast<std::uint32_t>(program_.sources.size());
     out.first_sink = static_cast<std::uint32_t>(program_.sinks.size());
-    if (shape_.private_sizes) out.salt = static_cast<std::uint32_t>((out.bytes + 1) * 0x9E3779B97F4A7C15ULL >> 32);
+    if (shape_.private_sizes)
+      out.salt = static_cast<std::uint32_t>((out.bytes + 1) * 0x9E3779B97F4A7C15ULL >> 32);
     for (const Operand& o : step.sources) {
       program_.sources.push_back(source(o));
       ++out.sources;
@@ -161,7 +169,8 @@ class Lowering {
     Source s;
     if (o.kind == Operand::Kind::message) {
       s.peer = o.rank;
-      if (is_multicast(schedule_, o.rank, o.channel)) s.receiver = channels_.multicast_receiver(o.rank, o.channel);
+      if (is_multicast(schedule_, o.rank, o.channel))
+        s.receiver = channels_.multicast_receiver(o.rank, o.channel);
       if (s.receiver == nullptr) s.receiver = &channels_.receiver(o.rank, o.channel);
       return s;
     }
@@ -205,9 +214,12 @@ class Lowering {
   [[nodiscard]] std::pair<Base, Rank> base(const Operand& o) const {
     const bool own = o.rank < 0 || o.rank == rank_;
     switch (o.space) {
-      case Space::input: return {own ? Base::input : Base::peer_input, own ? -1 : o.rank};
-      case Space::output: return {own ? Base::output : Base::peer_output, own ? -1 : o.rank};
-      case Space::scratch: break;
+      case Space::input:
+        return {own ? Base::input : Base::peer_input, own ? -1 : o.rank};
+      case Space::output:
+        return {own ? Base::output : Base::peer_output, own ? -1 : o.rank};
+      case Space::scratch:
+        break;
     }
     assert(own && "scratch of another rank is not reachable");
     return {Base::scratch, -1};
@@ -221,7 +233,8 @@ class Lowering {
 
   // In place, a step like out[r] = in[r] of an all_gather copies memory to itself: drop that sink.
   bool self_copy(const Step& step, Instruction& out) {
-    if (!settings_.in_place || out.sources != 1 || program_.sources[out.first_source].receiver != nullptr) return false;
+    if (!settings_.in_place || out.sources != 1 || program_.sources[out.first_source].receiver != nullptr)
+      return false;
     const Operand& from = step.sources[0];
     if (from.space != Space::input || (from.rank >= 0 && from.rank != rank_)) return false;
     const std::uint64_t at = in_place_offset(from);
@@ -237,7 +250,8 @@ class Lowering {
   }
   // Places in the memory that input and output share: the larger of both.
   [[nodiscard]] std::uint64_t in_place_offset(const Operand& from) const {
-    const bool input_is_part = schedule_.collective == Collective::all_gather || schedule_.collective == Collective::gather;
+    const bool input_is_part =
+        schedule_.collective == Collective::all_gather || schedule_.collective == Collective::gather;
     return offset(from) + (input_is_part ? shape_.output[static_cast<std::size_t>(rank_)].offset : 0);
   }
   [[nodiscard]] std::uint64_t in_output(const Sink& sink) const {
@@ -250,9 +264,11 @@ class Lowering {
     if (i.sources != 1 || i.segments != 1 || i.completes) return Instruction::Kind::fold;
     const Source& source = program_.sources[i.first_source];
     const Sink* sinks = program_.sinks.data() + i.first_sink;
-    const bool local = source.receiver == nullptr && (source.base == Base::input || source.base == Base::output ||
-                                                      source.base == Base::scratch);
-    const bool messages = std::all_of(sinks, sinks + i.sinks, [](const Sink& s) { return s.sender != nullptr; });
+    const bool local =
+        source.receiver == nullptr &&
+        (source.base == Base::input || source.base == Base::output || source.base == Base::scratch);
+    const bool messages =
+        std::all_of(sinks, sinks + i.sinks, [](const Sink& s) { return s.sender != nullptr; });
     if (local && messages) return Instruction::Kind::send;
     if (local && i.sinks == 1 && !messages && sinks->owner < 0) return Instruction::Kind::copy;
     if (source.receiver != nullptr && i.sinks == 1 && !messages && sinks->owner < 0 && i.streaming_sinks == 0)
@@ -272,7 +288,8 @@ class Lowering {
 
 }  // namespace
 
-Program lower(const Schedule& schedule, Rank rank, const Shape& shape, const LowerSettings& settings, Channels& channels) {
+Program lower(const Schedule& schedule, Rank rank, const Shape& shape, const LowerSettings& settings,
+              Channels& channels) {
   return Lowering(schedule, rank, shape, settings, channels).run();
 }
 

@@ -13,15 +13,15 @@ namespace tutti::execution {
 
 /// The bytes behind a schedule's chunks.
 struct Shape {
-  /// The schedule may cut the buffer where it likes (all_reduce, reduce, broadcast): `total` bytes. Otherwise every chunk
-  /// has its place in the caller's buffer, one entry a chunk below.
+  /// The schedule may cut the buffer where it likes (all_reduce, reduce, broadcast): `total` bytes. Otherwise
+  /// every chunk has its place in the caller's buffer, one entry a chunk below.
   bool divisible = false;
   std::size_t total = 0;
   struct Extent {
     std::size_t offset = 0, bytes = 0;
   };
   std::vector<Extent> input, output;
-  bool uneven = false;  ///< extents differ in size
+  bool uneven = false;         ///< extents differ in size
   bool private_sizes = false;  ///< peers do not know them (all_to_all_v): messages carry them in their tags
 };
 
@@ -37,17 +37,19 @@ class Channels {
 };
 
 struct LowerSettings {
-  std::size_t piece = 0;           ///< wanted bytes of a chunk a message
-  std::size_t max_message = 0;     ///< bytes
+  std::size_t piece = 0;        ///< wanted bytes of a chunk a message
+  std::size_t max_message = 0;  ///< bytes
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
-  bool stable = false;             ///< see Program
-  std::size_t stream_from = static_cast<std::size_t>(-1);  ///< writes results past the caches when the data has this many bytes
-  bool in_place = false;           ///< steps that copy a place to itself are dropped
+  bool stable = false;  ///< see Program
+  std::size_t stream_from =
+      static_cast<std::size_t>(-1);  ///< writes results past the caches when the data has this many bytes
+  bool in_place = false;             ///< steps that copy a place to itself are dropped
 };
 
-/// Throws Error(invalid_schedule) when the schedule cannot carry this shape (a step of an uneven shape that names no
-/// memory).
-Program lower(const Schedule& schedule, Rank rank, const Shape& shape, const LowerSettings& settings, Channels& channels);
+/// Throws Error(invalid_schedule) when the schedule cannot carry this shape (a step of an uneven shape that
+/// names no memory).
+Program lower(const Schedule& schedule, Rank rank, const Shape& shape, const LowerSettings& settings,
+              Channels& channels);
 
 }  // namespace tutti::execution

@@ -1,6 +1,6 @@
 /// \file
-/// A schedule lowered for one rank and one size: byte offsets, message sizes and channel ends resolved. What the executor
-/// runs.
+/// A schedule lowered for one rank and one size: byte offsets, message sizes and channel ends resolved. What
+/// the executor runs.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +34,8 @@ struct Sink {
   std::uint64_t segment_stride = 0;
 };
 
-/// One step. In iteration j it handles bytes [j * piece, (j + 1) * piece) of each of its `segments` chunks, as far as they
-/// reach; it is skipped when none are left, except in iteration 0, where it runs on nothing.
+/// One step. In iteration j it handles bytes [j * piece, (j + 1) * piece) of each of its `segments` chunks,
+/// as far as they reach; it is skipped when none are left, except in iteration 0, where it runs on nothing.
 struct Instruction {
   enum class Kind : std::uint8_t {
     send,     ///< one memory source, messages only as sinks, one segment
@@ -44,14 +44,14 @@ struct Instruction {
     fold,     ///< anything else
   };
   Kind kind = Kind::fold;
-  bool completes = false;      ///< applies the program's divisor
-  bool whole = false;          ///< `bytes` are one message in every iteration, not divided into pieces
+  bool completes = false;  ///< applies the program's divisor
+  bool whole = false;      ///< `bytes` are one message in every iteration, not divided into pieces
   std::uint32_t first_source = 0, sources = 0;
   std::uint32_t first_sink = 0, sinks = 0;
   std::uint32_t segments = 1;
-  std::uint64_t bytes = 0;          ///< of one chunk (`whole`: of the slice), over all iterations
+  std::uint64_t bytes = 0;  ///< of one chunk (`whole`: of the slice), over all iterations
   std::uint64_t streaming_sinks = 0;
-  std::uint32_t salt = 0;           ///< mixed into the tag of its messages
+  std::uint32_t salt = 0;  ///< mixed into the tag of its messages
 };
 
 /// Instructions that a lane runs `iterations` times before it goes on to its next part.
@@ -64,14 +64,14 @@ struct Program {
   std::vector<std::vector<Part>> lanes;
   std::vector<Source> sources;
   std::vector<Sink> sinks;
-  std::uint64_t piece = 0;           ///< bytes of a chunk a message carries
-  std::uint64_t stride = 0;          ///< bytes that input and output offsets advance an iteration
+  std::uint64_t piece = 0;   ///< bytes of a chunk a message carries
+  std::uint64_t stride = 0;  ///< bytes that input and output offsets advance an iteration
   std::uint64_t scratch_bytes = 0;
-  std::uint64_t message_bytes = 0;   ///< the largest message
+  std::uint64_t message_bytes = 0;  ///< the largest message
   std::size_t element_bytes = 1;
   kernels::Fold kernel = nullptr;
   std::int64_t divisor = 1;
-  bool stable = false;               ///< sends may read the caller's buffers until they are flushed
+  bool stable = false;  ///< sends may read the caller's buffers until they are flushed
   std::uint32_t max_operands = 1;
 };
 

@@ -1,10 +1,11 @@
 /// \file
 /// The one contract between execution and every transport: ordered, reliable, one-way FIFOs with credits.
 ///
-/// The sender reserves room and publishes; the receiver acquires a view and releases it. Nothing blocks: every `try_`
-/// call returns at once and is repeated by the executor, which polls its lanes and calls `Transport::progress`. Both ends
-/// know the size of every message beforehand (the schedule says it), so no size is negotiated; the tag proves that both
-/// ends mean the same operation. Ends are used by one thread at a time.
+/// The sender reserves room and publishes; the receiver acquires a view and releases it. Nothing blocks:
+/// every `try_` call returns at once and is repeated by the executor, which polls its lanes and calls
+/// `Transport::progress`. Both ends know the size of every message beforehand (the schedule says it), so no
+/// size is negotiated; the tag proves that both ends mean the same operation. Ends are used by one thread at
+/// a time.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +13,30 @@
 
 namespace tutti::transport {
 
-/// The operation a message belongs to: a hash of its sequence number, kind, counts, type, reduction and root. Equal on all
-/// ranks that make the same call.
+/// The operation a message belongs to: a hash of its sequence number, kind, counts, type, reduction and root.
+/// Equal on all ranks that make the same call.
 using Tag = std::uint32_t;
 
-/// Messages of `Transport::max_message_bytes` that every FIFO can hold before its receiver takes one. Schedules may ask for
-/// at most this many credits.
+/// Messages of `Transport::max_message_bytes` that every FIFO can hold before its receiver takes one.
+/// Schedules may ask for at most this many credits.
 inline constexpr int channel_credits = 4;
 
 /// The sending end.
 class Sender {
  public:
   virtual ~Sender() = default;
-  /// Room for a message of `bytes`, to be filled and published; nullptr while there is none. Calling it again before
-  /// `publish` returns the same room.
+  /// Room for a message of `bytes`, to be filled and published; nullptr while there is none. Calling it again
+  /// before `publish` returns the same room.
   virtual std::byte* try_reserve(std::size_t bytes) = 0;
   /// Sends the reserved message.
   virtual void publish(std::size_t bytes, Tag tag) = 0;
-  /// Sends `bytes` from `data` (may be null when 0): reserve, copy and publish in one call, or without the copy where the
-  /// transport can. `stable`: the caller leaves `data` unchanged until `flushed()`; otherwise it may change on return.
-  /// Returns false, with nothing sent, while there is no room.
+  /// Sends `bytes` from `data` (may be null when 0): reserve, copy and publish in one call, or without the
+  /// copy where the transport can. `stable`: the caller leaves `data` unchanged until `flushed()`; otherwise
+  /// it may change on return. Returns false, with nothing sent, while there is no room.
   virtual bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) = 0;
-  /// True when nothing that was sent still reads the caller's memory, and all of it, stable or not, will reach the peer
-  /// without another call: before, only `progress` moves it, so nobody may turn to other work yet.
+  /// True when nothing that was sent still reads the caller's memory, and all of it, stable or not, will
+  /// reach the peer without another call: before, only `progress` moves it, so nobody may turn to other work
+  /// yet.
   virtual bool flushed() = 0;
 };
 
@@ -42,22 +44,24 @@ class Sender {
 class Receiver {
  public:
   virtual ~Receiver() = default;
-  /// The next message, readable until `release`; nullptr while it has not arrived. May be called again before `release`
-  /// and then returns the same view. `bytes` is the size the caller expects. A message of another tag throws `Mismatch`
-  /// (below); tags are made from sizes, so a transport need not carry these, but may. A message of 0 bytes yields some non-null pointer.
+  /// The next message, readable until `release`; nullptr while it has not arrived. May be called again before
+  /// `release` and then returns the same view. `bytes` is the size the caller expects. A message of another
+  /// tag throws `Mismatch` (below); tags are made from sizes, so a transport need not carry these, but may. A
+  /// message of 0 bytes yields some non-null pointer.
   virtual const std::byte* try_acquire(std::size_t bytes, Tag tag) = 0;
   /// Gives the view back, which returns the sender's credit.
   virtual void release() = 0;
-  /// Acquire, copy to `into` and release in one call, or straight into place where the transport can. Returns false while
-  /// the message is not complete; `into` may then hold a part of it, and the call must be repeated with equal arguments.
+  /// Acquire, copy to `into` and release in one call, or straight into place where the transport can. Returns
+  /// false while the message is not complete; `into` may then hold a part of it, and the call must be
+  /// repeated with equal arguments.
   virtual bool try_receive(std::byte* into, std::size_t bytes, Tag tag) = 0;
-  /// Asked when nothing has come for a while after an unsuccessful `try_` call for `bytes`: throws Mismatch if the peer has
-  /// sent a message of another form than the one awaited.
+  /// Asked when nothing has come for a while after an unsuccessful `try_` call for `bytes`: throws Mismatch
+  /// if the peer has sent a message of another form than the one awaited.
   virtual void suspect(std::size_t /*bytes*/, Tag /*tag*/) {}
 };
 
-/// Thrown by a receiver whose next message belongs to another call. The communicator turns it into an Error(mismatch)
-/// that names both calls.
+/// Thrown by a receiver whose next message belongs to another call. The communicator turns it into an
+/// Error(mismatch) that names both calls.
 struct Mismatch {
   Tag expected;
   Tag found;

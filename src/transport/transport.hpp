@@ -21,8 +21,9 @@ namespace tutti::transport {
 struct Group {
   Rank rank = 0;  ///< in the communicator
   int size = 1;
-  std::uint64_t communicator = 0;    ///< the same number on all its ranks, unlike that of any other of the session
-  std::vector<Rank> world;           ///< world[r]: world rank of rank r
+  std::uint64_t communicator =
+      0;                    ///< the same number on all its ranks, unlike that of any other of the session
+  std::vector<Rank> world;  ///< world[r]: world rank of rank r
   std::chrono::milliseconds timeout{30000};
   /// Every rank's bytes, in rank order. Collective over the group, blocking, bounded by `timeout`.
   std::function<std::vector<std::vector<std::byte>>(std::span<const std::byte>)> all_gather;
@@ -47,12 +48,12 @@ class Transport {
   [[nodiscard]] virtual std::string explain(Rank peer) const = 0;
   [[nodiscard]] virtual std::size_t max_message_bytes() const = 0;
 
-  /// The FIFO ends between this rank and `peer`; made on first use, which may block for a while (bounded by the group's
-  /// timeout; Error(timeout), Error(peer_lost)), then owned by the transport. channel < 4.
+  /// The FIFO ends between this rank and `peer`; made on first use, which may block for a while (bounded by
+  /// the group's timeout; Error(timeout), Error(peer_lost)), then owned by the transport. channel < 4.
   virtual Sender& sender(Rank peer, int channel) = 0;
   virtual Receiver& receiver(Rank peer, int channel) = 0;
-  /// One FIFO to all other ranks of the group, when the transport reaches all of them and can do it better than with one
-  /// FIFO each; otherwise nullptr. Distinct from the pairwise FIFOs of the same number.
+  /// One FIFO to all other ranks of the group, when the transport reaches all of them and can do it better
+  /// than with one FIFO each; otherwise nullptr. Distinct from the pairwise FIFOs of the same number.
   virtual Sender* multicast_sender(int /*channel*/) { return nullptr; }
   virtual Receiver* multicast_receiver(Rank /*from*/, int /*channel*/) { return nullptr; }
 

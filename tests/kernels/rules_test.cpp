@@ -15,6 +15,7 @@ std::vector<T> fold_of(DataType type, ReduceOp op, const std::vector<std::vector
                        const kernels::FoldModifiers& modifiers = {}) {
   std::vector<T> result(inputs.at(0).size());
   std::vector<const std::byte*> sources;
+  sources.reserve(inputs.size());
   for (const auto& input : inputs) sources.push_back(reinterpret_cast<const std::byte*>(input.data()));
   const std::array<std::byte*, 1> sinks{reinterpret_cast<std::byte*>(result.data())};
   kernels::fold_for(type, op)(sinks, sources, result.size(), modifiers);
@@ -72,6 +73,7 @@ TEST_P(RulesTest, ExtremaPropagateNanAndOrderZeros) {
   const std::vector<float> b{1, nan, 0.0F, -0.0F, INFINITY, 3};
   const auto bits = [](const std::vector<float>& values) {
     std::vector<std::uint32_t> result;
+    result.reserve(values.size());
     for (const float value : values) result.push_back(std::bit_cast<std::uint32_t>(value));
     return result;
   };
@@ -144,6 +146,7 @@ TEST_P(RulesTest, CopiesToEverySink) {
     for (const std::uint64_t streaming : {0U, 1U, 2U, 7U}) {
       std::vector<Buffer> sinks;
       std::vector<std::byte*> pointers;
+      pointers.reserve(3);
       for (const std::size_t skew : {1, 0, 17}) sinks.emplace_back(bytes, skew);
       for (Buffer& sink : sinks) pointers.push_back(sink.data());
       for (std::size_t count = 1; count <= sinks.size(); ++count) {

@@ -19,7 +19,8 @@ std::shared_ptr<Arena> Arena::create(int ranks) {
 }
 
 Arena::Arena(FileDescriptor memory, int ranks) : layout_(ranks), memory_(std::move(memory)) {
-  void* base = ::mmap(nullptr, layout_.mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory_.get(), 0);
+  void* base = ::mmap(nullptr, layout_.mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                      memory_.get(), 0);
   if (base == MAP_FAILED) throw_errno("cannot map the shared memory of a communicator");
   base_ = static_cast<std::byte*>(base);
 }

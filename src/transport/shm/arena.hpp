@@ -32,12 +32,14 @@ class Arena {
   [[nodiscard]] std::byte* at(std::size_t offset) const { return base_ + offset; }
   [[nodiscard]] Header& header() const { return *reinterpret_cast<Header*>(base_); }
   [[nodiscard]] Control& control(Rank rank) const {
-    return *reinterpret_cast<Control*>(at(layout_.control_offset + static_cast<std::size_t>(rank) * Layout::control_bytes));
+    return *reinterpret_cast<Control*>(
+        at(layout_.control_offset + static_cast<std::size_t>(rank) * Layout::control_bytes));
   }
-  /// Wakes the ranks that sleep. Without a fence between publishing and looking here a sleeper can be missed; sleeps are
-  /// therefore short.
+  /// Wakes the ranks that sleep. Without a fence between publishing and looking here a sleeper can be missed;
+  /// sleeps are therefore short.
   void ring_doorbells() const {
-    if (header().sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]] wake();
+    if (header().sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      wake();
   }
 
  private:
@@ -47,8 +49,8 @@ class Arena {
   std::byte* base_ = nullptr;
 };
 
-/// Hands `arena` to `expected` processes that know `key`, over an abstract Unix socket. Only processes of this user are
-/// listened to.
+/// Hands `arena` to `expected` processes that know `key`, over an abstract Unix socket. Only processes of
+/// this user are listened to.
 class ArenaServer {
  public:
   explicit ArenaServer(const Key& key);
@@ -59,8 +61,8 @@ class ArenaServer {
   FileDescriptor listener_;
 };
 
-/// The arena of `key`: the mapping that this process already has, or one received from its server. `mine`: the server's own
-/// process registers what it created. Thread safe.
+/// The arena of `key`: the mapping that this process already has, or one received from its server. `mine`:
+/// the server's own process registers what it created. Thread safe.
 std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, std::chrono::milliseconds timeout);
 void publish_arena(const Key& key, const std::shared_ptr<Arena>& arena);
 

@@ -19,7 +19,8 @@ namespace tutti::transport::shm {
 namespace {
 
 std::byte* map_file(int fd, std::uint64_t offset, std::size_t bytes) {
-  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, static_cast<off_t>(offset));
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+                    static_cast<off_t>(offset));
   if (at == MAP_FAILED) throw_errno("cannot map registered memory");
   return static_cast<std::byte*>(at);
 }
@@ -33,7 +34,9 @@ bool private_anonymous(const std::byte* data, std::size_t bytes) {
     std::uintptr_t from = 0, to = 0;
     std::uint64_t inode = 0;
     char mode[5] = "";
-    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %" SCNu64, &from, &to, mode, &inode) != 4) continue;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %" SCNu64, &from, &to, mode,
+                    &inode) != 4)
+      continue;
     if (to <= next) continue;
     if (from > next || inode != 0 || std::strcmp(mode, "rw-p") != 0) return false;
     next = to;
@@ -53,9 +56,14 @@ void replace(std::byte* data, std::byte* fresh, std::size_t bytes) {
 }  // namespace
 
 DirectMemory::DirectMemory(std::shared_ptr<Arena> arena, int me, std::vector<pid_t> pids, bool can_attach)
-    : arena_(std::move(arena)), me_(me), pids_(std::move(pids)), can_attach_(can_attach), same_process_(true) {
+    : arena_(std::move(arena)),
+      me_(me),
+      pids_(std::move(pids)),
+      can_attach_(can_attach),
+      same_process_(true) {
   for (const pid_t pid : pids_) same_process_ = same_process_ && pid == pids_[0];
-  free_[arena_->layout().window_offset + static_cast<std::uint64_t>(me) * Layout::window_bytes] = Layout::window_bytes;
+  free_[arena_->layout().window_offset + static_cast<std::uint64_t>(me) * Layout::window_bytes] =
+      Layout::window_bytes;
 }
 
 DirectMemory::~DirectMemory() {
@@ -71,12 +79,14 @@ std::uint64_t DirectMemory::reserve(std::size_t bytes) {
     if (rest != 0) free_[from + bytes] = rest;
     return from;
   }
-  throw Error(ErrorCode::invalid_argument, "no room for " + std::to_string(bytes) + " bytes of registered memory: a rank's limit is " +
+  throw Error(ErrorCode::invalid_argument, "no room for " + std::to_string(bytes) +
+                                               " bytes of registered memory: a rank's limit is " +
                                                std::to_string(Layout::window_bytes) + " bytes");
 }
 
 void DirectMemory::give_back(std::uint64_t offset, std::size_t bytes) noexcept {
-  ::fallocate(arena_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  ::fallocate(arena_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+              static_cast<off_t>(bytes));
   auto [at, inserted] = free_.emplace(offset, bytes);
   assert(inserted);
   if (auto next = std::next(at); next != free_.end() && at->first + at->second == next->first) {
@@ -106,11 +116,13 @@ std::byte* DirectMemory::allocate(std::size_t bytes) {
 
 void DirectMemory::adopt(std::byte* data, std::size_t bytes) {
   if (reinterpret_cast<std::uintptr_t>(data) % page != 0 || bytes % page != 0 || bytes == 0)
-    throw Error(ErrorCode::invalid_argument, "register_memory takes whole pages (address and size multiples of " +
-                                                 std::to_string(page) + "); use allocate, or align the memory");
+    throw Error(ErrorCode::invalid_argument,
+                "register_memory takes whole pages (address and size multiples of " + std::to_string(page) +
+                    "); use allocate, or align the memory");
   if (!private_anonymous(data, bytes))
     throw Error(ErrorCode::invalid_argument,
-                "register_memory takes private anonymous memory only, not files, shared or already registered memory");
+                "register_memory takes private anonymous memory only, not files, shared or already "
+                "registered memory");
   const std::uint64_t offset = reserve(bytes);
   try {
     std::byte* fresh = map_file(arena_->fd(), offset, bytes);
@@ -136,7 +148,8 @@ void DirectMemory::release(std::byte* data) noexcept {
       void* fresh = ::mmap(nullptr, region.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (fresh == MAP_FAILED) return;  // out of memory: it stays shared, which the caller cannot tell
       std::memcpy(fresh, data, region.bytes);
-      if (::mremap(fresh, region.bytes, region.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED) return;
+      if (::mremap(fresh, region.bytes, region.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED)
+        return;
     } else {
       ::munmap(region.data, region.bytes);
     }
@@ -167,7 +180,8 @@ Reach DirectMemory::reach(const MemoryOffer& offer) const {
 
 std::byte* DirectMemory::map(int local, const MemoryOffer& offer) {
   if (pids_[static_cast<std::size_t>(local)] == pids_[static_cast<std::size_t>(me_)])
-    return reinterpret_cast<std::byte*>(offer.address);  // NOLINT(performance-no-int-to-ptr): a thread's own address
+    return reinterpret_cast<std::byte*>(
+        offer.address);  // NOLINT(performance-no-int-to-ptr): a thread's own address
   Mapping& mapping = mappings_[{local, offer.region_offset}];
   if (mapping.bytes < offer.region_bytes) {
     if (mapping.data != nullptr) ::munmap(mapping.data, mapping.bytes);
@@ -181,7 +195,8 @@ std::byte* DirectMemory::map(int local, const MemoryOffer& offer) {
 void DirectMemory::read(int local, std::uint64_t address, std::byte* into, std::size_t bytes) const {
   while (bytes != 0) {
     iovec mine{into, bytes};
-    iovec theirs{reinterpret_cast<void*>(address), bytes};  // NOLINT(performance-no-int-to-ptr): the peer's address
+    iovec theirs{reinterpret_cast<void*>(address),
+                 bytes};  // NOLINT(performance-no-int-to-ptr): the peer's address
     const ssize_t got = ::process_vm_readv(pids_[static_cast<std::size_t>(local)], &mine, 1, &theirs, 1, 0);
     if (got <= 0) throw_errno("cannot read the memory of a rank of this host");
     into += got;

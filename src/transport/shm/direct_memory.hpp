@@ -1,6 +1,7 @@
 /// \file
-/// Memory of other ranks of this host, read and written in place: threads' memory as it is, allocated and registered memory
-/// through a second mapping, plain memory of other processes by cross-memory attach (process_vm_readv(2), reads only).
+/// Memory of other ranks of this host, read and written in place: threads' memory as it is, allocated and
+/// registered memory through a second mapping, plain memory of other processes by cross-memory attach
+/// (process_vm_readv(2), reads only).
 #pragma once
 
 #include <sys/types.h>
@@ -71,8 +72,8 @@ class DirectMemory {
   std::vector<pid_t> pids_;
   bool can_attach_;
   bool same_process_;
-  std::map<std::uint64_t, Region> regions_;            ///< by offset in the file
-  std::map<std::uint64_t, std::uint64_t> free_;        ///< offset -> bytes, in this rank's window
+  std::map<std::uint64_t, Region> regions_;      ///< by offset in the file
+  std::map<std::uint64_t, std::uint64_t> free_;  ///< offset -> bytes, in this rank's window
   std::map<std::pair<int, std::uint64_t>, Mapping> mappings_;
   std::uint64_t held_ = 0;
   std::uint64_t generation_ = fork_generation();

@@ -23,9 +23,11 @@ std::uint32_t lowest(const FifoMemory& memory, const std::vector<Rank>& readers)
   return low;
 }
 
-// `found` is the word where one of `position` is due. True when it is there; a message of another call throws.
+// `found` is the word where one of `position` is due. True when it is there; a message of another call
+// throws.
 inline bool arrived(std::uint64_t found, std::uint32_t position, Tag tag) {
-  if (found == word_for(position, tag)) [[likely]] return true;
+  if (found == word_for(position, tag)) [[likely]]
+    return true;
   if (static_cast<std::uint32_t>(found) == position + 1) throw Mismatch{tag, static_cast<Tag>(found >> 32)};
   return false;
 }
@@ -47,19 +49,22 @@ FifoMemory::FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel
   units = layout.units;
 }
 
-ShmSender::ShmSender(std::shared_ptr<Arena> arena, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic)
+ShmSender::ShmSender(std::shared_ptr<Arena> arena, const FifoMemory& memory, std::vector<Rank> readers,
+                     Traffic& traffic)
     : arena_(std::move(arena)), memory_(memory), readers_(std::move(readers)), traffic_(traffic) {
   assert(!readers_.empty());
 }
 
 bool ShmSender::lines_free(std::uint32_t needed) {
-  if (line_ + needed - lines_taken_ <= line_count) [[likely]] return true;
+  if (line_ + needed - lines_taken_ <= line_count) [[likely]]
+    return true;
   lines_taken_ = lowest<&Acknowledged::lines>(memory_, readers_);
   return line_ + needed - lines_taken_ <= line_count;
 }
 
 bool ShmSender::units_free(std::uint32_t end) {
-  if (end - units_taken_ <= memory_.units) [[likely]] return true;
+  if (end - units_taken_ <= memory_.units) [[likely]]
+    return true;
   units_taken_ = lowest<&Acknowledged::units>(memory_, readers_);
   return end - units_taken_ <= memory_.units;
 }
@@ -142,7 +147,8 @@ bool ShmReceiver::read_lines(std::byte* into, std::size_t bytes, Tag tag) {
 const std::byte* ShmReceiver::slot(std::size_t bytes, Tag tag) {
   const std::uint32_t needed = units_for(bytes);
   const std::uint32_t start = slot_start(unit_, needed, memory_.units);
-  if (!arrived(memory_.flags[start % memory_.units].load(std::memory_order_acquire), start, tag)) return nullptr;
+  if (!arrived(memory_.flags[start % memory_.units].load(std::memory_order_acquire), start, tag))
+    return nullptr;
   held_end_ = start + needed;
   return memory_.slots + (start % memory_.units) * unit_bytes;
 }
@@ -207,7 +213,8 @@ bool ShmReceiver::try_receive(std::byte* into, std::size_t bytes, Tag tag) {
   return true;
 }
 
-// Messages of both forms are in one order. So while the awaited form is absent, the other one must be absent too.
+// Messages of both forms are in one order. So while the awaited form is absent, the other one must be absent
+// too.
 void ShmReceiver::suspect(std::size_t bytes, Tag tag) {
   const std::uint32_t start = slot_start(unit_, 1, memory_.units);
   const auto& line_word = memory_.lines[line_ % line_count].word;
@@ -215,10 +222,12 @@ void ShmReceiver::suspect(std::size_t bytes, Tag tag) {
   const bool awaits_line = bytes <= line_message_max;
   if (awaits_line && lines_read_ != 0) return;
   // The awaited form is read last: whatever was sent before the other one is visible by then.
-  const auto& [other, awaited] = awaits_line ? std::tie(flag_word, line_word) : std::tie(line_word, flag_word);
+  const auto& [other, awaited] =
+      awaits_line ? std::tie(flag_word, line_word) : std::tie(line_word, flag_word);
   const std::uint64_t found = other.load(std::memory_order_acquire);
   if (static_cast<std::uint32_t>(found) != (awaits_line ? start : line_) + 1) return;
-  if (static_cast<std::uint32_t>(awaited.load(std::memory_order_acquire)) != (awaits_line ? line_ : start) + 1)
+  if (static_cast<std::uint32_t>(awaited.load(std::memory_order_acquire)) !=
+      (awaits_line ? line_ : start) + 1)
     throw Mismatch{tag, static_cast<Tag>(found >> 32)};
 }
 

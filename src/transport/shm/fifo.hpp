@@ -1,9 +1,10 @@
 /// \file
 /// Both ends of a FIFO in shared memory. One writer; one reader, or for multicast every other rank.
 ///
-/// Short messages travel in lines (payload and sequence word in one cache line), longer ones in slots with a flag word each.
-/// Both ends know every message's size, so they agree on the form and the place of each message without telling each other.
-/// Positions count up for ever (mod 2^32); a word holds (tag << 32) | (position + 1), so a stale word never fits.
+/// Short messages travel in lines (payload and sequence word in one cache line), longer ones in slots with a
+/// flag word each. Both ends know every message's size, so they agree on the form and the place of each
+/// message without telling each other. Positions count up for ever (mod 2^32); a word holds (tag << 32) |
+/// (position + 1), so a stale word never fits.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +22,14 @@ namespace tutti::transport::shm {
 struct FifoMemory {
   FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel);
   Line* lines;
-  std::atomic<std::uint64_t>* flags;   ///< one a unit; a message uses that of its first unit
-  Acknowledged* acknowledged;          ///< one a reader
+  std::atomic<std::uint64_t>* flags;  ///< one a unit; a message uses that of its first unit
+  Acknowledged* acknowledged;         ///< one a reader
   std::byte* slots;
   std::uint32_t units;
 };
 
-/// Where the next message of some units starts: messages are contiguous, so the end of the ring is skipped when too short.
+/// Where the next message of some units starts: messages are contiguous, so the end of the ring is skipped
+/// when too short.
 constexpr std::uint32_t slot_start(std::uint32_t position, std::uint32_t needed, std::uint32_t units) {
   const std::uint32_t within = position % units;
   return within + needed > units ? position + (units - within) : position;
@@ -45,7 +47,8 @@ constexpr std::uint64_t word_for(std::uint32_t position, Tag tag) {
 class ShmSender final : public Sender {
  public:
   /// `readers`: the ranks whose acknowledgements count.
-  ShmSender(std::shared_ptr<Arena> arena, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic);
+  ShmSender(std::shared_ptr<Arena> arena, const FifoMemory& memory, std::vector<Rank> readers,
+            Traffic& traffic);
   std::byte* try_reserve(std::size_t bytes) override;
   void publish(std::size_t bytes, Tag tag) override;
   bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) override;

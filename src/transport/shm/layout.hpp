@@ -4,8 +4,8 @@
 /// | part | offset | size |
 /// |---|---|---|
 /// | Header, one Control a rank | 0 | a few pages |
-/// | FIFOs [writer][reader or, at reader == writer, multicast][channel] | `fifo_offset` | `fifo_stride` each |
-/// | heap windows, one a rank | `window_offset` | `window_bytes` each |
+/// | FIFOs [writer][reader or, at reader == writer, multicast][channel] | `fifo_offset` | `fifo_stride` each
+/// | | heap windows, one a rank | `window_offset` | `window_bytes` each |
 ///
 /// The file is sparse: only what is touched takes memory.
 #pragma once
@@ -23,12 +23,14 @@ namespace tutti::transport::shm {
 inline constexpr std::size_t page = 4096;
 inline constexpr int channels = 4;
 
-/// Small messages travel in lines of one cache line: payload and the word that says it is there arrive together.
+/// Small messages travel in lines of one cache line: payload and the word that says it is there arrive
+/// together.
 inline constexpr std::size_t line_payload = 56;
 inline constexpr std::uint32_t line_count = 256;
 /// Longest message that travels in lines; longer ones take slots. Measured, see docs/performance.md.
 inline constexpr std::size_t line_message_max = 2048;
-/// A reader returns credits after this many lines: rarely, since each return moves a cache line between cores.
+/// A reader returns credits after this many lines: rarely, since each return moves a cache line between
+/// cores.
 inline constexpr std::uint32_t line_ack_interval = line_count / 4;
 
 /// `word` is (tag << 32) | (position + 1), written last.
@@ -53,8 +55,7 @@ constexpr std::uint32_t unit_count(int ranks) {
 
 /// Offsets of all parts for a number of ranks.
 struct Layout {
-  explicit constexpr Layout(int n_ranks)
-      : ranks(n_ranks), units(unit_count(n_ranks)) {
+  explicit constexpr Layout(int n_ranks) : ranks(n_ranks), units(unit_count(n_ranks)) {
     const auto n = static_cast<std::size_t>(n_ranks);
     control_offset = page;
     fifo_offset = round_up(control_offset + n * control_bytes);
@@ -70,7 +71,9 @@ struct Layout {
   /// `reader == writer`: the multicast FIFO of the writer.
   [[nodiscard]] constexpr std::size_t fifo(Rank writer, Rank reader, int channel) const {
     const auto index = (static_cast<std::size_t>(writer) * static_cast<std::size_t>(ranks) +
-                        static_cast<std::size_t>(reader)) * channels + static_cast<std::size_t>(channel);
+                        static_cast<std::size_t>(reader)) *
+                           channels +
+                       static_cast<std::size_t>(channel);
     return fifo_offset + index * fifo_stride;
   }
   [[nodiscard]] constexpr std::size_t max_message() const { return units * unit_bytes / 8; }
@@ -80,12 +83,12 @@ struct Layout {
   static constexpr std::size_t window_bytes = std::size_t{1} << 36;
   int ranks;
   std::uint32_t units;
-  std::size_t control_offset = 0, fifo_offset = 0, flags_offset = 0, acknowledged_offset = 0, slots_offset = 0,
-              fifo_stride = 0, mapped_bytes = 0, window_offset = 0, file_bytes = 0;
+  std::size_t control_offset = 0, fifo_offset = 0, flags_offset = 0, acknowledged_offset = 0,
+              slots_offset = 0, fifo_stride = 0, mapped_bytes = 0, window_offset = 0, file_bytes = 0;
 };
 
-/// A call that a rank has begun, for messages about what it does. Diagnostics: a torn read is tolerated by checking
-/// `sequence` twice.
+/// A call that a rank has begun, for messages about what it does. Diagnostics: a torn read is tolerated by
+/// checking `sequence` twice.
 struct alignas(64) CallEntry {
   std::atomic<std::uint64_t> sequence;  ///< counted from 1; 0: none yet
   std::atomic<std::uint64_t> tag_and_kind;

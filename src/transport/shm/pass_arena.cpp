@@ -20,8 +20,8 @@ namespace {
 // The socket's name is visible to every user of the machine, so it must not contain the key itself.
 std::pair<sockaddr_un, socklen_t> address_of(const Key& key) {
   std::array<unsigned char, 16> digest{};
-  crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(key.data()), key.size(), nullptr,
-                     0);
+  crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(key.data()),
+                     key.size(), nullptr, 0);
   std::array<char, 33> hex{};
   sodium_bin2hex(hex.data(), hex.size(), digest.data(), digest.size());
   const std::string name = "tutti-" + std::string(hex.data());
@@ -68,7 +68,8 @@ void send_descriptor(int connection, int fd) {
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  if (::sendmsg(connection, &message, MSG_NOSIGNAL) != 1) throw_errno("cannot pass shared memory to a rank of this host");
+  if (::sendmsg(connection, &message, MSG_NOSIGNAL) != 1)
+    throw_errno("cannot pass shared memory to a rank of this host");
 }
 
 FileDescriptor receive_descriptor(int connection) {
@@ -96,7 +97,8 @@ std::map<Key, std::weak_ptr<Arena>>& registry() {
 
 }  // namespace
 
-ArenaServer::ArenaServer(const Key& key) : key_(key), listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+ArenaServer::ArenaServer(const Key& key)
+    : key_(key), listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
   if (!listener_) throw_errno("socket");
   const auto [address, length] = address_of(key);
   if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
@@ -108,7 +110,8 @@ void ArenaServer::serve(const Arena& arena, int expected, std::chrono::milliseco
   const Deadline deadline(timeout);
   while (expected > 0) {
     if (!readable(listener_.get(), deadline))
-      throw Error(ErrorCode::timeout, std::to_string(expected) + " process(es) of this host did not fetch the shared memory in " +
+      throw Error(ErrorCode::timeout, std::to_string(expected) +
+                                          " process(es) of this host did not fetch the shared memory in " +
                                           std::to_string(timeout.count()) + " ms");
     FileDescriptor connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!connection || !same_user(connection.get()) || !knows(connection.get(), key_)) continue;
@@ -138,7 +141,8 @@ std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, std::chrono::mill
   if (!readable(connection.get(), deadline))
     throw Error(ErrorCode::timeout, "the rank of this host that holds the shared memory did not answer");
   FileDescriptor memory = receive_descriptor(connection.get());
-  if (!memory) throw Error(ErrorCode::unauthorized, "the rank of this host that holds the shared memory refused it");
+  if (!memory)
+    throw Error(ErrorCode::unauthorized, "the rank of this host that holds the shared memory refused it");
   auto arena = std::make_shared<Arena>(std::move(memory), ranks);
   registry()[key] = arena;
   return arena;

@@ -48,13 +48,15 @@ bool can_read(const Introduction& peer) {
 
 }  // namespace
 
-ShmTransport::ShmTransport(const Group& group, bool expect_use) : rank_(group.rank), local_of_(static_cast<std::size_t>(group.size), -1) {
+ShmTransport::ShmTransport(const Group& group, bool expect_use)
+    : rank_(group.rank), local_of_(static_cast<std::size_t>(group.size), -1) {
   if (sodium_init() < 0) throw Error(ErrorCode::system, "libsodium cannot start");
   Introduction mine{topology::this_host(), {}, ::getpid(), reinterpret_cast<std::uint64_t>(&probe_word), {}};
   ::sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
   randombytes_buf(mine.key.data(), mine.key.size());
   std::vector<Introduction> all;
-  for (const auto& bytes : group.all_gather(std::as_bytes(std::span(&mine, 1)))) all.push_back(from_bytes<Introduction>(bytes));
+  for (const auto& bytes : group.all_gather(std::as_bytes(std::span(&mine, 1))))
+    all.push_back(from_bytes<Introduction>(bytes));
   mine = all[static_cast<std::size_t>(group.rank)];
 
   std::vector<pid_t> pids;
@@ -78,11 +80,12 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use) : rank_(group.ra
     publish_arena(leader.key, arena_);
     if (n > 1) server.emplace(leader.key);
   }
-  const auto readable = static_cast<std::byte>(
-      std::all_of(locals_.begin(), locals_.end(), [&](Rank r) { return can_read(all[static_cast<std::size_t>(r)]); }));
+  const auto readable = static_cast<std::byte>(std::all_of(
+      locals_.begin(), locals_.end(), [&](Rank r) { return can_read(all[static_cast<std::size_t>(r)]); }));
   bool can_attach = true;  // only when all ranks of this host say so
   const auto answers = group.all_gather(std::span(&readable, 1));
-  for (const Rank r : locals_) can_attach = can_attach && from_bytes<std::byte>(answers[static_cast<std::size_t>(r)]) != std::byte{0};
+  for (const Rank r : locals_)
+    can_attach = can_attach && from_bytes<std::byte>(answers[static_cast<std::size_t>(r)]) != std::byte{0};
 
   if (server) {
     auto others = pids;
@@ -132,14 +135,17 @@ Sender& ShmTransport::sender(Rank peer, int channel) {
   const int local = local_of_[static_cast<std::size_t>(peer)];
   auto& end = ends(local, channel).sender;
   if (!end)
-    end = std::make_unique<ShmSender>(arena_, FifoMemory(*arena_, local_rank_, local, channel), std::vector<Rank>{0}, traffic_);
+    end = std::make_unique<ShmSender>(arena_, FifoMemory(*arena_, local_rank_, local, channel),
+                                      std::vector<Rank>{0}, traffic_);
   return *end;
 }
 
 Receiver& ShmTransport::receiver(Rank peer, int channel) {
   const int local = local_of_[static_cast<std::size_t>(peer)];
   auto& end = ends(local, channel).receiver;
-  if (!end) end = std::make_unique<ShmReceiver>(arena_, FifoMemory(*arena_, local, local_rank_, channel), 0, traffic_);
+  if (!end)
+    end =
+        std::make_unique<ShmReceiver>(arena_, FifoMemory(*arena_, local, local_rank_, channel), 0, traffic_);
   return *end;
 }
 
@@ -150,7 +156,8 @@ Sender* ShmTransport::multicast_sender(int channel) {
     std::vector<Rank> readers;
     for (Rank r = 0; r < static_cast<Rank>(locals_.size()); ++r)
       if (r != local_rank_) readers.push_back(r);
-    end = std::make_unique<ShmSender>(arena_, FifoMemory(*arena_, local_rank_, local_rank_, channel), std::move(readers), traffic_);
+    end = std::make_unique<ShmSender>(arena_, FifoMemory(*arena_, local_rank_, local_rank_, channel),
+                                      std::move(readers), traffic_);
   }
   return end.get();
 }
@@ -158,7 +165,9 @@ Sender* ShmTransport::multicast_sender(int channel) {
 Receiver* ShmTransport::multicast_receiver(Rank from, int channel) {
   if (!all_local() || locals_.size() < 2) return nullptr;
   auto& end = multicast_receivers_[static_cast<std::size_t>(from * channels + channel)];
-  if (!end) end = std::make_unique<ShmReceiver>(arena_, FifoMemory(*arena_, from, from, channel), local_rank_, traffic_);
+  if (!end)
+    end = std::make_unique<ShmReceiver>(arena_, FifoMemory(*arena_, from, from, channel), local_rank_,
+                                        traffic_);
   return end.get();
 }
 

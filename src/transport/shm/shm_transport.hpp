@@ -20,7 +20,9 @@ class ShmTransport final : public Transport {
   ShmTransport(const Group& group, bool expect_use);
 
   [[nodiscard]] std::string_view name() const override { return "shm"; }
-  [[nodiscard]] bool reaches(Rank peer) const override { return local_of_[static_cast<std::size_t>(peer)] >= 0; }
+  [[nodiscard]] bool reaches(Rank peer) const override {
+    return local_of_[static_cast<std::size_t>(peer)] >= 0;
+  }
   [[nodiscard]] std::string explain(Rank peer) const override;
   [[nodiscard]] std::size_t max_message_bytes() const override { return arena_->layout().max_message(); }
   Sender& sender(Rank peer, int channel) override;
@@ -38,7 +40,9 @@ class ShmTransport final : public Transport {
   /// Processors that the ranks of this host may run on, all together.
   [[nodiscard]] int cpus() const { return cpus_; }
   /// This rank's own control page, and that of a rank of this host.
-  [[nodiscard]] Control& control(Rank rank) const { return arena_->control(local_of_[static_cast<std::size_t>(rank)]); }
+  [[nodiscard]] Control& control(Rank rank) const {
+    return arena_->control(local_of_[static_cast<std::size_t>(rank)]);
+  }
   [[nodiscard]] DirectMemory& direct() { return *direct_; }
 
  private:

@@ -1,0 +1,77 @@
+// Bad arguments are refused before anything is sent.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "communicator/exercise.hpp"
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+class Arguments : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Local, Arguments, testing::Values("shm", "tcp"), transport_name);
+
+struct BadCall {
+  const char* what;
+  std::function<void(Communicator&)> make;
+};
+
+std::vector<BadCall> bad_calls() {
+  static float memory[64];
+  static const std::vector<std::size_t> two{1, 1}, three{1, 1, 1},
+      huge{std::numeric_limits<std::size_t>::max() / 2, 1};
+  constexpr auto f32 = DataType::float32;
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  float* const m = memory;
+  return {
+      {"null input", [=](Communicator& c) { c.all_reduce(nullptr, m, 3, f32); }},
+      {"null output", [=](Communicator& c) { c.all_reduce(m, nullptr, 3, f32); }},
+      {"null on the root of a reduce", [=](Communicator& c) { c.reduce(m, nullptr, 3, f32, c.rank()); }},
+      {"null on the root of a broadcast",
+       [=](Communicator& c) { c.broadcast(nullptr, m, 3, f32, c.rank()); }},
+      {"null blocks", [=](Communicator& c) { c.all_gather_v(nullptr, m, two, {}, f32); }},
+      {"overlap", [=](Communicator& c) { c.all_reduce(m, m + 1, 3, f32); }},
+      {"overlap of the wrong block",
+       [=](Communicator& c) { c.all_gather(m + 3 * (1 - c.rank()), m, 3, f32); }},
+      {"overlap of a scatter", [=](Communicator& c) { c.scatter(m, m + 1, 3, f32, c.rank()); }},
+      {"in place that does not exist", [=](Communicator& c) { c.all_to_all_v(m, two, {}, m, two, {}, f32); }},
+      {"type code", [=](Communicator& c) { c.all_reduce(m, m, 3, static_cast<DataType>(12)); }},
+      {"reduction code", [=](Communicator& c) { c.all_reduce(m, m, 3, f32, static_cast<ReduceOp>(5)); }},
+      {"negative root", [=](Communicator& c) { c.broadcast(m, m, 3, f32, -1); }},
+      {"root past the end", [=](Communicator& c) { c.gather(m, m + 32, 3, f32, 2); }},
+      {"peer past the end", [=](Communicator& c) { c.send(m, 3, f32, 2); }},
+      {"overflow", [=](Communicator& c) { c.all_reduce(m, m, most / 2, f32); }},
+      {"overflow by the number of ranks", [=](Communicator& c) { c.all_gather(m, m, most / 8 + 1, f32); }},
+      {"overflow of counts", [=](Communicator& c) { c.all_gather_v(m, m + 32, huge, {}, f32); }},
+      {"overflow of displacements", [=](Communicator& c) { c.all_gather_v(m, m + 32, two, huge, f32); }},
+      {"too many counts", [=](Communicator& c) { c.all_gather_v(m, m + 32, three, {}, f32); }},
+      {"too few counts", [=](Communicator& c) { c.reduce_scatter_v(m, m + 32, {}, {}, f32); }},
+      {"too many displacements",
+       [=](Communicator& c) { c.all_to_all_v(m, two, three, m + 32, two, {}, f32); }},
+      {"sizes of spans",
+       [=](Communicator& c) { c.all_reduce(std::span<const float>(m, 3), std::span(m + 8, 4)); }},
+      {"blocks that do not divide",
+       [=](Communicator& c) { c.all_to_all(std::span<const float>(m, 3), std::span(m + 8, 3)); }},
+      {"a group that refuses", [=](Communicator& c) { c.group().all_reduce(nullptr, m, 3, f32); }},
+      {"an asynchronous call", [=](Communicator& c) { c.async().all_reduce(nullptr, m, 3, f32).wait(); }},
+      {"no memory to register",
+       [=](Communicator& c) { static_cast<void>(c.register_memory(nullptr, 4096)); }},
+  };
+}
+
+TEST_P(Arguments, ThatAreBadAreRefusedAndHarmNothing) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        for (const BadCall& bad : bad_calls()) {
+          const auto thrown = thrown_by([&] { bad.make(comm); });
+          EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << bad.what << ": " << thrown.text;
+          expect_right(comm, {.count = 100});
+        }
+      },
+      over(GetParam()));
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,190 @@
+// What ranks see when others are late, abort, throw or leave. Killed ones: processes_test.cpp.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "communicator/exercise.hpp"
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Failures : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Local, Failures, testing::Values("shm", "tcp"), transport_name);
+
+TEST_P(Failures, ADeadlineNamesOperationAndRank) {
+  const auto results = outcomes(3, over(GetParam(), 400ms), [](Communicator& comm) {
+    float value = 1;
+    comm.barrier();
+    comm.all_reduce(std::span(&value, 1));
+    if (comm.rank() == 2) {
+      std::this_thread::sleep_for(1s);        // this rank is busy elsewhere
+      comm.all_reduce(std::span(&value, 1));  // the others' contributions may lie ready
+      comm.barrier();
+      return;
+    }
+    const auto start = Clock::now();
+    const auto thrown = thrown_by([&] { comm.all_reduce(std::span(&value, 1)); });
+    EXPECT_GT(Clock::now() - start, 380ms);
+    EXPECT_LT(Clock::now() - start, 1400ms);
+    EXPECT_TRUE(thrown.code == ErrorCode::timeout || thrown.code == ErrorCode::aborted) << thrown.text;
+    if (thrown.code == ErrorCode::timeout) {
+      EXPECT_EQ(thrown.ranks, std::vector<Rank>{2}) << thrown.text;
+    }
+    for (const char* part : {"all_reduce(1 x float32, sum) #3",
+                             "rank 2 (last called all_reduce(1 x float32, sum) #2)", "TUTTI_TIMEOUT"})
+      EXPECT_NE(thrown.text.find(part), std::string::npos) << thrown.text;
+    // Poisoned, with the reason.
+    const auto again = thrown_by([&] { comm.barrier(); });
+    EXPECT_EQ(again.code, ErrorCode::aborted);
+    EXPECT_NE(again.text.find("TUTTI_TIMEOUT"), std::string::npos) << again.text;
+  });
+  EXPECT_EQ(results[2].code, ErrorCode::aborted) << results[2].text;
+}
+
+TEST_P(Failures, AReceiveThatIsNeverAnsweredTimesOut) {
+  outcomes(2, over(GetParam(), 300ms), [](Communicator& comm) {
+    float value = 1;
+    const Rank other = 1 - comm.rank();
+    const auto thrown = thrown_by([&] { comm.receive(std::span(&value, 1), other); });
+    // Whoever is later hears of the other's timeout.
+    EXPECT_TRUE(thrown.code == ErrorCode::timeout || thrown.code == ErrorCode::aborted) << thrown.text;
+    EXPECT_NE(thrown.text.find("receive(1 x float32, from rank " + std::to_string(other) + ") #1"),
+              std::string::npos)
+        << thrown.text;
+    if (thrown.code == ErrorCode::timeout) {
+      EXPECT_EQ(thrown.ranks, std::vector<Rank>{other});
+    }
+  });
+}
+
+TEST_P(Failures, AbortFromAnotherThreadReleasesEveryRank) {
+  Clock::time_point aborted;
+  const auto results = outcomes(3, over(GetParam(), 20s), [&](Communicator& comm) {
+    std::vector<float> data(100'000);
+    comm.barrier();
+    if (comm.rank() == 2) {
+      comm.receive(std::span(data), 0);  // never sent
+      return;
+    }
+    std::jthread helper;
+    if (comm.rank() == 0)
+      helper = std::jthread([&] {
+        std::this_thread::sleep_for(100ms);
+        aborted = Clock::now();
+        comm.abort("the disk is full");
+        comm.abort("twice");
+        EXPECT_LT(Clock::now() - aborted, 1s);
+      });
+    comm.all_reduce(std::span(data));
+  });
+  for (const auto& result : results) {
+    EXPECT_EQ(result.code, ErrorCode::aborted) << result.text;
+    EXPECT_NE(result.text.find("the disk is full"), std::string::npos) << result.text;
+    EXPECT_LT(result.at - aborted, 1s);
+  }
+}
+
+TEST_P(Failures, AbortEndsAsynchronousWorkAndSparesOtherCommunicators) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        Communicator other = comm.duplicate();
+        {
+          std::vector<float> data(50'000);
+          Work work = other.async().all_reduce(std::span(data));
+          if (comm.rank() == 0) other.abort("enough");
+          static_cast<void>(thrown_by([&] { work.wait(); }));
+          static_cast<void>(thrown_by([&] { other.barrier(); }));
+        }
+        expect_right(comm, {.count = 5000});
+        EXPECT_EQ(thrown_by([&] { other.barrier(); }).code, ErrorCode::aborted);
+        EXPECT_EQ(thrown_by([&] { static_cast<void>(other.duplicate()); }).code, ErrorCode::aborted);
+        comm.barrier();
+      },
+      over(GetParam()));
+}
+
+TEST_P(Failures, AnExceptionOfOneRankEndsTheOthers) {
+  for (const Rank guilty : {0, 2}) {
+    std::vector<Thrown> seen(3);
+    const auto run = [&] {
+      run_local(
+          3,
+          [&](Communicator& comm) {
+            comm.barrier();
+            if (comm.rank() == guilty) throw std::runtime_error("boom");
+            std::vector<float> data(1000);
+            try {
+              for (;;) comm.all_reduce(std::span(data));
+            } catch (const Error& error) {
+              seen[static_cast<std::size_t>(comm.rank())] = {error.code(), error.ranks(), error.what()};
+              throw;
+            }
+          },
+          over(GetParam(), 10s));
+    };
+    EXPECT_THROW(run(), std::runtime_error);
+    for (Rank r = 0; r < 3; ++r) {
+      if (r == guilty) continue;
+      const auto& thrown = seen[static_cast<std::size_t>(r)];
+      EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+      EXPECT_EQ(thrown.ranks, std::vector<Rank>{guilty}) << thrown.text;
+    }
+  }
+}
+
+TEST_P(Failures, RanksThatLeaveEarlyDisturbNobodyWhoDoesNotNeedThem) {
+  const auto start = Clock::now();
+  const auto results = outcomes(3, over(GetParam(), 10s), [&](Communicator& comm) {
+    std::vector<std::int32_t> all(3), mine{comm.rank()};
+    comm.barrier();
+    if (comm.rank() == 1) std::this_thread::sleep_for(400ms);  // is late
+    // Rank 2 has done its part, and leaves, long before the root is done.
+    comm.gather(std::span<const std::int32_t>(mine), std::span(all), 0);
+    if (comm.rank() == 2) return;
+    if (comm.rank() == 0) {
+      EXPECT_EQ(all, (std::vector<std::int32_t>{0, 1, 2}));
+    }
+    for (int i = 0; i < 2; ++i) {
+      if (comm.rank() == 0) std::this_thread::sleep_for(200ms);
+      if (comm.rank() == 0)
+        comm.send(std::span<const std::int32_t>(mine), 1);
+      else
+        comm.receive(std::span(all.data(), 1), 0);
+    }
+    comm.barrier();  // needs rank 2
+  });
+  EXPECT_EQ(results[2].code, std::nullopt) << results[2].text;
+  for (const Rank r : {0, 1}) {
+    const auto& thrown = results[static_cast<std::size_t>(r)];
+    EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+    EXPECT_EQ(thrown.ranks, std::vector<Rank>{2}) << thrown.text;
+    EXPECT_NE(thrown.text.find("barrier"), std::string::npos) << thrown.text;
+    EXPECT_LT(thrown.at - start, 3s);
+  }
+}
+
+// Rank 0, which keeps the group together, goes first.
+TEST_P(Failures, RankZeroMayLeaveBeforeTheOthersAreDone) {
+  const auto results = outcomes(3, over(GetParam(), 10s), [](Communicator& comm) {
+    comm.barrier();
+    if (comm.rank() == 0) return;
+    const Rank other = 3 - comm.rank();
+    for (std::int32_t i = 0; i < 4; ++i) {
+      if (comm.rank() == 1) std::this_thread::sleep_for(350ms);
+      std::int32_t theirs = -1;
+      Group group = comm.group();
+      group.send(std::span<const std::int32_t>(&i, 1), other);
+      group.receive(std::span(&theirs, 1), other);
+      group.run();
+      EXPECT_EQ(theirs, i);
+    }
+  });
+  for (const auto& result : results) EXPECT_EQ(result.code, std::nullopt) << result.text;
+}
+
+}  // namespace
+}  // namespace tutti::test

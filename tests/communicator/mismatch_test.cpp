@@ -1,0 +1,102 @@
+// Ranks that make different calls: every rank learns which.
+#include <gtest/gtest.h>
+
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Mismatches : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Local, Mismatches, testing::Values("shm", "tcp"), transport_name);
+
+struct Mismatch {
+  const char* what;
+  std::function<void(Communicator&)> usual, odd;
+  std::string usual_text, odd_text;  ///< in every rank's message
+};
+
+std::vector<Mismatch> mismatches() {
+  thread_local float a[200'000], b[600'000];
+  static const std::vector<std::size_t> one{1, 2, 3}, other{2, 2, 2};
+  constexpr auto f32 = DataType::float32;
+  const auto all_reduce = [](std::size_t count, DataType type = DataType::float32,
+                             ReduceOp op = ReduceOp::sum) {
+    return [=](Communicator& c) { c.all_reduce(a, b, count, type, op); };
+  };
+  const auto broadcast = [](std::size_t count, Rank root) {
+    return [=](Communicator& c) { c.broadcast(a, b, count, f32, root); };
+  };
+  const auto gather_v = [](const std::vector<std::size_t>& counts) {
+    return [&](Communicator& c) { c.all_gather_v(a, b, counts, {}, f32); };
+  };
+  const auto to_all_v = [](const std::vector<std::size_t>& counts) {
+    return [&](Communicator& c) { c.all_to_all_v(a, counts, {}, b, other, {}, f32); };
+  };
+  return {
+      {"operation", all_reduce(10), broadcast(10, 0), "all_reduce(10 x float32, sum)",
+       "broadcast(10 x float32, root 0)"},
+      {"barrier", [](Communicator& c) { c.barrier(); }, all_reduce(10), "barrier()", "all_reduce(10 x"},
+      {"count", all_reduce(10), all_reduce(11), "all_reduce(10 x", "all_reduce(11 x"},
+      {"count, another form of message", all_reduce(10), all_reduce(5'000), "all_reduce(10 x",
+       "all_reduce(5000 x"},
+      {"count, the other way", all_reduce(5'000), all_reduce(10), "all_reduce(5000 x", "all_reduce(10 x"},
+      {"large counts", all_reduce(100'000), all_reduce(200'000), "all_reduce(100000 x",
+       "all_reduce(200000 x"},
+      {"count 0", all_reduce(10), all_reduce(0), "all_reduce(10 x", "all_reduce(0 x"},
+      {"type", all_reduce(10), all_reduce(10, DataType::int32), "10 x float32", "10 x int32"},
+      {"large type", all_reduce(50'000), all_reduce(50'000, DataType::int32), "50000 x float32",
+       "50000 x int32"},
+      {"reduction", all_reduce(10), all_reduce(10, f32, ReduceOp::max), "sum)", "max)"},
+      {"root", broadcast(10, 0), broadcast(10, 1), "root 0)", "root 1)"},
+      {"large root", broadcast(90'000, 2), broadcast(90'000, 1), "root 2)", "root 1)"},
+      {"counts of blocks", gather_v(one), gather_v(other), "all_gather_v(6 x", "all_gather_v(6 x"},
+      {"counts between two", to_all_v(other), to_all_v(one), "all_to_all_v(12 x", "all_to_all_v(12 x"},
+  };
+}
+
+TEST_P(Mismatches, AreNamedOnEveryRank) {
+  for (const Rank odd : {0, 1}) {
+    const std::size_t cases = mismatches().size();
+    for (std::size_t i = 0; i < cases; ++i) {
+      const auto start = Clock::now();
+      std::string usual, other, what;
+      const auto results = outcomes(3, over(GetParam(), 10s), [&](Communicator& comm) {
+        const Mismatch mismatch = mismatches()[i];
+        if (comm.rank() == odd) {
+          usual = mismatch.usual_text;
+          other = mismatch.odd_text;
+          what = mismatch.what;
+        }
+        comm.barrier();
+        (comm.rank() == odd ? mismatch.odd : mismatch.usual)(comm);
+        comm.barrier();  // a rank whose part was over early learns of it here
+      });
+      SCOPED_TRACE(what + ", odd rank " + std::to_string(odd));
+      for (const auto& result : results) {
+        EXPECT_TRUE(result.code == ErrorCode::mismatch || result.code == ErrorCode::aborted) << result.text;
+        EXPECT_NE(result.text.find(usual), std::string::npos) << result.text;
+        EXPECT_NE(result.text.find(other), std::string::npos) << result.text;
+        EXPECT_LT(result.at - start, 2s + 500ms);  // half a second to join
+      }
+    }
+  }
+}
+
+TEST(Options, ThatDifferAreNamedBeforeAnythingRuns) {
+  Options other_order = over("shm"), other_algorithm = over("shm");
+  other_order.rank_order = true;
+  other_algorithm.algorithm = "ring";
+  for (const Options& odd : {over("tcp"), other_order, other_algorithm}) {
+    const UniqueId id = UniqueId::create("lo");
+    bootstrap::test::on_threads(3, [&](Rank rank) {
+      const auto thrown = thrown_by([&] { const Communicator comm(id, rank, 3, rank == 2 ? odd : over("shm")); });
+      EXPECT_EQ(thrown.code, ErrorCode::mismatch) << thrown.text;
+      EXPECT_EQ(thrown.ranks, (std::vector<Rank>{0, 2})) << thrown.text;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tutti::test
