@@ -91,7 +91,8 @@ TEST(Options, ThatDifferAreNamedBeforeAnythingRuns) {
   for (const Options& odd : {over("tcp"), other_order, other_algorithm}) {
     const UniqueId id = UniqueId::create("lo");
     bootstrap::test::on_threads(3, [&](Rank rank) {
-      const auto thrown = thrown_by([&] { const Communicator comm(id, rank, 3, rank == 2 ? odd : over("shm")); });
+      const auto thrown =
+          thrown_by([&] { const Communicator comm(id, rank, 3, rank == 2 ? odd : over("shm")); });
       EXPECT_EQ(thrown.code, ErrorCode::mismatch) << thrown.text;
       EXPECT_EQ(thrown.ranks, (std::vector<Rank>{0, 2})) << thrown.text;
     });

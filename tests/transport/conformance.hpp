@@ -28,8 +28,8 @@ using Transports = std::vector<std::unique_ptr<Transport>>;
 struct Subject {
   std::string name;  ///< letters and digits
   std::function<Transports(int)>
-      make;                  ///< set up for a number of ranks, by rank; they are threads of this process
-  bool notices_loss = true;  ///< throws Error(peer_lost) by itself; else the session's lifeline must do it
+      make;                   ///< set up for a number of ranks, by rank; they are threads of this process
+  bool notices_loss = true;   ///< throws Error(peer_lost) by itself; else the session's lifeline must do it
   bool carries_sizes = true;  ///< finds messages of another size, even of the same tag
   std::chrono::milliseconds patience{120000};  ///< before a check calls silence a deadlock
 };

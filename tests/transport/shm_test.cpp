@@ -29,12 +29,10 @@ Transports shm_ranks(int ranks) {
 }  // namespace
 
 // Shared memory does not see a rank go; the session's lifeline does.
-INSTANTIATE_TEST_SUITE_P(Shm, Conformance,
-                         conformance_of({.name = "shm",
-                                         .make = shm_ranks,
-                                         .notices_loss = false,
-                                         .carries_sizes = false}),
-                         conformance_name);
+INSTANTIATE_TEST_SUITE_P(
+    Shm, Conformance,
+    conformance_of({.name = "shm", .make = shm_ranks, .notices_loss = false, .carries_sizes = false}),
+    conformance_name);
 
 namespace {
 
