@@ -1,4 +1,6 @@
 // Communicators from communicators.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <tuple>
@@ -16,6 +18,14 @@ std::uint64_t child_number(std::uint64_t parent, std::uint64_t count, int color)
       parent * 0x9E3779B97F4A7C15ULL + count * 0xD6E8FEB86659FD93ULL + static_cast<std::uint64_t>(color) + 1;
   h = (h ^ (h >> 31)) * 0xBF58476D1CE4E5B9ULL;
   return (h ^ (h >> 29)) >> 17;
+}
+
+std::string explain_trial(const Plan& plan) {
+  const auto [slots, attach] = plan.trial->decided_by();
+  std::string text = plan.trial->path() == Path::slots ? "through slots of shared memory"
+                                                       : "by cross-memory attach, " + plan.attached_name;
+  if (slots == 0) return text + " (not yet measured)";
+  return text + fmt::format(" (measured: slots {:.1f} us, attach {:.1f} us)", slots / 1e3, attach / 1e3);
 }
 
 }  // namespace
@@ -101,7 +111,7 @@ std::string Impl::explain(const Call& call) {
     text += planner->setting().direct_memory
                 ? "no: the call is too small for it to pay, or its operation has no such form\n"
                 : "no: no memory was allocated or registered with this communicator\n";
-  if (plan->attached) text += "  cross-memory attach: " + plan->attached_name + " otherwise\n";
+  if (plan->trial) text += "  plain memory: " + explain_trial(*plan) + "\n";
   return text;
 }
 

@@ -85,6 +85,7 @@ struct Impl {
   void prepare(Task& task, const Call& call, const Sizes& sizes);
   void prepare_point_to_point(Task& task);
   void begin_main(Task& task);
+  static void decide(Task& task);
   bool advance(Task& task);
   static void local_copies(const Call& send, const Call& receive);
 

@@ -1,6 +1,7 @@
 #include "communicator/plan.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <string_view>
 
@@ -168,6 +169,7 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execu
     direct.piece = choice.piece;
     direct.max_message = static_cast<std::size_t>(-1);
     direct.in_place = plan.key.in_place && choice.algorithm->in_place;
+    direct.one_sided = true;
     if (!choice.algorithm->in_place) plan.direct_in_place = false;
     name = choice.algorithm->name;
     auto program = execution::lower(choice.algorithm->make(setting_.size, plan.key.root), setting_.rank,
@@ -177,8 +179,16 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execu
   };
   if (setting_.size == 1) return;
   if (setting_.direct_memory && direct_pays(circumstances)) plan.mapped = lowered(false, plan.mapped_name);
-  if (setting_.can_attach && attach_pays(circumstances)) plan.attached = lowered(true, plan.attached_name);
-  plan.offers = plan.mapped || plan.attached;
+  if (!setting_.can_attach || !attach_may_pay(circumstances)) return;
+  plan.attached = lowered(true, plan.attached_name);
+  if (!plan.attached) return;
+  constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
+  const auto range = static_cast<int>(std::bit_width(circumstances.bytes)) / bits_a_range;
+  auto& trial = trials_[{plan.key.operation, plan.key.type, plan.key.op, range}];
+  if (trial == nullptr)
+    trial = std::make_shared<PathTrial>(circumstances.collective,
+                                        attach_pays(circumstances) ? Path::attach : Path::slots);
+  plan.trial = trial;
 }
 
 void Planner::use(const Schedule& schedule) {

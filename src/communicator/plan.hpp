@@ -3,15 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <tutti/call.hpp>
 #include <tutti/options.hpp>
 
 #include "communicator/check.hpp"
+#include "communicator/path_trial.hpp"
 #include "communicator/select.hpp"
 #include "execution/lower.hpp"
 #include "transport/shm/direct_memory.hpp"
@@ -40,12 +43,12 @@ struct Plan {
   /// Reads a copy of the input: in place by a schedule that is not, or multiplied by the call's factor.
   /// Rounding the product before anybody folds it makes all ranks fold the same values.
   bool copies_input = false;
-  bool direct_in_place = true;  ///< `mapped` and `attached` hold when ranks call in place, too
-  execution::Program program;   ///< by messages
-  bool offers = false;          ///< ranks tell each other where their buffers are before they start
+  bool direct_in_place = true;                 ///< `mapped` and `attached` hold when ranks call in place, too
+  execution::Program program;                  ///< by messages
   std::optional<execution::Program> mapped;    ///< when all buffers are mapped
   std::optional<execution::Program> attached;  ///< when all can be read by cross-memory attach
   std::string mapped_name, attached_name;
+  std::shared_ptr<PathTrial> trial;  ///< between `program` and `attached`, where there are both
 };
 
 class Planner {
@@ -82,6 +85,8 @@ class Planner {
     bool in_place;  ///< proved in place, too
   };
   std::vector<User> users_;  ///< at most one a collective
+  /// By operation, type, reduction and range of sizes: the same calls on every rank.
+  std::map<std::tuple<Operation, DataType, ReduceOp, int>, std::shared_ptr<PathTrial>> trials_;
 };
 
 /// The bytes behind a call's chunks.

@@ -126,6 +126,10 @@ Choice select(const Circumstances& call) {
   return {algorithm, piece_of(call), why};
 }
 
+bool attach_may_pay(const Circumstances& call) {
+  return call.bytes >= 16 * KiB && call.collective != Collective::barrier;
+}
+
 bool attach_pays(const Circumstances& call) {
   const bool pair = call.ranks == 2;
   switch (call.collective) {

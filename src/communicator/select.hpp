@@ -34,8 +34,10 @@ struct Choice {
 /// of none.
 Choice select(const Circumstances& call);
 
-/// True when a call of this size would gain from reading plain memory of other processes by cross-memory
-/// attach.
+/// True when it is worth a trial whether a call of this size gains from reading plain memory of other
+/// processes by cross-memory attach.
+bool attach_may_pay(const Circumstances& call);
+/// Which way is taken before it has been tried: what was best on one machine.
 bool attach_pays(const Circumstances& call);
 /// True when a call of this size would gain from reaching peers' registered buffers.
 bool direct_pays(const Circumstances& call);

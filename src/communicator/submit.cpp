@@ -117,6 +117,7 @@ void Impl::prepare_point_to_point(Task& task) {
 void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
   task.call = call;
   task.done = task.offering = false;
+  task.turn = {};
   if (is_point_to_point(call)) {
     prepare_point_to_point(task);
     return;
@@ -133,7 +134,9 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
     ++completed;
     return;
   }
-  if (!plan->offers) {
+  if (plan->trial) task.turn = plan->trial->next();
+  if (task.turn.timed) task.begun = Clock::now();
+  if (!plan->mapped && task.turn.path == Path::slots && !task.turn.decides) {
     begin_main(task);
     return;
   }
@@ -153,12 +156,19 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
   auto& direct = shm->direct();
   const bool by_messages = plan->key.scaled || (sizes.in_place && !plan->direct_in_place);
   task.peers.mine = {direct.offer(call.in, sizes.in_bytes), direct.offer(call.out, sizes.out_bytes),
-                     by_messages ? 1U : 0U};
+                     by_messages ? 1U : 0U, task.turn.decides ? plan->trial->times() : PathTrial::Times{}};
   task.offering = true;
   task.execution.begin(*offer_program,
                        {reinterpret_cast<const std::byte*>(&task.peers.mine),
                         reinterpret_cast<std::byte*>(task.peers.offers.data()), nullptr, nullptr},
                        task.tag);
+}
+
+void Impl::decide(Task& task) {
+  std::vector<PathTrial::Times> times;
+  for (const auto& offer : task.peers.offers) times.push_back(offer.times);
+  task.plan->trial->decide(times);
+  task.turn.path = task.plan->trial->path();
 }
 
 void Impl::begin_main(Task& task) {
@@ -168,9 +178,10 @@ void Impl::begin_main(Task& task) {
   if (task.offering) {
     task.offering = false;
     const auto reach = task.peers.resolve(shm->direct(), task.peers.offers);
+    if (task.turn.decides) decide(task);
     if (reach == transport::shm::Reach::mapped && plan.mapped)
       program = &*plan.mapped;
-    else if (reach != transport::shm::Reach::none && plan.attached)
+    else if (reach != transport::shm::Reach::none && task.turn.path == Path::attach)
       program = &*plan.attached;
     copies_input = copies_input && program == &plan.program;
   }
@@ -221,6 +232,8 @@ void Impl::run(const Call& call) {
     try {
       prepare(blocking, call, sizes);
       wait_direct(blocking);
+      if (!single && blocking.turn.timed)
+        blocking.plan->trial->record(blocking.turn.path, Clock::now() - blocking.begun);
     } catch (...) {
       std::rethrow_exception(fail(&blocking));
     }

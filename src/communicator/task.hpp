@@ -9,6 +9,7 @@
 
 #include <tutti/call.hpp>
 
+#include "base/deadline.hpp"
 #include "communicator/plan.hpp"
 #include "execution/executor.hpp"
 
@@ -20,6 +21,7 @@ class OfferedMemory final : public execution::PeerMemory {
   struct Offer {
     transport::shm::MemoryOffer input, output;
     std::uint64_t by_messages = 0;  ///< 1: this rank's call has no one-sided form (in place, or scaled)
+    PathTrial::Times times{};       ///< where the call decides a trial
   };
   std::byte* at(Rank peer, execution::Base base, std::uint64_t offset) override;
   void read(Rank peer, execution::Base base, std::uint64_t offset, std::byte* into,
@@ -51,6 +53,8 @@ struct Task {
   std::uint64_t sequence = 0;
   transport::Tag tag = 0;
   bool offering = false;     ///< still exchanging offers
+  PathTrial::Turn turn;      ///< where the plan has a trial
+  Clock::time_point begun;   ///< of a call that it times
   std::uint64_t ticket = 0;  ///< order among sends to, or receives from, one peer
   bool done = false;
 };

@@ -61,8 +61,13 @@ class Lowering {
     program_.kernel = kernels::fold_for(settings_.type, settings_.op);
     program_.stable = settings_.stable;
     program_.lanes.resize(schedule_.lanes[static_cast<std::size_t>(rank_)].size());
-    if (shape_.divisible) {
-      ranges_ = chunk_ranges(schedule_, rank_);
+    if (shape_.divisible) ranges_ = chunk_ranges(schedule_, rank_);
+    if (settings_.one_sided) {
+      program_.piece = program_.stride = piece;
+      const std::size_t chunk =
+          round_up((shape_.total + chunks - 1) / chunks, shape_.total >= chunks * align ? align : element_);
+      add_part(chunk, piece, 0, shape_.total, 0);
+    } else if (shape_.divisible) {
       // Whole rounds of one piece of every chunk, then a rest with smaller chunks.
       const std::size_t round = chunks * piece;
       const std::size_t rounds = shape_.total > round ? (shape_.total - 1) / round : 0;
@@ -101,9 +106,12 @@ class Lowering {
       for (std::size_t s = 0; s < lanes[l].size(); ++s) {
         auto instruction = lower_step(lanes[l][s], l, s);
         if (!instruction) continue;
-        if (!shape_.divisible)
-          part.iterations = std::max<std::uint64_t>(
-              part.iterations, (instruction->bytes + program_.stride - 1) / program_.stride);
+        const std::uint64_t pieces = (instruction->bytes + program_.stride - 1) / program_.stride;
+        if (settings_.one_sided) {
+          program_.lanes[l].push_back({{*instruction}, std::max<std::uint64_t>(pieces, 1)});
+          continue;
+        }
+        if (!shape_.divisible) part.iterations = std::max(part.iterations, pieces);
         part.instructions.push_back(*instruction);
       }
       part.iterations = std::max<std::uint64_t>(part.iterations, 1);
@@ -144,7 +152,8 @@ class Lowering {
     Instruction out;
     const int count = step.sources.empty() ? step.sinks[0].count : step.sources[0].count;
     const bool token = count == 0;
-    out.whole = shape_.divisible || token;
+    out.whole = !settings_.one_sided && (shape_.divisible || token);
+    assert(!settings_.one_sided || count <= 1);
     out.segments = out.whole ? 1 : static_cast<std::uint32_t>(count);
     out.bytes = token ? 0 : bytes_of(step, lane, index);
     out.completes = step.complete;

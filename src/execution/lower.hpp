@@ -45,6 +45,9 @@ struct LowerSettings {
   std::size_t stream_from =
       static_cast<std::size_t>(-1);  ///< writes results past the caches when the data has this many bytes
   bool in_place = false;             ///< steps that copy a place to itself are dropped
+  /// A schedule of steps on everybody's memory, and tokens: each step goes through all its pieces before the
+  /// next one begins, for a token says that all of a step is done.
+  bool one_sided = false;
 };
 
 /// Throws Error(invalid_schedule) when the schedule cannot carry this shape (a step of an uneven shape that

@@ -1,0 +1,59 @@
+/// \file
+/// Slots or cross-memory attach? Which is faster depends on the processor, on where the ranks run on it, and
+/// on the size, up to a factor of three either way. So it is measured on the calls themselves, and decided by
+/// all ranks alike.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <tutti/schedule.hpp>
+
+namespace tutti {
+
+/// How a call on plain pointers moves its data within a host. Results are the same, bit for bit.
+enum class Path : std::uint8_t { slots, attach };
+
+/// Calls of one operation, type and range of sizes on one communicator. Every rank counts the same calls, so
+/// all are at the same place: a few calls by each path, then one in which the ranks exchange their times and
+/// decide. That is repeated now and then, because neighbours, and what the operating system runs where,
+/// change.
+class PathTrial {
+ public:
+  static constexpr std::uint32_t settling =
+      2;  ///< calls at first and after each change that do not count: cold caches
+  static constexpr std::uint32_t counted = 3;    ///< calls by each path that do
+  static constexpr std::uint32_t period = 2000;  ///< calls from one trial to the next
+  /// Nanoseconds of a call by each path, the median; 0: none was timed.
+  using Times = std::array<std::uint32_t, 2>;
+
+  struct Turn {
+    Path path = Path::slots;
+    bool timed = false;    ///< `record` is wanted, if the call blocks
+    bool decides = false;  ///< the ranks exchange `times` in this call, and `decide` before its data move
+  };
+
+  PathTrial(Collective collective, Path first) : collective_(collective), path_(first) {}
+  /// The next call's turn. Collective: every rank asks once a call.
+  Turn next();
+  void record(Path path, std::chrono::nanoseconds time);
+  /// This rank's, of the latest trial.
+  [[nodiscard]] Times times() const;
+  /// Takes in the times of all ranks, the same on each.
+  void decide(std::span<const Times> of_ranks);
+  [[nodiscard]] Path path() const { return path_; }
+  /// What the last decision was made from; zeros before.
+  [[nodiscard]] Times decided_by() const { return decided_by_; }
+
+ private:
+  Collective collective_;
+  Path path_;
+  std::uint32_t call_ = 0;
+  std::array<std::vector<std::uint32_t>, 2> samples_;
+  Times decided_by_{};
+};
+
+}  // namespace tutti
