@@ -8,26 +8,24 @@ namespace tutti {
 namespace {
 
 constexpr std::uint32_t calls_each = PathTrial::settling + PathTrial::counted;
-constexpr double gain = 0.97;  // of the present path's time: less is taken for noise
+constexpr double gain = 0.95;  // of the present path's time: less is taken for noise
 
 Path other(Path path) { return path == Path::slots ? Path::attach : Path::slots; }
-
-// Where one rank may be done before the others have begun, the slowest rank's time counts. Otherwise all end
-// together, and the time of the last to come counts, for it did not wait for anybody.
-bool ends_apart(Collective collective) {
-  return collective == Collective::broadcast || collective == Collective::reduce ||
-         collective == Collective::gather || collective == Collective::scatter;
-}
 
 }  // namespace
 
 PathTrial::Turn PathTrial::next() {
-  const std::uint32_t at = call_;
-  call_ = (call_ + 1) % period;
+  if (call_ < gap_) {
+    ++call_;
+    return {path_, false, false};
+  }
+  const std::uint32_t at = call_++ - gap_;
   if (at == 0) samples_ = {};
   if (at < 2 * calls_each)
     return {at < calls_each ? path_ : other(path_), at % calls_each >= settling, false};
-  return {path_, false, at == 2 * calls_each};
+  call_ = 0;
+  gap_ = std::min(2 * gap_, longest_gap);
+  return {path_, false, true};
 }
 
 void PathTrial::record(Path path, std::chrono::nanoseconds time) {
@@ -37,28 +35,29 @@ void PathTrial::record(Path path, std::chrono::nanoseconds time) {
 
 PathTrial::Times PathTrial::times() const {
   Times times{};
-  for (std::size_t w = 0; w < times.size(); ++w) {
-    auto samples = samples_[w];
+  for (std::size_t p = 0; p < times.size(); ++p) {
+    auto samples = samples_[p];
     if (samples.empty()) continue;
     std::sort(samples.begin(), samples.end());
-    times[w] = samples[samples.size() / 2];
+    times[p] = samples[samples.size() / 2];
   }
   return times;
 }
 
+// A rank that comes early waits in each call for what others do between calls. It waits by either path, so
+// the difference of the sums is still what the paths cost.
 void PathTrial::decide(std::span<const Times> of_ranks) {
-  Times merged{};
-  for (std::size_t w = 0; w < merged.size(); ++w)
-    for (const Times& times : of_ranks) {
-      if (times[w] == 0) continue;
-      const bool first = merged[w] == 0;
-      merged[w] = first                     ? times[w]
-                  : ends_apart(collective_) ? std::max(merged[w], times[w])
-                                            : std::min(merged[w], times[w]);
-    }
-  if (merged[0] == 0 || merged[1] == 0) return;
-  decided_by_ = merged;
-  if (merged[static_cast<std::size_t>(other(path_))] < gain * merged[static_cast<std::size_t>(path_)])
+  std::array<std::uint64_t, 2> sums{};
+  std::uint64_t ranks = 0;
+  for (const Times& times : of_ranks) {
+    if (times[0] == 0 || times[1] == 0) continue;
+    for (std::size_t p = 0; p < sums.size(); ++p) sums[p] += times[p];
+    ++ranks;
+  }
+  if (ranks == 0) return;
+  for (std::size_t p = 0; p < sums.size(); ++p) decided_by_[p] = static_cast<std::uint32_t>(sums[p] / ranks);
+  const auto present = static_cast<double>(sums[static_cast<std::size_t>(path_)]);
+  if (static_cast<double>(sums[static_cast<std::size_t>(other(path_))]) < gain * present)
     path_ = other(path_);
 }
 

@@ -10,23 +10,20 @@
 #include <span>
 #include <vector>
 
-#include <tutti/schedule.hpp>
-
 namespace tutti {
 
 /// How a call on plain pointers moves its data within a host. Results are the same, bit for bit.
 enum class Path : std::uint8_t { slots, attach };
 
 /// Calls of one operation, type and range of sizes on one communicator. Every rank counts the same calls, so
-/// all are at the same place: a few calls by each path, then one in which the ranks exchange their times and
-/// decide. That is repeated now and then, because neighbours, and what the operating system runs where,
-/// change.
+/// all are at the same place: some calls by each path, then one in which the ranks exchange their times and
+/// decide. That is repeated, ever more rarely: the first calls of a program are not typical, and neighbours,
+/// and what the operating system runs where, change.
 class PathTrial {
  public:
-  static constexpr std::uint32_t settling =
-      2;  ///< calls at first and after each change that do not count: cold caches
-  static constexpr std::uint32_t counted = 3;    ///< calls by each path that do
-  static constexpr std::uint32_t period = 2000;  ///< calls from one trial to the next
+  static constexpr std::uint32_t settling = 2;  ///< calls by each path that do not count: cold caches
+  static constexpr std::uint32_t counted = 5;   ///< calls by each path that do
+  static constexpr std::uint32_t first_gap = 20, longest_gap = 10'240;  ///< calls before a trial; they double
   /// Nanoseconds of a call by each path, the median; 0: none was timed.
   using Times = std::array<std::uint32_t, 2>;
 
@@ -36,7 +33,7 @@ class PathTrial {
     bool decides = false;  ///< the ranks exchange `times` in this call, and `decide` before its data move
   };
 
-  PathTrial(Collective collective, Path first) : collective_(collective), path_(first) {}
+  explicit PathTrial(Path first) : path_(first) {}
   /// The next call's turn. Collective: every rank asks once a call.
   Turn next();
   void record(Path path, std::chrono::nanoseconds time);
@@ -45,13 +42,14 @@ class PathTrial {
   /// Takes in the times of all ranks, the same on each.
   void decide(std::span<const Times> of_ranks);
   [[nodiscard]] Path path() const { return path_; }
-  /// What the last decision was made from; zeros before.
+  [[nodiscard]] bool decided() const { return decided_by_[0] != 0; }
+  /// What the last decision was made from, the mean over ranks; zeros before.
   [[nodiscard]] Times decided_by() const { return decided_by_; }
 
  private:
-  Collective collective_;
   Path path_;
-  std::uint32_t call_ = 0;
+  std::uint32_t call_ = 0;  ///< since the last trial
+  std::uint32_t gap_ = first_gap;
   std::array<std::vector<std::uint32_t>, 2> samples_;
   Times decided_by_{};
 };

@@ -4,6 +4,8 @@
 
 #include <tutti/error.hpp>
 
+#include "kernels/fold.hpp"
+
 namespace tutti {
 
 namespace {
@@ -131,6 +133,7 @@ bool attach_may_pay(const Circumstances& call) {
 }
 
 bool attach_pays(const Circumstances& call) {
+  if (kernels::block_copies_win()) return false;
   const bool pair = call.ranks == 2;
   switch (call.collective) {
     case Collective::all_gather:

@@ -68,6 +68,11 @@ void own_counts(Task& task) {
   }
 }
 
+PathTrial::Turn next_turn(const Plan& plan) {
+  if (plan.tried) return plan.trial->next();
+  return {plan.trial->decided() ? plan.trial->path() : plan.untried_path, false, false};
+}
+
 }  // namespace
 
 void Impl::ensure_usable() const {
@@ -134,7 +139,7 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
     ++completed;
     return;
   }
-  if (plan->trial) task.turn = plan->trial->next();
+  if (plan->trial) task.turn = next_turn(*plan);
   if (task.turn.timed) task.begun = Clock::now();
   if (!plan->mapped && task.turn.path == Path::slots && !task.turn.decides) {
     begin_main(task);

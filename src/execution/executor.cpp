@@ -166,8 +166,9 @@ bool Execution::try_fold(const Instruction& instruction, std::uint64_t iteration
       if (of_peer(sinks[i].base)) bytes_direct_ += message;
     }
     for (std::uint32_t s = 0; s < instruction.segments; ++s) {
-      program_->kernel({sinks_.data(), instruction.sinks}, {sources_.data(), instruction.sources},
-                       bytes / program_->element_bytes, modifiers);
+      kernels::fold_to_all(program_->kernel, program_->element_bytes, {sinks_.data(), instruction.sinks},
+                           {sources_.data(), instruction.sources}, bytes / program_->element_bytes,
+                           modifiers);
       for (std::uint32_t i = 0; i < instruction.sources; ++i)
         sources_[i] += sources[i].segment_stride != 0 ? sources[i].segment_stride : bytes;
       for (std::uint32_t i = 0; i < instruction.sinks; ++i)

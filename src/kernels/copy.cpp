@@ -49,15 +49,31 @@ void copy_general_here(Sinks sinks, const std::byte* source, std::size_t bytes,
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 namespace tutti::kernels {
 
 HWY_EXPORT(copy_groups_here);
 HWY_EXPORT(copy_general_here);
 
+bool block_copies_win() noexcept {
+#if HWY_ARCH_X86
+  static const bool amd = (__builtin_cpu_init(), __builtin_cpu_is("amd") != 0);
+  return amd;
+#else
+  return false;
+#endif
+}
+
 void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_t bytes,
-          std::uint64_t streaming_sinks) {
+          std::uint64_t streaming_sinks, bool block_copies) {
+  if (block_copies && streaming_sinks == 0) {
+    for (std::byte* sink : sinks)
+      if (sink != source && bytes != 0) std::memcpy(sink, source, bytes);
+    return;
+  }
   if (sinks.size() > 1 || (streaming_sinks & 1) != 0) {
     return HWY_DYNAMIC_DISPATCH(copy_general_here)(sinks, source, bytes, streaming_sinks);
   }
@@ -69,6 +85,29 @@ void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_
   const bool slot_like = bytes >= slot_like_least && bytes <= slot_like_most;
   const std::size_t done = slot_like ? HWY_DYNAMIC_DISPATCH(copy_groups_here)(sinks[0], source, bytes) : 0;
   if (done != bytes) std::memcpy(sinks[0] + done, source + done, bytes - done);
+}
+
+void fold_to_all(Fold fold, std::size_t element_bytes, std::span<std::byte* const> sinks,
+                 std::span<const std::byte* const> sources, std::size_t count, const FoldModifiers& modifiers,
+                 bool block_copies) {
+  const std::size_t bytes = count * element_bytes;
+  constexpr std::size_t slot_like_least = 2048;
+  if (!block_copies || modifiers.streaming_sinks != 0 || bytes < slot_like_least ||
+      (sinks.size() == 1 && sources.size() > 1))
+    return fold(sinks, sources, count, modifiers);
+  if (sources.size() == 1 && modifiers.scaled_sources == 0 && modifiers.divisor == 1)
+    return copy(sinks, sources[0], bytes, 0, true);
+  const std::size_t piece = std::size_t{8192} / element_bytes;
+  thread_local std::vector<const std::byte*> from;
+  from.assign(sources.begin(), sources.end());
+  for (std::size_t done = 0; done < count; done += piece) {
+    const std::size_t now = std::min(piece, count - done);
+    std::byte* const first = sinks[0] + done * element_bytes;
+    fold({&first, 1}, from, now, modifiers);
+    for (std::byte* sink : sinks.subspan(1))
+      std::memcpy(sink + done * element_bytes, first, now * element_bytes);
+    for (const std::byte*& source : from) source += now * element_bytes;
+  }
 }
 
 }  // namespace tutti::kernels

@@ -36,9 +36,20 @@ using Fold = void (*)(std::span<std::byte* const> sinks, std::span<const std::by
 /// null.
 Fold fold_for(DataType type, ReduceOp op) noexcept;
 
-/// Copies bytes to every sink in one pass.
+/// True on processors where memory that another core read last is best written by block copies (memcpy, `rep
+/// movsb`), which take over whole lines without reading them first: on AMD's, two to three times as fast as
+/// stores of vectors. On Intel's, vectors behind a prefetch for writing won. Measured: docs/performance.md.
+bool block_copies_win() noexcept;
+
+/// Copies bytes to every sink.
 void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_t bytes,
-          std::uint64_t streaming_sinks);
+          std::uint64_t streaming_sinks, bool block_copies = block_copies_win());
+
+/// `fold` to every sink, with the same result in either way: in one pass, or into the first sink and from
+/// there by block copies into the others, a cacheable piece at a time.
+void fold_to_all(Fold fold, std::size_t element_bytes, std::span<std::byte* const> sinks,
+                 std::span<const std::byte* const> sources, std::size_t count, const FoldModifiers& modifiers,
+                 bool block_copies = block_copies_win());
 
 /// The instruction set in use: "AVX3", "AVX2", "SSE4", "SCALAR", ...
 const char* instruction_set() noexcept;

@@ -18,10 +18,9 @@ using std::chrono::nanoseconds;
 constexpr std::uint32_t calls_of_a_trial = 2 * (PathTrial::settling + PathTrial::counted);
 
 /// One trial on ranks whose calls take `slots[r]` and `attach[r]` nanoseconds; the paths they settle on.
-std::vector<Path> settle(Collective collective, Path first, const std::vector<int>& slots,
-                         const std::vector<int>& attach) {
-  std::vector<PathTrial> ranks(slots.size(), PathTrial(collective, first));
-  for (std::uint32_t call = 0; call < calls_of_a_trial; ++call)
+std::vector<Path> settle(Path first, const std::vector<int>& slots, const std::vector<int>& attach) {
+  std::vector<PathTrial> ranks(slots.size(), PathTrial(first));
+  for (std::uint32_t call = 0; call < PathTrial::first_gap + calls_of_a_trial; ++call)
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       const auto turn = ranks[r].next();
       EXPECT_FALSE(turn.decides);
@@ -46,41 +45,41 @@ using testing::Each;
 
 TEST(PathTrial, TakesTheFaster) {
   for (const Path first : {Path::slots, Path::attach}) {
-    EXPECT_THAT(settle(Collective::all_reduce, first, {900, 910}, {700, 710}), Each(Path::attach));
-    EXPECT_THAT(settle(Collective::all_reduce, first, {700, 710}, {900, 910}), Each(Path::slots));
+    EXPECT_THAT(settle(first, {900, 910}, {700, 710}), Each(Path::attach));
+    EXPECT_THAT(settle(first, {700, 710}, {900, 910}), Each(Path::slots));
   }
 }
 
 TEST(PathTrial, StaysWhereTheDifferenceIsNoise) {
-  EXPECT_THAT(settle(Collective::all_reduce, Path::slots, {1000}, {990}), Each(Path::slots));
-  EXPECT_THAT(settle(Collective::all_reduce, Path::attach, {990}, {1000}), Each(Path::attach));
+  EXPECT_THAT(settle(Path::slots, {1000}, {990}), Each(Path::slots));
+  EXPECT_THAT(settle(Path::attach, {990}, {1000}), Each(Path::attach));
 }
 
-TEST(PathTrial, TheLastToComeTellsTheTimeOfAnAllReduce) {
-  // Rank 0 waits long for rank 1 each time.
-  EXPECT_THAT(settle(Collective::all_reduce, Path::slots, {9000, 500}, {9100, 400}), Each(Path::attach));
+TEST(PathTrial, WhoWaitsDoesNotHideTheDifference) {
+  EXPECT_THAT(settle(Path::slots, {9000, 500}, {8700, 200}), Each(Path::attach));  // rank 0 comes early
+  EXPECT_THAT(settle(Path::slots, {100, 500}, {400, 400}), Each(Path::slots));     // the root runs ahead
 }
 
-TEST(PathTrial, TheSlowestTellsTheTimeOfABroadcast) {
-  // The root is done early with slots; the others are not.
-  EXPECT_THAT(settle(Collective::broadcast, Path::slots, {100, 500}, {400, 400}), Each(Path::attach));
+TEST(PathTrial, RanksThatTimedOnePathOnlyDoNotCount) {
+  EXPECT_THAT(settle(Path::slots, {500, 0}, {400, 900}), Each(Path::attach));
 }
 
 TEST(PathTrial, StaysWhenNobodyTimedACall) {
-  EXPECT_THAT(settle(Collective::all_gather, Path::attach, {0, 0}, {0, 0}), Each(Path::attach));
-  EXPECT_THAT(settle(Collective::all_gather, Path::slots, {500, 0}, {0, 0}), Each(Path::slots));
+  EXPECT_THAT(settle(Path::attach, {0, 0}, {0, 0}), Each(Path::attach));
+  EXPECT_THAT(settle(Path::slots, {500, 0}, {0, 0}), Each(Path::slots));
 }
 
-TEST(PathTrial, IsRepeated) {
-  PathTrial trial(Collective::all_reduce, Path::slots);
-  std::uint32_t decisions = 0, tries = 0;
-  for (std::uint32_t call = 0; call < 3 * PathTrial::period; ++call) {
-    const auto turn = trial.next();
-    decisions += turn.decides ? 1U : 0U;
-    tries += turn.path == Path::attach ? 1U : 0U;
+TEST(PathTrial, IsRepeatedEverMoreRarely) {
+  PathTrial trial(Path::slots);
+  std::vector<std::uint32_t> decisions;
+  for (std::uint32_t call = 0; call < 100'000; ++call)
+    if (trial.next().decides) decisions.push_back(call);
+  ASSERT_GT(decisions.size(), 10U);
+  EXPECT_EQ(decisions[0], PathTrial::first_gap + calls_of_a_trial);
+  for (std::size_t i = 1; i < decisions.size(); ++i) {
+    const std::uint32_t gap = std::min(PathTrial::first_gap << i, PathTrial::longest_gap);
+    EXPECT_EQ(decisions[i] - decisions[i - 1], calls_of_a_trial + 1 + gap);
   }
-  EXPECT_EQ(decisions, 3U);
-  EXPECT_EQ(tries, 3 * calls_of_a_trial / 2);
 }
 
 TEST(PathTrial, ResultsAreTheSameBitForBitOnEitherPath) {
@@ -90,7 +89,7 @@ TEST(PathTrial, ResultsAreTheSameBitForBitOnEitherPath) {
     std::uniform_real_distribution<float> any(-1.0F, 1.0F);
     std::vector<float> in(count), out(count), first(count);
     for (float& x : in) x = any(random);
-    for (std::uint32_t call = 0; call < calls_of_a_trial + 3; ++call) {
+    for (std::uint32_t call = 0; call < PathTrial::first_gap + calls_of_a_trial + 3; ++call) {
       comm.all_reduce(std::span<const float>(in), std::span(out));
       if (call == 0) first = out;
       ASSERT_EQ(std::memcmp(out.data(), first.data(), count * sizeof(float)), 0) << call;

@@ -150,12 +150,43 @@ TEST_P(RulesTest, CopiesToEverySink) {
       for (const std::size_t skew : {1, 0, 17}) sinks.emplace_back(bytes, skew);
       for (Buffer& sink : sinks) pointers.push_back(sink.data());
       for (std::size_t count = 1; count <= sinks.size(); ++count) {
-        kernels::copy(std::span(pointers).first(count), source.data(), bytes, streaming);
-        EXPECT_TRUE(sinks[count - 1].holds(source)) << bytes << " bytes, sink " << count - 1;
+        for (const bool block_copies : {false, true}) {
+          kernels::copy(std::span(pointers).first(count), source.data(), bytes, streaming, block_copies);
+          EXPECT_TRUE(sinks[count - 1].holds(source)) << bytes << " bytes, sink " << count - 1;
+          std::fill_n(pointers[count - 1], bytes, std::byte{});
+        }
       }
       for (const Buffer& sink : sinks) EXPECT_TRUE(sink.guards_intact());
     }
   }
+}
+
+// Also where a sink is one of the sources.
+TEST_P(RulesTest, FoldsToEverySinkAlikeWithAndWithoutBlockCopies) {
+  std::mt19937_64 random{11};
+  for (const DataType type : {DataType::float32, DataType::bfloat16, DataType::int64})
+    for (const std::size_t count : {0, 1, 300, 5003}) {
+      const std::size_t bytes = count * size_of(type);
+      std::vector<std::vector<std::byte>> inputs;
+      for (int i = 0; i < 3; ++i) inputs.push_back(random_elements(type, random, count));
+      for (std::size_t n_sources = 1; n_sources <= inputs.size(); ++n_sources)
+        for (std::size_t n_sinks = 1; n_sinks <= 3; ++n_sinks) {
+          std::vector<std::vector<std::byte>> results;
+          for (const bool block_copies : {false, true}) {
+            Buffer in_place(bytes, 0), second(bytes, 3), third(bytes, 0);
+            std::copy_n(inputs[0].data(), bytes, in_place.data());
+            const std::vector<std::byte*> sinks{second.data(), in_place.data(), third.data()};
+            std::vector<const std::byte*> sources{in_place.data()};
+            for (std::size_t i = 1; i < n_sources; ++i) sources.push_back(inputs[i].data());
+            kernels::fold_to_all(kernels::fold_for(type, ReduceOp::sum), size_of(type),
+                                 std::span(sinks).first(n_sinks), sources, count,
+                                 {.divisor = n_sources == 2 ? 2 : 1}, block_copies);
+            for (std::size_t i = 0; i < n_sinks; ++i) results.emplace_back(sinks[i], sinks[i] + bytes);
+            EXPECT_TRUE(in_place.guards_intact() && second.guards_intact() && third.guards_intact());
+          }
+          for (const auto& result : results) EXPECT_EQ(result, results[0]) << name(type) << " x " << count;
+        }
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RulesTest, testing::ValuesIn(WithInstructionSet::all()),

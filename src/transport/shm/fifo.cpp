@@ -32,6 +32,12 @@ inline bool arrived(std::uint64_t found, std::uint32_t position, Tag tag) {
   return false;
 }
 
+// Where block copies win, slots pay sooner, and soonest between two ranks; docs/performance.md.
+std::size_t longest_in_lines(int ranks) {
+  if (!kernels::block_copies_win()) return line_message_max;
+  return ranks <= 2 ? line_message_max / 4 : line_message_max / 2;
+}
+
 void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::byte* const sinks[] = {to};
   kernels::copy(sinks, from, bytes, 0);
@@ -47,6 +53,7 @@ FifoMemory::FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel
   acknowledged = reinterpret_cast<Acknowledged*>(base + layout.acknowledged_offset);
   slots = base + layout.slots_offset;
   units = layout.units;
+  line_message = longest_in_lines(layout.ranks);
 }
 
 ShmSender::ShmSender(std::shared_ptr<Arena> arena, const FifoMemory& memory, std::vector<Rank> readers,
@@ -87,7 +94,7 @@ void ShmSender::write_lines(const std::byte* data, std::size_t bytes, Tag tag) {
 }
 
 std::byte* ShmSender::try_reserve(std::size_t bytes) {
-  if (bytes <= line_message_max) return lines_free(lines_for(bytes)) ? staging_ : nullptr;
+  if (bytes <= memory_.line_message) return lines_free(lines_for(bytes)) ? staging_ : nullptr;
   const std::uint32_t needed = units_for(bytes);
   assert(needed <= memory_.units / channel_credits);
   const std::uint32_t start = slot_start(unit_, needed, memory_.units);
@@ -95,7 +102,7 @@ std::byte* ShmSender::try_reserve(std::size_t bytes) {
 }
 
 void ShmSender::publish(std::size_t bytes, Tag tag) {
-  if (bytes <= line_message_max) {
+  if (bytes <= memory_.line_message) {
     write_lines(staging_, bytes, tag);
     return;
   }
@@ -109,7 +116,7 @@ void ShmSender::publish(std::size_t bytes, Tag tag) {
 }
 
 bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool /*stable*/) {
-  if (bytes <= line_message_max) {
+  if (bytes <= memory_.line_message) {
     if (!lines_free(lines_for(bytes))) return false;
     write_lines(data, bytes, tag);
   } else {
@@ -155,7 +162,7 @@ const std::byte* ShmReceiver::slot(std::size_t bytes, Tag tag) {
 
 const std::byte* ShmReceiver::try_acquire(std::size_t bytes, Tag tag) {
   held_bytes_ = bytes;
-  if (bytes > line_message_max) {
+  if (bytes > memory_.line_message) {
     held_lines_ = 0;
     return slot(bytes, tag);
   }
@@ -198,7 +205,7 @@ void ShmReceiver::release() {
 }
 
 bool ShmReceiver::try_receive(std::byte* into, std::size_t bytes, Tag tag) {
-  if (bytes <= line_message_max) {
+  if (bytes <= memory_.line_message) {
     if (!read_lines(into, bytes, tag)) return false;
     held_lines_ = lines_for(bytes);
   } else {
@@ -219,7 +226,7 @@ void ShmReceiver::suspect(std::size_t bytes, Tag tag) {
   const std::uint32_t start = slot_start(unit_, 1, memory_.units);
   const auto& line_word = memory_.lines[line_ % line_count].word;
   const auto& flag_word = memory_.flags[start % memory_.units];
-  const bool awaits_line = bytes <= line_message_max;
+  const bool awaits_line = bytes <= memory_.line_message;
   if (awaits_line && lines_read_ != 0) return;
   // The awaited form is read last: whatever was sent before the other one is visible by then.
   const auto& [other, awaited] =

@@ -26,6 +26,7 @@ struct FifoMemory {
   Acknowledged* acknowledged;         ///< one a reader
   std::byte* slots;
   std::uint32_t units;
+  std::size_t line_message;  ///< longest message in lines
 };
 
 /// Where the next message of some units starts: messages are contiguous, so the end of the ring is skipped

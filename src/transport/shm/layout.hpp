@@ -27,7 +27,7 @@ inline constexpr int channels = 4;
 /// together.
 inline constexpr std::size_t line_payload = 56;
 inline constexpr std::uint32_t line_count = 256;
-/// Longest message that travels in lines; longer ones take slots. Measured, see docs/performance.md.
+/// Longest message that ever travels in lines; longer ones take slots.
 inline constexpr std::size_t line_message_max = 2048;
 /// A reader returns credits after this many lines: rarely, since each return moves a cache line between
 /// cores.
