@@ -65,7 +65,7 @@ def table(rows, libraries, peers):
 
 def summary(points, peers):
     """Geometric means over sizes: a row an operation, a column a mode and number of ranks."""
-    columns = sorted({(mode, ranks) for mode, ranks, _, _ in points}, key=lambda c: (c[0] != "unchanged", c[1]))
+    columns = sorted({(mode, ranks) for mode, ranks, _, _ in points}, key=lambda c: (not c[0].startswith("unchanged"), c[1], c[0]))
     operations = [op for op in variants.OPERATIONS if any(point[2] == op for point in points)]
     lines = ["| best peer / tutti | " + " | ".join(f"{n} ranks, {mode}" for mode, n in columns) + " |",
              "|---|" + "---|" * len(columns)]
@@ -81,7 +81,8 @@ def write(path, title, notes, points, libraries, peers):
              "Times are microseconds: medians over repetitions of each run's median. In brackets: the",
              "peer's setting that was best there. Ratios above 1: tutti is faster.", "", *summary(points, peers)]
     groups = dict.fromkeys((mode, ranks, op) for mode, ranks, op, _ in
-                           sorted(points, key=lambda p: (p[0] != "unchanged", p[1], variants.OPERATIONS.index(p[2]))))
+                           sorted(points, key=lambda p: (not p[0].startswith("unchanged"), p[1], p[0],
+                                                       variants.OPERATIONS.index(p[2]))))
     for mode, ranks, op in groups:
         lines += ["", f"## {op}, {ranks} ranks, inputs {mode}", "",
                   *table(rows_of(points, mode, ranks, op), libraries, peers)]

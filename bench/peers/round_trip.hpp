@@ -1,6 +1,7 @@
 /// \file
 /// How far apart the cores of ranks 0 and 1 are at the moment. Virtual cores move: for a while two of them
-/// may be threads of one physical core, and everything small is then twice as fast.
+/// share a cache, or even a physical core, and then they do not, which multiplies the time of everything
+/// small.
 #pragma once
 
 #include <fcntl.h>

@@ -73,9 +73,17 @@ def run(libraries, ranks_list, operations, sizes, modes, repeats, seconds, place
     return results
 
 
-def on_distinct_cores(results, least_round_trip):
-    """Without the results of moments at which two virtual cores were one physical core."""
-    return [r for r in results if r["rtt_ns"] is None or r["rtt_ns"] >= least_round_trip]
+def tell_distances(results):
+    """Names where the cores were, `cores`, in results of two ranks, if the hypervisor moved them on the way: the same
+    calls then take a multiple of the time, so only results of one place may be compared."""
+    trips = [r["rtt_ns"] for r in results if r["rtt_ns"] is not None]
+    between = statistics.geometric_mean((min(trips), max(trips))) if trips and max(trips) > 2 * min(trips) else None
+    for r in results:
+        r["cores"] = ""
+        if between is not None and r["rtt_ns"] is not None:
+            r["cores"] = "-near" if r["rtt_ns"] < between else "-far"
+    return {place: statistics.median(r["rtt_ns"] for r in results if r["cores"] == place and r["rtt_ns"] is not None)
+            for place in sorted({r["cores"] for r in results if r["rtt_ns"] is not None})}
 
 
 def best(results):
@@ -84,7 +92,7 @@ def best(results):
     times = collections.defaultdict(list)
     for r in results:
         if r["correct"]:
-            mode = "rewritten" if r["rewritten"] else "unchanged"
+            mode = ("rewritten" if r["rewritten"] else "unchanged") + r.get("cores", "")
             times[(mode, r["ranks"], r["op"], r["bytes"], r["library"], r["variant"])].append(r)
     points = collections.defaultdict(dict)
     for (*point, library, variant), runs in times.items():

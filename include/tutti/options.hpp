@@ -25,9 +25,9 @@ struct Options {
   bool rank_order = false;
   /// TCP connections a channel. TUTTI_TCP_STREAMS, 1 to 16.
   int tcp_streams = 1;
-  /// Results of calls of at least this many bytes are written past the caches, by non-temporal stores.
-  /// Whether and from where that pays differs between processors (docs/performance.md); never, unless set.
-  /// TUTTI_STREAM_FROM, bytes.
+  /// Results of calls of at least this many bytes are written past the caches, by non-temporal stores. By
+  /// default only where that was measured to pay: into registered memory, on AMD's processors, when the last
+  /// cache cannot hold the buffers of all ranks (docs/performance.md). TUTTI_STREAM_FROM, bytes.
   std::size_t stream_from = static_cast<std::size_t>(-1);
 
   /// The defaults, overridden by the variables named above. Throws Error(invalid_argument) naming variable

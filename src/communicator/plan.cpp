@@ -8,6 +8,8 @@
 #include <tutti/error.hpp>
 #include <tutti/verify.hpp>
 
+#include "topology/cache.hpp"
+
 namespace tutti {
 
 namespace {
@@ -72,6 +74,14 @@ std::size_t bytes_of(const Call& call, int size) {
 bool reducing(Operation operation) {
   return operation == Operation::all_reduce || operation == Operation::reduce ||
          operation == Operation::reduce_scatter || operation == Operation::reduce_scatter_v;
+}
+
+// Where block copies win, results in peers' memory that no cache will hold go past the caches: inputs and
+// outputs of all ranks share the last one. Elsewhere that never paid; docs/performance.md.
+std::size_t direct_stream_from(int ranks) {
+  if (!kernels::block_copies_win()) return static_cast<std::size_t>(-1);
+  static const std::size_t last_cache = topology::last_cache_bytes();
+  return last_cache / static_cast<std::size_t>(ranks);
 }
 
 bool reaches_into_peers(const Schedule& schedule) {
@@ -170,6 +180,7 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execu
     direct.max_message = static_cast<std::size_t>(-1);
     direct.in_place = plan.key.in_place && choice.algorithm->in_place;
     direct.one_sided = true;
+    if (!attach) direct.stream_from = std::min(direct.stream_from, direct_stream_from(setting_.size));
     if (!choice.algorithm->in_place) plan.direct_in_place = false;
     name = choice.algorithm->name;
     auto program = execution::lower(choice.algorithm->make(setting_.size, plan.key.root), setting_.rank,

@@ -1,0 +1,110 @@
+// What this machine's memory allows: the bound that docs/performance.md holds calls on registered memory
+// against.
+//
+// All threads at once, each on its own part of each buffer and bound to its own processor. Bytes count as a
+// program sees them: read once, written once; what the processor reads in order to write it comes on top.
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "kernels/fold.hpp"
+
+namespace {
+
+struct Test {
+  std::string name;
+  int sources, sinks;
+  bool streaming;
+};
+
+// `sources` read and `sinks` written of `bytes` each.
+void pass(const Test& test, const std::vector<std::byte*>& buffers, std::size_t from, std::size_t bytes) {
+  std::vector<const std::byte*> sources;
+  std::vector<std::byte*> sinks;
+  for (int i = 0; i < test.sources; ++i) sources.push_back(buffers[static_cast<std::size_t>(i)] + from);
+  for (int i = 0; i < test.sinks; ++i)
+    sinks.push_back(buffers[static_cast<std::size_t>(test.sources + i)] + from);
+  if (test.sources == 0) {
+    std::memset(sinks[0], 1, bytes);
+    return;
+  }
+  const auto fold = tutti::kernels::fold_for(tutti::DataType::float32, tutti::ReduceOp::sum);
+  const tutti::kernels::FoldModifiers modifiers{.streaming_sinks = test.streaming ? ~std::uint64_t{0} : 0};
+  tutti::kernels::fold_to_all(fold, sizeof(float), sinks, sources, bytes / sizeof(float), modifiers);
+}
+
+void bind_to(std::size_t processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor % std::max(1U, std::thread::hardware_concurrency()), &set);
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+// The fastest of some passes, in GB/s over all threads.
+double rate(const Test& test, std::size_t threads, std::size_t bytes, int passes) {
+  std::vector<std::vector<std::byte>> storage;
+  std::vector<std::byte*> buffers;
+  for (int i = 0; i < test.sources + test.sinks; ++i) buffers.push_back(storage.emplace_back(bytes).data());
+  std::barrier meet(static_cast<std::ptrdiff_t>(threads));
+  double best = 0;
+  const auto work = [&](std::size_t thread) {
+    bind_to(thread);
+    const std::size_t part = bytes / threads;
+    for (int i = 0; i < passes; ++i) {
+      meet.arrive_and_wait();
+      const auto start = std::chrono::steady_clock::now();
+      pass(test, buffers, thread * part, part);
+      meet.arrive_and_wait();
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+      if (thread == 0)
+        best =
+            std::max(best, static_cast<double>(bytes) * (test.sources + test.sinks) / elapsed.count() / 1e9);
+    }
+  };
+  std::vector<std::jthread> others;
+  for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work, t);
+  work(0);
+  others.clear();
+  return best;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::size_t threads = std::thread::hardware_concurrency();
+  std::vector<std::size_t> mebibytes{16, 64};
+  int passes = 20;
+  CLI::App app{"Memory bandwidth of all threads together"};
+  app.add_option("--threads", threads, "One a processor by default")->capture_default_str();
+  app.add_option("--mebibytes", mebibytes, "Bytes of each buffer")->capture_default_str();
+  app.add_option("--passes", passes, "The fastest counts")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  const std::vector<Test> tests{{"write", 0, 1, false},
+                                {"copy", 1, 1, false},
+                                {"copy, streaming", 1, 1, true},
+                                {"a = b + c", 2, 1, false},
+                                {"a = b + c, streaming", 2, 1, true},
+                                {"a = d = b + c (all_reduce of 2)", 2, 2, false},
+                                {"a = d = b + c, streaming", 2, 2, true},
+                                {"a = d = b (all_gather of 2)", 1, 2, false},
+                                {"a = d = b, streaming", 1, 2, true}};
+  std::printf("GB/s of %zu threads, read and written\n%-34s", threads, "MiB a buffer");
+  for (const std::size_t m : mebibytes) std::printf("%10zu", m);
+  for (const Test& test : tests) {
+    std::printf("\n%-34s", test.name.c_str());
+    for (const std::size_t m : mebibytes) std::printf("%10.1f", rate(test, threads, m << 20U, passes));
+  }
+  std::printf("\n");
+}
