@@ -10,8 +10,7 @@ namespace tutti {
 
 /// A communicator with the ranks of `mpi`, in the same order. Collective over `mpi`. MPI is used to hand out
 /// the unique id and not afterwards, so it may be finalized before the communicator is destroyed. Ranks on
-/// several hosts need Options::interface (or TUTTI_INTERFACE) unless rank 0's default route leads to the
-/// others. Throws as Communicator does; Error(system) when MPI reports an error.
+/// several hosts meet at rank 0's Options::interface (TUTTI_INTERFACE), or at that of its default route. Throws as Communicator does; Error(system) when MPI reports an error.
 inline Communicator from_mpi(MPI_Comm mpi, const Options& options = Options::from_environment()) {
   const auto check = [](int code) {
     if (code != MPI_SUCCESS) throw Error(ErrorCode::system, "MPI returned error " + std::to_string(code));
@@ -24,7 +23,8 @@ inline Communicator from_mpi(MPI_Comm mpi, const Options& options = Options::fro
   check(MPI_Comm_size(local, &local_size));
   check(MPI_Comm_free(&local));
   UniqueId id;
-  if (rank == 0 && size > 1) id = UniqueId::create(local_size == size ? "lo" : options.interface);
+  const std::string across = options.interface.empty() ? "default" : options.interface;
+  if (rank == 0 && size > 1) id = UniqueId::create(local_size == size ? "lo" : across);
   check(MPI_Bcast(id.bytes.data(), static_cast<int>(UniqueId::size), MPI_BYTE, 0, mpi));
   return Communicator(id, rank, size, options);
 }

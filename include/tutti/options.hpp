@@ -15,7 +15,8 @@ struct Options {
   std::chrono::milliseconds timeout{30000};
   /// Network interface (name or address) for everything that is not shared memory. TUTTI_INTERFACE.
   std::string interface;
-  /// Force a transport: "shm" or "tcp"; empty: the best that reaches each peer. TUTTI_TRANSPORT.
+  /// Force a transport: "shm", "verbs" (RDMA; docs/rdma.md) or "tcp"; empty: the best that reaches each peer.
+  /// TUTTI_TRANSPORT.
   std::string transport;
   /// Force an algorithm ("ring", "two_shot", ...) for every operation that has one of that name.
   /// TUTTI_ALGORITHM.

@@ -16,8 +16,8 @@ namespace tutti {
 /// before anything it says is parsed. Treat it as a password.
 class UniqueId {
  public:
-  /// Listens on `interface` (a name such as "eth0" or an address; "": loopback unless TUTTI_INTERFACE is set)
-  /// and on no other, on a port of the system's choice. The listening socket is held in this process until a
+  /// Listens on `interface` (a name such as "eth0", an address, or "default": that of the default route; "":
+  /// TUTTI_INTERFACE, and loopback where that is not set) and on no other, on a port of the system's choice. The listening socket is held in this process until a
   /// Communicator of rank 0 takes it. Throws Error(invalid_argument) for an interface that does not exist
   /// (lists those that do), Error(system).
   static UniqueId create(std::string_view interface = "");

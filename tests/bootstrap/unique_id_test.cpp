@@ -4,6 +4,7 @@
 
 #include "bootstrap/ranks.hpp"
 #include "bootstrap/rendezvous.hpp"
+#include "topology/interface.hpp"
 
 namespace tutti::bootstrap::test {
 namespace {
@@ -15,6 +16,16 @@ TEST(UniqueId, TextGoesThereAndBack) {
     EXPECT_EQ(text.find_first_of(" \t\n"), std::string::npos);
     EXPECT_EQ(UniqueId::parse(text), id);
   }
+}
+
+TEST(UniqueId, DefaultIsTheInterfaceOfTheDefaultRoute) {
+  std::string expected;
+  try {
+    expected = topology::default_route();
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  EXPECT_EQ(read(UniqueId::create("default")).endpoint.address, expected);
 }
 
 TEST(UniqueId, HoldsItsEndpointAndSecret) {
