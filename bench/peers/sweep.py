@@ -75,13 +75,17 @@ def run(libraries, ranks_list, operations, sizes, modes, repeats, seconds, place
 
 def tell_distances(results):
     """Names where the cores were, `cores`, in results of two ranks, if the hypervisor moved them on the way: the same
-    calls then take a multiple of the time, so only results of one place may be compared."""
+    calls then take a multiple of the time, so only results of one place may be compared. Ranks that are bound to no core
+    (Gloo's, in some settings) count for both places."""
     trips = [r["rtt_ns"] for r in results if r["rtt_ns"] is not None]
     between = statistics.geometric_mean((min(trips), max(trips))) if trips and max(trips) > 2 * min(trips) else None
-    for r in results:
+    for r in list(results):
         r["cores"] = ""
-        if between is not None and r["rtt_ns"] is not None:
-            r["cores"] = "-near" if r["rtt_ns"] < between else "-far"
+        if between is None or r["ranks"] != 2:
+            continue
+        if r["rtt_ns"] is None:
+            results.append({**r, "cores": "-near"})
+        r["cores"] = "-near" if r["rtt_ns"] is not None and r["rtt_ns"] < between else "-far"
     return {place: statistics.median(r["rtt_ns"] for r in results if r["cores"] == place and r["rtt_ns"] is not None)
             for place in sorted({r["cores"] for r in results if r["rtt_ns"] is not None})}
 
