@@ -16,6 +16,16 @@ if(PMIX_FOUND)
   add_compile_definitions(TUTTI_HAVE_PMIX=1)
 endif()
 
+option(TUTTI_WITH_VERBS "Find rdma-core, for RDMA between hosts" ON)
+if(TUTTI_WITH_VERBS)
+  pkg_check_modules(VERBS IMPORTED_TARGET libibverbs)
+endif()
+if(VERBS_FOUND)
+  list(APPEND tutti_dependencies PkgConfig::VERBS)
+  string(APPEND tutti_pkgconfig_requires " libibverbs")
+  add_compile_definitions(TUTTI_HAVE_VERBS=1)
+endif()
+
 if(TUTTI_WITH_MPI)
   set(MPI_CXX_SKIP_MPICXX ON)  # the C++ bindings that MPI 3 removed
   find_package(MPI COMPONENTS CXX)

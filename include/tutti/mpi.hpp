@@ -10,7 +10,8 @@ namespace tutti {
 
 /// A communicator with the ranks of `mpi`, in the same order. Collective over `mpi`. MPI is used to hand out
 /// the unique id and not afterwards, so it may be finalized before the communicator is destroyed. Ranks on
-/// several hosts meet at rank 0's Options::interface (TUTTI_INTERFACE), or at that of its default route. Throws as Communicator does; Error(system) when MPI reports an error.
+/// several hosts meet at rank 0's Options::interface (TUTTI_INTERFACE), or at that of its default route.
+/// Throws as Communicator does; Error(system) when MPI reports an error.
 inline Communicator from_mpi(MPI_Comm mpi, const Options& options = Options::from_environment()) {
   const auto check = [](int code) {
     if (code != MPI_SUCCESS) throw Error(ErrorCode::system, "MPI returned error " + std::to_string(code));

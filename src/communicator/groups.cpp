@@ -97,7 +97,8 @@ std::string Impl::explain(const Call& call) {
     transport::Transport& chosen = routes->to(r);
     text += "  rank " + std::to_string(r) + ": " + std::string(chosen.name()) + ": " + chosen.explain(r);
     if (&chosen != shm.get())
-      text += options.transport == "tcp" ? " (shm refused: tcp is forced)" : " (" + shm->explain(r) + ")";
+      text += options.transport == chosen.name() ? " (shm refused: " + options.transport + " is forced)"
+                                                 : " (" + shm->explain(r) + ")";
     text += "\n";
   }
   if (call.operation == Operation::send || call.operation == Operation::receive) return text;

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "base/fork_guard.hpp"
+#ifdef TUTTI_HAVE_VERBS
+#include "transport/verbs/verbs_transport.hpp"
+#endif
 
 namespace tutti::detail {
 
@@ -19,10 +22,32 @@ bool everybody_reached(const transport::Transport& transport, int size) {
   return true;
 }
 
+/// RDMA, if it leads to anybody; with `forced`, Error(unsupported) unless it leads to everybody. Collective.
+std::unique_ptr<transport::Transport> make_verbs(
+    [[maybe_unused]] const transport::Group& group,
+    [[maybe_unused]] const std::shared_ptr<transport::tcp::TcpListener>& listener,
+    [[maybe_unused]] const bootstrap::Secret& secret, bool forced) {
+#ifdef TUTTI_HAVE_VERBS
+  auto verbs = std::make_unique<transport::verbs::VerbsTransport>(group, listener, secret);
+  bool some = false;
+  for (Rank r = 0; r < group.size; ++r) {
+    some = some || verbs->reaches(r);
+    if (forced && r != group.rank && !verbs->reaches(r))
+      throw Error(ErrorCode::unsupported, "transport verbs is forced, but " + verbs->explain(r), {r});
+  }
+  return some ? std::move(verbs) : nullptr;
+#else
+  if (forced)
+    throw Error(ErrorCode::unsupported, "transport verbs is forced, but not in this build of tutti");
+  return nullptr;
+#endif
+}
+
 }  // namespace
 
 transport::Transport& Routes::to(Rank peer) {
   if (shm_ != nullptr && shm_->reaches(peer)) return *shm_;
+  if (verbs_ != nullptr && verbs_->reaches(peer)) return *verbs_;
   return *tcp_;
 }
 
@@ -46,10 +71,11 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
       options(the_options) {
   install_fork_guard();
   fork_generation = tutti::fork_generation();
-  const bool tcp_only = options.transport == "tcp";
+  const bool verbs_only = options.transport == "verbs";
+  const bool tcp_only = options.transport == "tcp" || verbs_only;  // nothing but a network
   if (!tcp_only && !options.transport.empty() && options.transport != "shm")
     throw Error(ErrorCode::invalid_argument,
-                "transport \"" + options.transport + "\" does not exist; there are shm and tcp");
+                "transport \"" + options.transport + "\" does not exist; there are shm, verbs and tcp");
   shm = std::make_unique<transport::shm::ShmTransport>(group, !tcp_only);
   const bool all_shared = !tcp_only && everybody_reached(*shm, group.size);
   if (!all_shared && options.transport == "shm")
@@ -62,8 +88,10 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
     tcp_options.streams = options.tcp_streams;
     tcp = std::make_unique<transport::tcp::TcpTransport>(group, listener, watch->session().secret(),
                                                          tcp_options);
+    if (options.transport != "tcp")
+      verbs = make_verbs(group, listener, watch->session().secret(), verbs_only);
   }
-  routes = std::make_unique<Routes>(tcp_only ? nullptr : shm.get(), tcp.get(), all_shared);
+  routes = std::make_unique<Routes>(tcp_only ? nullptr : shm.get(), verbs.get(), tcp.get(), all_shared);
 
   Planner::Setting setting;
   setting.rank = group.rank;
@@ -75,6 +103,7 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
                                          : tcp->max_message_bytes();
   if (tcp != nullptr && !tcp_only && shm->locals().size() > 1)
     setting.max_message = std::min(setting.max_message, shm->max_message_bytes());
+  if (verbs != nullptr) setting.max_message = std::min(setting.max_message, verbs->max_message_bytes());
   setting.channels = routes.get();
   setting.options = &options;
   setting.direct_memory = all_shared && group.size > 1 && shm->direct().same_process();

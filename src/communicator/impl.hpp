@@ -53,8 +53,9 @@ struct Wait {
 /// FIFOs to each peer over the transport chosen for it.
 class Routes final : public execution::Channels {
  public:
-  Routes(transport::shm::ShmTransport* shm, transport::tcp::TcpTransport* tcp, bool multicast)
-      : shm_(shm), tcp_(tcp), multicast_(multicast) {}
+  Routes(transport::shm::ShmTransport* shm, transport::Transport* verbs, transport::tcp::TcpTransport* tcp,
+         bool multicast)
+      : shm_(shm), verbs_(verbs), tcp_(tcp), multicast_(multicast) {}
   transport::Transport& to(Rank peer);
   transport::Sender& sender(Rank peer, int channel) override { return to(peer).sender(peer, channel); }
   transport::Receiver& receiver(Rank peer, int channel) override { return to(peer).receiver(peer, channel); }
@@ -63,6 +64,7 @@ class Routes final : public execution::Channels {
 
  private:
   transport::shm::ShmTransport* shm_;  ///< nullptr: not to be used for messages
+  transport::Transport* verbs_;        ///< nullptr: leads to nobody
   transport::tcp::TcpTransport* tcp_;  ///< nullptr: all peers share memory
   bool multicast_;
 };
@@ -149,6 +151,7 @@ struct Impl {
   Options options;
   std::unique_ptr<transport::shm::ShmTransport> shm;
   std::unique_ptr<transport::tcp::TcpTransport> tcp;  ///< only where some peer needs it
+  std::unique_ptr<transport::Transport> verbs;        ///< only where it leads to some peer
   std::unique_ptr<Routes> routes;
   std::unique_ptr<Planner> planner;
   std::unique_ptr<execution::Program> offer_program;

@@ -32,6 +32,7 @@ void run_local(int ranks, const std::function<void(Communicator&)>& body, const 
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
   {
     std::vector<std::jthread> threads;
+    threads.reserve(static_cast<std::size_t>(ranks));
     for (Rank r = 0; r < ranks; ++r)
       threads.emplace_back([&, r] {
         try {

@@ -9,9 +9,9 @@ using transport::shm::Reach;
 Reach OfferedMemory::resolve(transport::shm::DirectMemory& direct, std::vector<Offer>& all) {
   direct_ = &direct;
   Reach worst = Reach::mapped;
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    worst = std::max({worst, direct.reach(all[r].input), direct.reach(all[r].output)});
-    if (all[r].by_messages != 0) worst = Reach::none;
+  for (const Offer& offer : all) {
+    worst = std::max({worst, direct.reach(offer.input), direct.reach(offer.output)});
+    if (offer.by_messages != 0) worst = Reach::none;
   }
   mapped_ = worst == Reach::mapped;
   places_.assign(all.size(), {});

@@ -24,6 +24,7 @@ Stats Impl::counted() const {
   };
   add(shm->traffic());
   if (tcp != nullptr) add(tcp->traffic());
+  if (verbs != nullptr) add(verbs->traffic());
   return stats;
 }
 

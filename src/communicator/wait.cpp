@@ -174,6 +174,7 @@ bool Impl::test(Pending& pending) {
 
 void Impl::idle(Wait& wait, Task& task) {
   if (tcp != nullptr) tcp->progress();
+  if (verbs != nullptr) verbs->progress();
   if (++wait.polls < spin_polls) [[likely]] {
     if (wait.polls > 256) pause();
     return;
@@ -192,7 +193,9 @@ void Impl::idle(Wait& wait, Task& task) {
     if (Clock::now() - now >= dear_yield) sleep_until = now + asleep_for;
     return;
   }
-  transport::Transport& sleeper = tcp != nullptr ? static_cast<transport::Transport&>(*tcp) : *shm;
+  transport::Transport& sleeper = verbs != nullptr ? *verbs
+                                  : tcp != nullptr ? static_cast<transport::Transport&>(*tcp)
+                                                   : *shm;
   sleeper.wait(longest_sleep);
 }
 

@@ -66,6 +66,7 @@ void require_loss_noticed(const Subject& subject, Act act) {
     rig.until(rank, "try_send", [&] { return sender.try_send(&ball, 1, 1, false); });
     std::byte other{};
     rig.until(rank, "a message", [&] { return rig[rank].receiver(1 - rank, 0).try_receive(&other, 1, 1); });
+    rig.until(rank, "flushed", [&] { return sender.flushed(); });
   });
   rig.destroy(1);
   const Deadline second(std::chrono::seconds(1));

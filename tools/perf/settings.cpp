@@ -73,7 +73,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_flag("--threads", settings.threads, "With --ranks: ranks are threads, not processes")
       ->needs("--ranks");
   app.add_flag("!--no-pin", settings.pin, "With --ranks: do not pin ranks to cores");
-  app.add_option("--transport", settings.options.transport, "Force a transport: shm or tcp");
+  app.add_option("--transport", settings.options.transport, "Force a transport: shm, verbs or tcp");
   app.add_option("--algorithm", settings.options.algorithm, "Force an algorithm: ring, two_shot, ...");
   app.add_flag("--registered", settings.registered, "Use memory of Communicator::allocate");
   app.add_flag("--rewrite", settings.rewrite,

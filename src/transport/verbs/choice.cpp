@@ -1,0 +1,90 @@
+#include "transport/verbs/choice.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include <tutti/error.hpp>
+
+namespace tutti::transport::verbs {
+
+namespace {
+
+const Port* usable_port(const Device& device, int wanted) {
+  const auto found = std::ranges::find_if(
+      device.ports, [&](const Port& port) { return wanted == 0 ? port.active : port.number == wanted; });
+  return found == device.ports.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> names(const std::vector<Device>& devices) {
+  std::vector<std::string> all;
+  for (const auto& device : devices) all.push_back(device.name);
+  return all;
+}
+
+std::vector<ChosenPort> choose_named(const std::vector<Device>& devices, const VerbsOptions& options) {
+  std::vector<ChosenPort> chosen;
+  for (const auto& wanted : options.devices) {
+    const auto device = std::ranges::find(devices, wanted, &Device::name);
+    if (device == devices.end())
+      throw Error(ErrorCode::invalid_argument, fmt::format("RDMA device \"{}\" does not exist; there are: {}",
+                                                           wanted, fmt::join(names(devices), ", ")));
+    const Port* port = usable_port(*device, options.port);
+    if (port == nullptr || !port->active)
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("RDMA device {} has no active port{}; ibv_devinfo shows the state of its ports",
+                              wanted, options.port == 0 ? "" : fmt::format(" {}", options.port)));
+    chosen.push_back({*device, *port});
+  }
+  return chosen;
+}
+
+int gid_class(const Gid& gid) {
+  return (gid.roce_v2 ? 0 : 3) + (gid.is_ipv4() ? 0 : gid.is_link_local() ? 2 : 1);
+}
+
+std::string gid_kind(const Gid& gid) {
+  return fmt::format("RoCE v{} {} address", gid.roce_v2 ? 2 : 1,
+                     gid.is_ipv4()         ? "IPv4"
+                     : gid.is_link_local() ? "link-local IPv6"
+                                           : "global IPv6");
+}
+
+}  // namespace
+
+std::vector<ChosenPort> choose_ports(const std::vector<Device>& devices, const VerbsOptions& options,
+                                     int near_node, std::string& why_none) {
+  const bool all = options.devices == std::vector<std::string>{"all"};
+  if (!options.devices.empty() && !all) return choose_named(devices, options);
+  std::vector<ChosenPort> chosen;
+  for (const auto& device : devices)
+    if (const Port* port = usable_port(device, options.port); port != nullptr && port->active)
+      chosen.push_back({device, *port});
+  if (devices.empty())
+    why_none = "no RDMA device";
+  else if (chosen.empty())
+    why_none = fmt::format("no active port on {}", fmt::join(names(devices), ", "));
+  if (all) return chosen;
+  std::ranges::stable_sort(chosen, {}, [&](const ChosenPort& one) {
+    return std::pair(-one.port.gigabits, one.device.numa_node == near_node ? 0 : 1);
+  });
+  if (chosen.size() > 1) chosen.resize(1);
+  return chosen;
+}
+
+std::vector<ChosenGid> gid_candidates(const Port& port, int forced_index) {
+  std::vector<ChosenGid> candidates;
+  for (const auto& gid : port.gids) {
+    if (forced_index >= 0 && gid.index != forced_index) continue;
+    candidates.push_back({gid, forced_index >= 0 ? "it was asked for"
+                               : port.layer == LinkLayer::roce
+                                   ? "it is the first " + gid_kind(gid) + " that works"
+                                   : "it is the port's first"});
+  }
+  if (port.layer == LinkLayer::roce)
+    std::ranges::stable_sort(candidates, {}, [](const ChosenGid& one) { return gid_class(one.gid); });
+  return candidates;
+}
+
+}  // namespace tutti::transport::verbs

@@ -1,0 +1,33 @@
+/// \file
+/// Which ports and which of their addresses to use, and why. Nothing here touches a device.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "transport/verbs/devices.hpp"
+#include "transport/verbs/options.hpp"
+
+namespace tutti::transport::verbs {
+
+struct ChosenPort {
+  Device device;
+  Port port;
+};
+
+/// The ports to use as rails, best first. Empty, with the cause in `why_none`, when there are none. Throws
+/// Error(invalid_argument) for options that name what does not exist (lists what does). `near_node`: the NUMA
+/// node to prefer, or -1.
+std::vector<ChosenPort> choose_ports(const std::vector<Device>& devices, const VerbsOptions& options,
+                                     int near_node, std::string& why_none);
+
+struct ChosenGid {
+  Gid gid;
+  std::string reason;  ///< in words, to be continued: "the first RoCE v2 IPv4 address"
+};
+
+/// Addresses worth trying, best first: for RoCE version 2 before version 1, IPv4 before global before
+/// link-local IPv6; for InfiniBand the first; a forced one alone. Empty when there is none.
+std::vector<ChosenGid> gid_candidates(const Port& port, int forced_index);
+
+}  // namespace tutti::transport::verbs

@@ -1,0 +1,44 @@
+#include "transport/verbs/control.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "bootstrap/socket.hpp"
+
+namespace tutti::transport::verbs {
+
+void Control::put(ControlKind kind, std::span<const std::byte> value) {
+  const Frame frame{kind, static_cast<std::uint32_t>(value.size())};
+  const auto head = std::as_bytes(std::span(&frame, 1));
+  out_.insert(out_.end(), head.begin(), head.end());
+  out_.insert(out_.end(), value.begin(), value.end());
+  write();
+}
+
+void Control::write() {
+  while (!out_.empty() && !closed_) {
+    const auto sent = bootstrap::send_some(socket_.get(), out_);
+    if (!sent) closed_ = true;
+    if (!sent || *sent == 0) return;
+    out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(*sent));
+  }
+}
+
+void Control::read() {
+  std::array<std::byte, longest> chunk{};
+  while (!closed_) {
+    const auto got = bootstrap::receive_some(socket_.get(), chunk);
+    if (!got) closed_ = true;
+    if (!got || *got == 0) return;
+    in_.insert(in_.end(), chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(*got));
+  }
+}
+
+const Control::Frame* Control::next() {
+  if (in_.size() < sizeof(Frame)) return nullptr;
+  std::memcpy(&head_, in_.data(), sizeof head_);
+  if (head_.bytes > longest) closed_ = true;
+  return head_.bytes > longest || in_.size() < sizeof(Frame) + head_.bytes ? nullptr : &head_;
+}
+
+}  // namespace tutti::transport::verbs

@@ -1,0 +1,161 @@
+#include "transport/verbs/devices.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace tutti::transport::verbs {
+
+namespace {
+
+/// Gb/s of one lane, by ibv_port_attr::active_speed.
+double lane_speed(int code) {
+  switch (code) {
+    case 1:
+      return 2.5;
+    case 2:
+      return 5;
+    case 4:
+    case 8:
+      return 10;
+    case 16:
+      return 14;
+    case 32:
+      return 25;
+    case 64:
+      return 50;
+    case 128:
+      return 100;
+    default:
+      return 0;
+  }
+}
+
+/// Lanes, by ibv_port_attr::active_width.
+int lanes(int code) {
+  switch (code) {
+    case 1:
+      return 1;
+    case 2:
+      return 4;
+    case 4:
+      return 8;
+    case 8:
+      return 12;
+    case 16:
+      return 2;
+    default:
+      return 0;
+  }
+}
+
+Port describe_port(Verbs& verbs, ibv_context* context, int number, const std::vector<ibv_gid_entry>& gids) {
+  Port port;
+  port.number = number;
+  ibv_port_attr attributes{};
+  if (verbs.query_port(context, number, &attributes) != 0) return port;
+  port.layer = verbs.transport_type(context) == IBV_TRANSPORT_IWARP ? LinkLayer::iwarp
+               : attributes.link_layer == IBV_LINK_LAYER_ETHERNET   ? LinkLayer::roce
+                                                                    : LinkLayer::infiniband;
+  port.active = attributes.state == IBV_PORT_ACTIVE;
+  port.gigabits = lane_speed(attributes.active_speed) * lanes(attributes.active_width);
+  port.mtu = bytes_of(attributes.active_mtu);
+  port.lid = attributes.lid;
+  port.longest_message = attributes.max_msg_sz;
+  for (const auto& entry : gids) {
+    if (static_cast<int>(entry.port_num) != number) continue;
+    Gid gid;
+    std::memcpy(gid.raw.data(), entry.gid.raw, gid.raw.size());
+    gid.index = static_cast<int>(entry.gid_index);
+    gid.roce_v2 = entry.gid_type == IBV_GID_TYPE_ROCE_V2;
+    port.gids.push_back(gid);
+  }
+  return port;
+}
+
+void locate(Device& device, const std::string& sysfs) {
+  std::error_code none;
+  const auto path = std::filesystem::canonical(sysfs + "/" + device.name + "/device", none);
+  if (none) return;
+  device.pci_path = path.string();
+  std::ifstream(path / "numa_node") >> device.numa_node;
+}
+
+}  // namespace
+
+std::string_view name(LinkLayer layer) {
+  switch (layer) {
+    case LinkLayer::infiniband:
+      return "InfiniBand";
+    case LinkLayer::roce:
+      return "RoCE";
+    case LinkLayer::iwarp:
+      return "iWARP";
+  }
+  return "?";
+}
+
+bool Gid::is_ipv4() const {
+  constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  return std::equal(mapped.begin(), mapped.end(), raw.begin());
+}
+
+bool Gid::is_link_local() const { return raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80; }
+
+std::string to_string(const Gid& gid) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (gid.is_ipv4())
+    ::inet_ntop(AF_INET, gid.raw.data() + 12, text.data(), text.size());
+  else
+    ::inet_ntop(AF_INET6, gid.raw.data(), text.data(), text.size());
+  return text.data();
+}
+
+int bytes_of(ibv_mtu mtu) { return 128 << static_cast<int>(mtu); }
+
+ibv_mtu mtu_of(int bytes) {
+  int code = IBV_MTU_256;
+  while (code < IBV_MTU_4096 && bytes_of(static_cast<ibv_mtu>(code + 1)) <= bytes) ++code;
+  return static_cast<ibv_mtu>(code);
+}
+
+std::vector<Device> discover(Verbs& verbs, const std::string& sysfs) {
+  std::vector<Device> devices;
+  for (const auto& name : verbs.device_names()) {
+    const Context context(verbs.open_device(name), {&verbs});
+    ibv_device_attr attributes{};
+    if (!context || verbs.query_device(context.get(), &attributes) != 0) continue;
+    Device device;
+    device.name = name;
+    device.vendor = attributes.vendor_id;
+    locate(device, sysfs);
+    const auto gids = verbs.query_gid_table(context.get());
+    for (int port = 1; port <= attributes.phys_port_cnt; ++port)
+      device.ports.push_back(describe_port(verbs, context.get(), port, gids));
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+std::string describe(const Device& device) {
+  std::string text;
+  for (const auto& port : device.ports) {
+    text +=
+        fmt::format("{}{} port {}: {}, {:g} Gb/s, MTU {}, {}", text.empty() ? "" : "\n", device.name,
+                    port.number, name(port.layer), port.gigabits, port.mtu, port.active ? "active" : "down");
+    text += device.numa_node < 0 ? "" : fmt::format(", NUMA node {}", device.numa_node);
+    text += device.pci_path.empty() ? "" : ", " + device.pci_path;
+    for (const auto& gid : port.gids)
+      text += fmt::format(", GID {} {}{}", gid.index, to_string(gid),
+                          port.layer != LinkLayer::roce ? ""
+                          : gid.roce_v2                 ? " (v2)"
+                                                        : " (v1)");
+  }
+  return text;
+}
+
+}  // namespace tutti::transport::verbs

@@ -1,0 +1,245 @@
+#include "transport/verbs/link.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/verbs/stripe.hpp"
+
+namespace tutti::transport::verbs {
+
+namespace {
+
+/// Above it, InfiniBand switches that route adaptively do so for plain writes only.
+constexpr std::size_t separate_from = 8192;
+/// What the peer sent before it closed is still taken for so long.
+constexpr std::chrono::milliseconds loss_grace{2};
+// The scratch page: a header for each message that is sent from the caller's memory, then signals in turn.
+constexpr std::size_t signals_at = 1024;
+constexpr std::size_t signal_places = 512;
+
+std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+/// Takes up to `most` bytes off the front of `from`.
+Write take_front(Write& from, std::uint32_t most) {
+  Write front;
+  front.to = from.to;
+  front.remote_key = from.remote_key;
+  front.inlined = from.inlined;
+  std::uint32_t taken = 0;
+  for (int k = 0; k < from.piece_count && taken < most; ++k) {
+    auto& piece = from.pieces[static_cast<std::size_t>(k)];
+    const auto share = std::min(piece.length, most - taken);
+    if (share == 0) continue;
+    front.pieces[static_cast<std::size_t>(front.piece_count++)] = {piece.addr, share, piece.lkey};
+    piece.addr += share;
+    piece.length -= share;
+    taken += share;
+  }
+  from.to += taken;
+  return front;
+}
+
+}  // namespace
+
+Link::Link(Shared& shared, Rank peer, int rails) : shared_(shared), peer_(peer), rails_(rails) {
+  senders_.reserve(channels);
+  receivers_.reserve(channels);
+  for (int channel = 0; channel < channels; ++channel) {
+    senders_.emplace_back(*this, shared, channel);
+    receivers_.emplace_back(*this, shared, channel);
+  }
+}
+
+Link::~Link() {
+  for (std::size_t rail = 0; rail < pairs_.size(); ++rail) {
+    shared_.owners[rail].erase(pairs_[rail]->number());
+    shared_.rails[rail]->forget_pair(*pairs_[rail]);
+  }
+}
+
+std::size_t Link::rail_of(int channel, int part) const {
+  return static_cast<std::size_t>((channel + part) % rails_);
+}
+
+Signal Link::signal_for(std::size_t rail, std::size_t bytes) const {
+  if (shared_.options.signal != Signal::automatic) return shared_.options.signal;
+  const auto layer = shared_.rails[rail]->port().layer;
+  if (layer == LinkLayer::iwarp) return Signal::send;
+  return layer == LinkLayer::infiniband && bytes > separate_from ? Signal::separate : Signal::immediate;
+}
+
+bool Link::has_room(int channel, std::size_t bytes, int parts) const {
+  for (int part = 0; part < parts; ++part) {
+    const auto rail = rail_of(channel, part);
+    const auto length = part_of(bytes, parts, part).bytes + sizeof(Header);
+    const bool extra = signal_for(rail, length) != Signal::immediate;
+    const auto needed = requests_of(length, shared_.rails[rail]->port().longest_message, extra);
+    if (pairs_[rail]->room() < static_cast<int>(needed)) return false;
+  }
+  return true;
+}
+
+bool Link::post(int channel, std::uint64_t sequence, Outgoing& message) {
+  if (!ready() || finished() || !offers_[static_cast<std::size_t>(channel)]) return false;
+  const std::size_t bytes = message.header.bytes;
+  const int parts = parts_of(bytes, rails_, shared_.agreed.stripe_from);
+  if (!has_room(channel, bytes, parts)) return false;
+  message.parts_pending = parts;
+  for (int part = 0; part < parts; ++part) post_part(channel, sequence, message, parts, part);
+  return true;
+}
+
+ibv_sge Link::scratch(std::size_t rail, std::size_t offset, const void* value, std::size_t bytes) {
+  std::memcpy(scratch_->data() + offset, value, bytes);
+  return {number(scratch_->data() + offset), static_cast<std::uint32_t>(bytes),
+          scratch_->region()->local_key(rail)};
+}
+
+void Link::post_part(int channel, std::uint64_t sequence, Outgoing& message, int parts, int index) {
+  const auto rail = rail_of(channel, index);
+  const Offer& offer = *offers_[static_cast<std::size_t>(channel)];
+  const Part part = part_of(message.header.bytes, parts, index);
+  Write write;
+  write.to = offer.address + sequence % slots * offer.stride + header_room + part.offset;
+  write.remote_key = offer.keys.at(rail);
+  write.inlined = message.inlined;
+  const std::uint32_t key = message.inlined  ? 0
+                            : message.region ? message.region->local_key(rail)
+                                             : message.slot.region().local_key(rail);
+  ibv_sge payload{number(message.data + part.offset), static_cast<std::uint32_t>(part.bytes), key};
+  if (index == 0) {
+    write.to -= sizeof(Header);
+    if (message.inlined)
+      write.pieces[static_cast<std::size_t>(write.piece_count++)] = {number(&message.header), sizeof(Header),
+                                                                     0};
+    else if (message.region)
+      write.pieces[static_cast<std::size_t>(write.piece_count++)] =
+          scratch(rail, (static_cast<std::size_t>(channel) * slots + sequence % slots) * sizeof(Header),
+                  &message.header, sizeof(Header));
+    else
+      payload = {payload.addr - sizeof(Header), payload.length + static_cast<std::uint32_t>(sizeof(Header)),
+                 key};
+  }
+  std::size_t left = part.bytes + (index == 0 ? sizeof(Header) : 0);
+  if (payload.length > 0) write.pieces[static_cast<std::size_t>(write.piece_count++)] = payload;
+  const Signal signal = signal_for(rail, left);
+  QueuePair& pair = *pairs_[rail];
+  const std::uint32_t longest = shared_.rails[rail]->port().longest_message;
+  for (; left > longest; left -= longest) pair.add(take_front(write, longest));
+  Write last = take_front(write, longest);
+  last.signalled = message.region != nullptr;
+  const Immediate immediate{false, channel, index, epoch_, static_cast<std::uint16_t>(sequence)};
+  pending_[rail].push_back({add_signal(pair, signal, last, immediate), channel, sequence});
+}
+
+// Adds `write` and what tells the receiver that it is there.
+std::uint64_t Link::add_signal(QueuePair& pair, Signal signal, Write write, const Immediate& immediate) {
+  const std::uint32_t bits = immediate.pack();
+  if (signal != Signal::immediate) {
+    Write plain = write;
+    plain.signalled = false;
+    if (plain.piece_count > 0) pair.add(plain);
+    write.pieces = {};
+    write.piece_count = 0;
+    write.inlined = false;
+  }
+  write.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  write.immediate = bits;
+  if (signal == Signal::send) {
+    const std::uint32_t value = htonl(bits);
+    const auto rail = static_cast<std::size_t>(
+        std::ranges::find_if(pairs_, [&](const auto& one) { return one.get() == &pair; }) - pairs_.begin());
+    write.opcode = IBV_WR_SEND;
+    write.pieces[0] =
+        scratch(rail, signals_at + next_signal_++ % signal_places * sizeof value, &value, sizeof value);
+    write.piece_count = 1;
+  }
+  return pair.add(write);
+}
+
+void Link::ring() {
+  try {
+    for (auto& pair : pairs_) pair->ring();
+  } catch (const Error& error) {
+    fail(error);
+  }
+}
+
+void Link::return_credit(int channel, std::uint64_t released) {
+  released_[static_cast<std::size_t>(channel)] = released;
+  if (post_credit(channel)) ring();
+}
+
+bool Link::post_credit(int channel) {
+  const auto c = static_cast<std::size_t>(channel);
+  const auto rail = rail_of(channel, 0);
+  if (released_[c] == told_[c] || !ready() || finished() || pairs_[rail]->room() < 1) return false;
+  const Signal signal = signal_for(rail, 0);
+  add_signal(*pairs_[rail], signal, Write{},
+             Immediate{true, channel, 0, epoch_, static_cast<std::uint16_t>(released_[c])});
+  told_[c] = released_[c];
+  return true;
+}
+
+void Link::retry() {
+  if (finished()) return;
+  if (control_.backlogged()) advance();
+  bool posted = false;
+  for (int channel = 0; channel < channels; ++channel) {
+    posted = post_credit(channel) || posted;
+    if (sender(channel).pending()) sender(channel).pump();
+  }
+  if (posted) ring();
+}
+
+void Link::complete(std::size_t rail, const ibv_wc& completion) {
+  if (completion.status != IBV_WC_SUCCESS) {
+    advance();  // a peer that is gone is the better explanation
+    if (!bye_taken_ && !control_.closed())
+      fail(completion_error(shared_.rails[rail]->place(peer_), completion.status, completion.vendor_err,
+                            shared_.rails[rail]->patience()));
+    return;
+  }
+  if (Rail::is_receive(completion)) {
+    const auto immediate = Immediate::unpack(shared_.rails[rail]->take_receive(completion, *pairs_[rail]));
+    if (immediate.epoch != epoch_) return violated("it sent a message of an earlier connection");
+    if (immediate.credit)
+      sender(immediate.channel).credit(immediate.sequence);
+    else
+      receiver(immediate.channel).arrived(immediate.sequence, immediate.part);
+    return;
+  }
+  pairs_[rail]->completed(completion.wr_id);
+  auto& pending = pending_[rail];
+  while (!pending.empty() && pending.front().request <= completion.wr_id) {
+    const Pending done = pending.front();
+    pending.pop_front();
+    sender(done.channel).part_done(done.sequence);
+  }
+}
+
+void Link::check() {
+  if (failure_) throw Error(*failure_);
+  if (lost_at_ && Clock::now() - *lost_at_ > loss_grace)
+    throw Error(
+        ErrorCode::peer_lost,
+        fmt::format("verbs to rank {}: it {}; that rank died or destroyed its communicator; look at its own "
+                    "error first, then shrink or restart the group",
+                    peer_, bye_taken_ ? "said goodbye" : "closed its control connection"),
+        {peer_});
+}
+
+void Link::fail(Error why) {
+  if (!failure_) failure_ = std::move(why);
+}
+
+void Link::violated(const char* what) {
+  fail(Error(ErrorCode::system,
+             fmt::format("verbs to rank {}: {}; run the same build of tutti on all hosts", peer_, what),
+             {peer_}));
+}
+
+}  // namespace tutti::transport::verbs

@@ -1,0 +1,136 @@
+/// \file
+/// The path to one peer: a queue pair a rail, the control connection beside them, and the FIFOs that share
+/// both.
+///
+///     begin     queue pairs in INIT, receives posted, hello sent      (control connection made or accepted)
+///     hello     the peer's queue pairs are known: RTR, RTS, ready sent
+///     ready     the peer can receive: posting may begin, on each channel once its slots were offered
+///     bye       the peer leaves; what it has received is known
+///
+/// Either side may begin, at any moment, and neither waits for the other: a sender accepts messages before it
+/// can post them. When both begin, the connection of the lower rank is used.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tutti/error.hpp>
+
+#include "base/deadline.hpp"
+#include "transport/verbs/control.hpp"
+#include "transport/verbs/shared.hpp"
+#include "transport/verbs/verbs_receiver.hpp"
+#include "transport/verbs/verbs_sender.hpp"
+
+namespace tutti::transport::verbs {
+
+class Link {
+ public:
+  /// `rails`: how many of the shared ones lead to this peer, the first ones.
+  Link(Shared& shared, Rank peer, int rails);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  VerbsSender& sender(int channel) { return senders_[static_cast<std::size_t>(channel)]; }
+  VerbsReceiver& receiver(int channel) { return receivers_[static_cast<std::size_t>(channel)]; }
+  [[nodiscard]] int rails() const { return rails_; }
+
+  // link_connect.cpp: from nothing to ready, and to the end.
+
+  /// Neither a connection of ours nor one of the peer's is in use.
+  [[nodiscard]] bool unused() const { return !control_; }
+  [[nodiscard]] bool ready() const { return hello_taken_ && ready_taken_; }
+  [[nodiscard]] bool connecting() const { return !finished() && !ready(); }
+  /// Uses a connection that this rank made, or that the peer made.
+  void begin(PrivateDescriptor connection, bool mine);
+  /// Messages will be sent on, or awaited from, this channel.
+  void send_on(int channel);
+  void receive_on(int channel);
+  /// Takes what came over the control connection. True when something changed.
+  bool advance();
+  /// The peer has closed, or this side has failed.
+  [[nodiscard]] bool finished() const { return !control_ || control_.closed() || failure_.has_value(); }
+  /// Asks for completions of all that was posted; all of it has arrived.
+  void request_completions();
+  [[nodiscard]] bool all_delivered() const;
+  void say_bye();
+
+  // link.cpp: the data path.
+
+  /// Bytes that a work request may hold itself, on all rails; known once begun.
+  [[nodiscard]] int max_inline() const { return max_inline_; }
+  /// Adds the work requests of a message to the batches; false while there is no room, no slot, no
+  /// connection.
+  bool post(int channel, std::uint64_t sequence, Outgoing& message);
+  /// Posts the batches.
+  void ring();
+  /// Tells the peer that so many messages of a channel have been released.
+  void return_credit(int channel, std::uint64_t released);
+  /// A completion of rail `rail`.
+  void complete(std::size_t rail, const ibv_wc& completion);
+  /// Sends what had no room before.
+  void retry();
+
+  /// Throws what made this link unusable, if anything did.
+  void check();
+  /// The device or the peer's data say that it cannot be used any more.
+  void fail(Error why);
+  void violated(const char* what);
+  [[nodiscard]] bool failed() const { return failure_.has_value(); }
+
+ private:
+  /// A message part whose work requests end with number `request` of its rail.
+  struct Pending {
+    std::uint64_t request;
+    int channel;
+    std::uint64_t sequence;
+  };
+
+  void make_pairs();
+  void watch_control();
+  void stop_watching();
+  void say_hello();
+  void give_offer(int channel);
+  void take(ControlKind kind, std::span<const std::byte> bytes);
+  void take(const Hello& hello);
+  void take(const Offer& offer);
+  void take(const Bye& bye);
+  [[nodiscard]] Signal signal_for(std::size_t rail, std::size_t bytes) const;
+  [[nodiscard]] std::size_t rail_of(int channel, int part) const;
+  [[nodiscard]] bool has_room(int channel, std::size_t bytes, int parts) const;
+  void post_part(int channel, std::uint64_t sequence, Outgoing& message, int parts, int part);
+  std::uint64_t add_signal(QueuePair& pair, Signal signal, Write write, const Immediate& immediate);
+  bool post_credit(int channel);
+  ibv_sge scratch(std::size_t rail, std::size_t offset, const void* value, std::size_t bytes);
+
+  Shared& shared_;
+  Rank peer_;
+  int rails_;
+  std::vector<VerbsSender> senders_;
+  std::vector<VerbsReceiver> receivers_;
+
+  Control control_, parked_;
+  bool began_ = false;  ///< `control_` was made by this rank
+  bool hello_taken_ = false, ready_taken_ = false, bye_taken_ = false;
+  std::uint32_t sending_ = 0, receiving_ = 0, wanted_ = 0, offered_ = 0;  ///< bit c: channel c
+  std::array<std::optional<Offer>, channels> offers_;
+  std::uint8_t epoch_ = 0;
+
+  std::unique_ptr<Block> scratch_;  ///< headers and signals that a device reads from memory
+  std::size_t next_signal_ = 0;
+  std::vector<std::unique_ptr<QueuePair>> pairs_;
+  std::vector<std::deque<Pending>> pending_;  ///< by rail
+  int max_inline_ = 0;
+  std::array<std::uint64_t, channels> released_{};  ///< what the peer should know
+  std::array<std::uint64_t, channels> told_{};      ///< what it was told
+
+  std::optional<Error> failure_;
+  std::optional<Clock::time_point> lost_at_;
+};
+
+}  // namespace tutti::transport::verbs

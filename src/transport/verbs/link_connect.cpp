@@ -1,0 +1,183 @@
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/system_error.hpp"
+
+#include "transport/verbs/link.hpp"
+
+namespace tutti::transport::verbs {
+
+namespace {
+
+constexpr std::uint32_t bit(int channel) { return std::uint32_t{1} << channel; }
+
+}  // namespace
+
+void Link::make_pairs() {
+  scratch_ = std::make_unique<Block>(*shared_.verbs, shared_.domains, 4096, Access::local_read);
+  max_inline_ = shared_.options.max_inline;
+  for (std::size_t rail = 0; rail < static_cast<std::size_t>(rails_); ++rail) {
+    pairs_.push_back(shared_.rails[rail]->make_pair(peer_));
+    max_inline_ = std::min(max_inline_, pairs_.back()->max_inline());
+    shared_.owners[rail][pairs_.back()->number()] = this;
+  }
+  pending_.resize(pairs_.size());
+}
+
+void Link::begin(PrivateDescriptor connection, bool mine) {
+  // The loser of two connections that crossed stays open, unused: closing it would look like a death.
+  if (control_ && !(began_ && !mine && peer_ < shared_.rank)) {
+    parked_ = Control(std::move(connection));
+    return;
+  }
+  stop_watching();
+  control_ = Control(std::move(connection));
+  began_ = mine;
+  watch_control();
+  if (pairs_.empty()) make_pairs();
+  say_hello();
+}
+
+void Link::watch_control() {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  event.data.u32 = static_cast<std::uint32_t>(peer_);
+  if (::epoll_ctl(shared_.controls.get(), EPOLL_CTL_ADD, control_.fd(), &event) != 0)
+    throw_errno("epoll_ctl");
+}
+
+// One that is closed would be readable for ever.
+void Link::stop_watching() {
+  if (control_) ::epoll_ctl(shared_.controls.get(), EPOLL_CTL_DEL, control_.fd(), nullptr);
+}
+
+void Link::say_hello() {
+  Hello hello;
+  hello.rails = static_cast<std::uint32_t>(rails_);
+  hello.wanted = wanted_ = sending_;
+  hello.epoch = epoch_;
+  for (std::size_t rail = 0; rail < pairs_.size(); ++rail) hello.addresses.at(rail) = pairs_[rail]->address();
+  control_.send(ControlKind::hello, hello);
+}
+
+void Link::send_on(int channel) {
+  sending_ |= bit(channel);
+  if (!hello_taken_ || (wanted_ & bit(channel)) != 0 || offers_[static_cast<std::size_t>(channel)]) return;
+  wanted_ |= bit(channel);
+  control_.send(ControlKind::want, Want{static_cast<std::uint32_t>(channel)});
+}
+
+void Link::receive_on(int channel) {
+  receiving_ |= bit(channel);
+  if (hello_taken_ && (offered_ & bit(channel)) == 0 && !finished()) give_offer(channel);
+}
+
+void Link::give_offer(int channel) {
+  offered_ |= bit(channel);
+  control_.send(ControlKind::offer, receiver(channel).offer());
+}
+
+bool Link::advance() {
+  if (finished()) return false;
+  bool changed = false;
+  control_.advance([&](ControlKind kind, std::span<const std::byte> bytes) {
+    changed = true;
+    if (!failure_) take(kind, bytes);
+  });
+  if (control_.closed() && !lost_at_) {
+    stop_watching();
+    lost_at_ = Clock::now();
+    changed = true;
+  }
+  return changed;
+}
+
+void Link::take(ControlKind kind, std::span<const std::byte> bytes) {
+  const auto as = [&]<class T>(T value) {
+    if (bytes.size() != sizeof value) return violated("it speaks another version of tutti");
+    std::memcpy(&value, bytes.data(), sizeof value);
+    if constexpr (std::is_same_v<T, Ready>)
+      ready_taken_ = true;
+    else if constexpr (std::is_same_v<T, Want>)
+      give_offer(static_cast<int>(value.channel % channels));
+    else
+      take(value);
+  };
+  switch (kind) {
+    case ControlKind::hello:
+      return as(Hello{});
+    case ControlKind::ready:
+      return as(Ready{});
+    case ControlKind::want:
+      return as(Want{});
+    case ControlKind::offer:
+      return as(Offer{});
+    case ControlKind::bye:
+      return as(Bye{});
+  }
+  violated("it speaks another version of tutti");
+}
+
+void Link::take(const Hello& hello) {
+  if (hello_taken_ || hello.rails != static_cast<std::uint32_t>(rails_))
+    return violated("it introduces itself twice, or counts other devices than it said first");
+  try {
+    for (std::size_t rail = 0; rail < pairs_.size(); ++rail) pairs_[rail]->connect(hello.addresses.at(rail));
+  } catch (const Error& error) {
+    return fail(error);
+  }
+  hello_taken_ = true;
+  control_.send(ControlKind::ready, Ready{});
+  for (int channel = 0; channel < channels; ++channel) {
+    if (((hello.wanted | receiving_) & bit(channel)) != 0) give_offer(channel);
+    if ((sending_ & bit(channel)) != 0) send_on(channel);
+  }
+}
+
+void Link::take(const Offer& offer) {
+  if (offer.channel >= channels || offer.stride != slot_stride(shared_.agreed.message_bytes))
+    return violated("it offers slots of another size");
+  offers_[offer.channel] = offer;
+}
+
+void Link::take(const Bye& bye) {
+  bye_taken_ = true;
+  for (int channel = 0; channel < channels; ++channel)
+    sender(channel).delivered(bye.arrived[static_cast<std::size_t>(channel)]);
+}
+
+void Link::request_completions() {
+  if (!ready() || failure_) return;
+  for (auto& pair : pairs_) {
+    if (pair->drained() || pair->room() == 0) continue;
+    Write nothing;
+    nothing.signalled = true;
+    pair->add(nothing);
+    pair->ring();
+  }
+}
+
+bool Link::all_delivered() const {
+  if (finished()) return true;
+  bool credited = true;
+  for (const auto& sender : senders_) {
+    if (sender.pending()) return false;
+    credited = credited && sender.all_credited();
+  }
+  if (credited) return true;
+  for (const auto& pair : pairs_)
+    if (!pair->drained()) return false;
+  return true;
+}
+
+void Link::say_bye() {
+  if (finished() || !hello_taken_) return;
+  Bye bye;
+  for (int channel = 0; channel < channels; ++channel)
+    bye.arrived[static_cast<std::size_t>(channel)] = receiver(channel).complete_count();
+  control_.send(ControlKind::bye, bye);
+}
+
+}  // namespace tutti::transport::verbs

@@ -1,0 +1,173 @@
+#include "transport/verbs/memory.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include <tutti/error.hpp>
+
+#include "base/system_error.hpp"
+
+namespace tutti::transport::verbs {
+
+namespace {
+
+std::uintptr_t page() {
+  static const auto size = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+std::uintptr_t number(const std::byte* address) { return reinterpret_cast<std::uintptr_t>(address); }
+const std::byte* address(std::uintptr_t number) {
+  return reinterpret_cast<const std::byte*>(
+      number);  // NOLINT(performance-no-int-to-ptr): pages are counted in numbers
+}
+
+}  // namespace
+
+std::shared_ptr<const Region> register_region(Verbs& verbs, const Domains& domains, const std::byte* begin,
+                                              std::size_t bytes, Access access) {
+  const int flags = access == Access::remote_write  ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
+                    : access == Access::local_write ? IBV_ACCESS_LOCAL_WRITE
+                                                    : 0;
+  std::vector<MemoryRegion> handles;
+  for (ibv_pd* domain : domains) {
+    ibv_mr* handle = verbs.reg_mr(domain, const_cast<std::byte*>(begin), bytes, flags);
+    if (handle == nullptr) {
+      const int code = errno;
+      throw Error(
+          ErrorCode::system,
+          fmt::format("registering {} bytes with an RDMA device: {}{}", bytes,
+                      std::generic_category().message(code),
+                      code == ENOMEM ? "; raise the limit on locked memory (ulimit -l unlimited)" : ""));
+    }
+    handles.emplace_back(handle, Destroy<ibv_mr, &Verbs::dereg_mr>{&verbs});
+  }
+  return std::make_shared<const Region>(begin, bytes, std::move(handles));
+}
+
+Block::Block(Verbs& verbs, const Domains& domains, std::size_t bytes, Access access)
+    : bytes_((bytes + page() - 1) / page() * page()) {
+  void* mapped = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw_errno(fmt::format("mapping {} bytes", bytes_));
+  data_ = static_cast<std::byte*>(mapped);
+  try {
+    region_ = register_region(verbs, domains, data_, bytes_, access);
+  } catch (...) {
+    ::munmap(data_, bytes_);
+    throw;
+  }
+}
+
+Block::~Block() {
+  region_.reset();
+  ::munmap(data_, bytes_);
+}
+
+struct MemoryCache::State {
+  Verbs& verbs;
+  Domains domains;
+  struct Entry {
+    std::shared_ptr<const Region> region;
+    std::size_t leases = 0;
+  };
+  mutable std::mutex mutex;
+  std::map<std::uintptr_t, Entry> entries;  ///< by first address; disjoint
+
+  State(Verbs& the_verbs, Domains the_domains) : verbs(the_verbs), domains(std::move(the_domains)) {}
+
+  [[nodiscard]] auto holder(const std::byte* data, std::size_t bytes) {
+    auto after = entries.upper_bound(number(data));
+    if (after == entries.begin()) return entries.end();
+    --after;
+    return after->second.region->holds(data, bytes) ? after : entries.end();
+  }
+
+  void add(std::uintptr_t begin, std::uintptr_t end) {
+    if (const auto found = holder(address(begin), end - begin); found != entries.end()) {
+      ++found->second.leases;
+      return;
+    }
+    // Neighbours that touch or overlap become parts of the new region; whoever sends from them keeps them
+    // alive.
+    auto first = entries.upper_bound(begin);
+    if (first != entries.begin() && number(std::prev(first)->second.region->end()) >= begin) --first;
+    auto last = first;
+    std::size_t leases = 1;
+    for (; last != entries.end() && last->first <= end; ++last) {
+      leases += last->second.leases;
+      begin = std::min(begin, last->first);
+      end = std::max(end, number(last->second.region->end()));
+    }
+    auto region = register_region(verbs, domains, address(begin), end - begin, Access::local_read);
+    entries.erase(first, last);
+    entries.emplace(begin, Entry{std::move(region), leases});
+  }
+
+  void remove(std::uintptr_t begin, std::uintptr_t end) {
+    const std::scoped_lock lock(mutex);
+    if (const auto found = holder(address(begin), end - begin);
+        found != entries.end() && --found->second.leases == 0)
+      entries.erase(found);
+  }
+};
+
+class MemoryCache::Lease {
+ public:
+  Lease(std::weak_ptr<State> state, std::uintptr_t begin, std::uintptr_t end)
+      : state_(std::move(state)), begin_(begin), end_(end) {}
+  ~Lease() {
+    if (const auto state = state_.lock()) state->remove(begin_, end_);
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+ private:
+  std::weak_ptr<State> state_;
+  std::uintptr_t begin_, end_;
+};
+
+MemoryCache::MemoryCache(Verbs& verbs, Domains domains)
+    : state_(std::make_shared<State>(verbs, std::move(domains))) {}
+MemoryCache::~MemoryCache() = default;
+
+std::shared_ptr<MemoryCache::Lease> MemoryCache::acquire(const std::byte* data, std::size_t bytes) {
+  const auto begin = number(data) / page() * page();
+  const auto end = (number(data) + std::max<std::size_t>(bytes, 1) + page() - 1) / page() * page();
+  const std::scoped_lock lock(state_->mutex);
+  state_->add(begin, end);
+  return std::make_shared<Lease>(state_, begin, end);
+}
+
+std::shared_ptr<const Region> MemoryCache::find(const std::byte* data, std::size_t bytes) const {
+  const std::scoped_lock lock(state_->mutex);
+  const auto found = state_->holder(data, bytes);
+  return found == state_->entries.end() ? nullptr : found->second.region;
+}
+
+std::size_t MemoryCache::regions() const {
+  const std::scoped_lock lock(state_->mutex);
+  return state_->entries.size();
+}
+
+DeviceMemoryPaths probe_device_memory(Verbs& verbs, ibv_pd* domain, const std::string& modules) {
+  DeviceMemoryPaths paths;
+  // A descriptor that cannot be one: a kernel that knows dma-buf complains about it, another one about the
+  // call.
+  errno = 0;
+  const MemoryRegion none(verbs.reg_dmabuf_mr(domain, 0, 0, 0, -1, 0), {&verbs});
+  paths.dma_buf = none != nullptr || errno == EBADF;
+  std::error_code ignored;
+  paths.peer_module = std::filesystem::exists(modules + "/nvidia_peermem", ignored);
+  paths.reason = paths.dma_buf       ? "dma-buf: the kernel registers such descriptors"
+                 : paths.peer_module ? "nvidia-peermem: no dma-buf, but the module is loaded"
+                                     : "none: no dma-buf and no nvidia-peermem; staged through host memory";
+  return paths;
+}
+
+}  // namespace tutti::transport::verbs

@@ -1,0 +1,101 @@
+/// \file
+/// Memory that devices may touch. An address without a Region cannot be posted.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "transport/verbs/verbs.hpp"
+
+namespace tutti::transport::verbs {
+
+class Rail;
+
+/// A range registered on every rail. Shared by all who send from it: it is deregistered when the last one is
+/// done, so never under traffic.
+class Region {
+ public:
+  Region(const std::byte* begin, std::size_t bytes, std::vector<MemoryRegion> handles)
+      : begin_(begin), bytes_(bytes), handles_(std::move(handles)) {}
+  [[nodiscard]] const std::byte* begin() const { return begin_; }
+  [[nodiscard]] const std::byte* end() const { return begin_ + bytes_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] std::uint32_t local_key(std::size_t rail) const { return handles_[rail]->lkey; }
+  [[nodiscard]] std::uint32_t remote_key(std::size_t rail) const { return handles_[rail]->rkey; }
+  [[nodiscard]] bool holds(const std::byte* data, std::size_t bytes) const {
+    return data >= begin_ && data + bytes <= end();
+  }
+
+ private:
+  const std::byte* begin_;
+  std::size_t bytes_;
+  std::vector<MemoryRegion> handles_;  ///< by rail
+};
+
+/// Who may do what with a Region, besides the local device reading it.
+enum class Access : std::uint8_t {
+  local_read,    ///< nobody else
+  local_write,   ///< the local device writes what it receives
+  remote_write,  ///< peers write
+};
+
+/// The protection domains of all rails, as one place to register with.
+using Domains = std::vector<ibv_pd*>;
+/// Throws Error(system): names bytes, and the limit on locked memory where that is it.
+std::shared_ptr<const Region> register_region(Verbs& verbs, const Domains& domains, const std::byte* begin,
+                                              std::size_t bytes, Access access);
+
+/// Registered pages of our own.
+class Block {
+ public:
+  Block(Verbs& verbs, const Domains& domains, std::size_t bytes, Access access);
+  ~Block();
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] const std::shared_ptr<const Region>& region() const { return region_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_;
+  std::shared_ptr<const Region> region_;
+};
+
+/// The caller's memory that has been registered: whole pages, ranges that touch or overlap are one region.
+/// Only what was asked for is in it, since memory that is freed and mapped anew would be sent from its old
+/// pages. Thread safe.
+class MemoryCache {
+ public:
+  /// Keeps a range registered while it lives. May outlive the cache.
+  class Lease;
+
+  MemoryCache(Verbs& verbs, Domains domains);
+  ~MemoryCache();
+  /// Throws Error(system).
+  std::shared_ptr<Lease> acquire(const std::byte* data, std::size_t bytes);
+  /// The region that holds all of the range; nullptr when there is none.
+  [[nodiscard]] std::shared_ptr<const Region> find(const std::byte* data, std::size_t bytes) const;
+  [[nodiscard]] std::size_t regions() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// How device memory can be registered: a dma-buf handed over by the driver of its owner, or addresses that a
+/// kernel module translates (nvidia-peermem).
+struct DeviceMemoryPaths {
+  bool dma_buf = false;
+  bool peer_module = false;
+  /// "dma-buf" or "nvidia-peermem" or "none: staged through host memory", and what was probed.
+  std::string reason;
+};
+/// Asks the kernel, in this order; changes nothing. `modules`: where the kernel lists its modules.
+DeviceMemoryPaths probe_device_memory(Verbs& verbs, ibv_pd* domain,
+                                      const std::string& modules = "/sys/module");
+
+}  // namespace tutti::transport::verbs

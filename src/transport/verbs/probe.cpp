@@ -1,0 +1,97 @@
+#include "transport/verbs/probe.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <cstring>
+
+#include <tutti/error.hpp>
+
+#include "base/deadline.hpp"
+#include "transport/verbs/rail.hpp"
+
+namespace tutti::transport::verbs {
+
+namespace {
+
+constexpr std::chrono::milliseconds patience{1500};
+constexpr int probe_timeout = 16;  // 0.27 s a try
+constexpr int probe_retries = 3;
+constexpr std::size_t half = 64;
+
+/// Waits for the completions of the write and of its immediate.
+std::string await(Rail& rail, QueuePair& to, std::uint32_t expected) {
+  const Deadline deadline(patience);
+  bool sent = false;
+  bool received = false;
+  while (!sent || !received) {
+    ibv_wc completion{};
+    if (rail.poll({&completion, 1}) == 0) {
+      if (deadline.passed()) return "no message came through it";
+      ::poll(nullptr, 0, 1);
+      continue;
+    }
+    if (completion.status != IBV_WC_SUCCESS) return ::ibv_wc_status_str(completion.status);
+    if (!Rail::is_receive(completion))
+      sent = true;
+    else if (rail.take_receive(completion, to) == expected)
+      received = true;
+    else
+      return "another message came through it";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string prove_gid(Verbs& verbs, const ChosenPort& port, const ChosenGid& gid,
+                      const VerbsOptions& options) {
+  if (port.port.layer == LinkLayer::iwarp) return {};
+  VerbsOptions quick = options;
+  quick.timeout = probe_timeout;
+  quick.retries = probe_retries;
+  try {
+    Rail rail(verbs, port, gid, quick, -1, 2);
+    const auto from = rail.make_pair(-1);
+    const auto to = rail.make_pair(-1);
+    to->connect(from->address());
+    from->connect(to->address());
+    const Block block(verbs, {rail.domain()}, 2 * half, Access::remote_write);
+    std::memset(block.data(), 0x5a, half);
+    Write write;
+    write.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    write.pieces[0] = {reinterpret_cast<std::uintptr_t>(block.data()), half, block.region()->local_key(0)};
+    write.piece_count = 1;
+    write.to = reinterpret_cast<std::uintptr_t>(block.data() + half);
+    write.remote_key = block.region()->remote_key(0);
+    write.immediate = from->address().first_packet;
+    write.signalled = true;
+    from->add(write);
+    from->ring();
+    auto wrong = await(rail, *to, write.immediate);
+    if (wrong.empty() && std::memcmp(block.data(), block.data() + half, half) != 0)
+      wrong = "it changed the message";
+    return wrong;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+ChosenGid working_gid(Verbs& verbs, const ChosenPort& port, const VerbsOptions& options) {
+  const auto candidates = gid_candidates(port.port, options.gid_index);
+  std::string tried;
+  for (const auto& candidate : candidates) {
+    const auto wrong = options.prove_gid ? prove_gid(verbs, port, candidate, options) : std::string();
+    if (wrong.empty()) return candidate;
+    tried += fmt::format("{}{} ({}): {}", tried.empty() ? "" : "; ", candidate.gid.index,
+                         to_string(candidate.gid), wrong);
+  }
+  throw Error(ErrorCode::system,
+              fmt::format("RDMA device {} port {}: {}", port.device.name, port.port.number,
+                          candidates.empty() && options.gid_index >= 0
+                              ? fmt::format("GID {} does not exist; see ibv_devinfo -v", options.gid_index)
+                          : candidates.empty() ? "it has no GID; give its interface an address"
+                                               : "no GID works: " + tried));
+}
+
+}  // namespace tutti::transport::verbs

@@ -1,0 +1,92 @@
+/// \file
+/// A reliable connected queue pair from creation to its end. It goes RESET, INIT, RTR, RTS once; after an
+/// error it is destroyed and another one made, never reset.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "transport/verbs/status.hpp"
+#include "transport/verbs/verbs.hpp"
+#include "transport/verbs/wire.hpp"
+
+namespace tutti::transport::verbs {
+
+/// All that its transitions need. RNR cannot happen (every immediate has a receive that was posted before),
+/// so its retries are few: a violation becomes an error instead of a slow network.
+struct QueuePairSetting {
+  Place place;
+  ibv_pd* domain = nullptr;
+  ibv_cq* completions = nullptr;
+  ibv_srq* shared_receives = nullptr;  ///< nullptr: its own receive queue
+  int sends = 64;                      ///< work requests under way
+  int receives = 0;                    ///< of its own queue
+  int max_inline = 0;                  ///< wanted; the device may grant less
+  int port = 1;
+  bool global_route = true;  ///< RoCE, or another subnet
+  std::array<std::uint8_t, 16> gid{};
+  std::uint16_t lid = 0;
+  int gid_index = 0;
+  int mtu = 1024;
+  int service_level = 0;
+  int traffic_class = 0;
+  Patience patience;
+};
+
+/// One work request. `pieces` lie in registered memory unless `inlined`.
+struct Write {
+  ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
+  std::array<ibv_sge, 2> pieces{};
+  int piece_count = 0;
+  std::uint64_t to = 0;
+  std::uint32_t remote_key = 0;
+  std::uint32_t immediate = 0;
+  bool inlined = false;
+  bool signalled = false;  ///< ask for a completion; others come now and then
+};
+
+class QueuePair {
+ public:
+  /// RESET and INIT. Throws Error(system).
+  QueuePair(Verbs& verbs, const QueuePairSetting& setting);
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
+
+  [[nodiscard]] std::uint32_t number() const { return handle_->qp_num; }
+  [[nodiscard]] ibv_qp* handle() const { return handle_.get(); }
+  [[nodiscard]] int max_inline() const { return max_inline_; }
+  [[nodiscard]] Address address() const;
+  /// RTR and RTS. Throws Error(system).
+  void connect(const Address& peer);
+
+  /// Work requests that can be added now.
+  [[nodiscard]] int room() const;
+  /// Adds a work request to the batch; returns its number. Its memory must stay until it is done; inlined
+  /// memory until `ring`.
+  std::uint64_t add(const Write& write);
+  /// Posts the batch: one doorbell. Throws Error(system) when the device takes only a part.
+  void ring();
+  /// A completion said that all up to `number` are done.
+  void completed(std::uint64_t number);
+  /// All that was posted is done.
+  [[nodiscard]] bool drained() const { return completed_ == added_; }
+
+ private:
+  static constexpr int batch = 32;
+  void modify(ibv_qp_attr& attributes, int mask, const char* step);
+  void to_init();
+  void to_rtr(const Address& peer);
+  void to_rts();
+
+  Verbs& verbs_;
+  QueuePairSetting setting_;
+  QueuePairHandle handle_;
+  int max_inline_ = 0;
+  std::uint32_t first_packet_ = 0;
+  std::array<ibv_send_wr, batch> requests_{};
+  std::array<std::array<ibv_sge, 2>, batch> pieces_{};
+  int batched_ = 0;
+  std::uint64_t added_ = 0, completed_ = 0, last_signalled_ = 0;
+};
+
+}  // namespace tutti::transport::verbs

@@ -1,0 +1,171 @@
+#include "transport/verbs/rail.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+namespace tutti::transport::verbs {
+
+namespace {
+
+constexpr std::size_t receive_bytes = 8;
+constexpr std::size_t places_a_block = 4096 / receive_bytes;
+
+template <class T>
+T* check(T* object, const Place& place, const char* what) {
+  if (object == nullptr) throw call_error(place, what, errno);
+  return object;
+}
+
+void make_nonblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
+
+}  // namespace
+
+Rail::Rail(Verbs& verbs, ChosenPort chosen, ChosenGid gid, const VerbsOptions& options, Rank rank, int peers)
+    : verbs_(verbs),
+      chosen_(std::move(chosen)),
+      gid_(std::move(gid)),
+      options_(options),
+      rank_(rank),
+      patience_{options.timeout, effective_retries(options.retries, chosen_.device.vendor)} {
+  context_ = Context(check(verbs.open_device(device().name), place(), "opening the device"), {&verbs});
+  make_nonblocking(async_fd());
+  domain_ =
+      Domain(check(verbs.alloc_pd(context_.get()), place(), "allocating a protection domain"), {&verbs});
+  channel_ = EventChannel(
+      check(verbs.create_comp_channel(context_.get()), place(), "creating an event channel"), {&verbs});
+  make_nonblocking(event_fd());
+  make_queues(peers);
+}
+
+void Rail::make_queues(int peers) {
+  ibv_device_attr limits{};
+  if (const int code = verbs_.query_device(context_.get(), &limits); code != 0)
+    throw call_error(place(), "querying the device", code);
+  const int a_pair = sends_a_pair + receives_a_peer;
+  most_pairs_ = std::min({limits.max_cqe / a_pair, limits.max_qp, std::max(peers, 1)});
+  completions_ = CompletionQueue(check(verbs_.create_cq(context_.get(), most_pairs_ * a_pair, channel_.get()),
+                                       place(), "creating a completion queue"),
+                                 {&verbs_});
+  if (!options_.shared_receives || limits.max_srq == 0 || limits.max_srq_wr < most_pairs_ * receives_a_peer)
+    return;
+  ibv_srq_init_attr attributes{};
+  attributes.attr.max_wr = static_cast<std::uint32_t>(most_pairs_ * receives_a_peer);
+  attributes.attr.max_sge = 1;
+  // Where a device says it has shared queues and then has none, each pair gets its own.
+  shared_ = SharedReceiveQueue(verbs_.create_srq(domain_.get(), &attributes), {&verbs_});
+}
+
+Place Rail::place(Rank peer) const { return {rank_, peer, device().name, port().number}; }
+
+std::unique_ptr<QueuePair> Rail::make_pair(Rank peer) {
+  QueuePairSetting setting;
+  setting.place = place(peer);
+  if (pairs_ == most_pairs_)
+    throw call_error(setting.place, "creating one more queue pair than its queues hold", ENOMEM);
+  setting.domain = domain_.get();
+  setting.completions = completions_.get();
+  setting.shared_receives = shared_.get();
+  setting.sends = sends_a_pair;
+  setting.receives = receives_a_peer;
+  setting.max_inline = options_.max_inline;
+  setting.port = port().number;
+  setting.global_route = port().layer != LinkLayer::infiniband;
+  setting.gid = gid_.gid.raw;
+  setting.gid_index = gid_.gid.index;
+  setting.lid = port().lid;
+  setting.mtu = options_.mtu == 0 ? port().mtu : std::min(options_.mtu, port().mtu);
+  setting.service_level = options_.service_level;
+  setting.traffic_class = options_.traffic_class;
+  setting.patience = patience_;
+  auto pair = std::make_unique<QueuePair>(verbs_, setting);
+  ++pairs_;
+  post_receives(*pair);
+  return pair;
+}
+
+void Rail::post_receives(QueuePair& pair) {
+  if (shared_) {
+    for (; shared_posted_ < pairs_ * receives_a_peer; ++shared_posted_) post_receive(free_place(), nullptr);
+    return;
+  }
+  auto& places = own_places_[pair.number()];
+  while (places.size() < receives_a_peer) {
+    places.push_back(free_place());
+    post_receive(places.back(), pair.handle());
+  }
+}
+
+// The receives of a shared queue stay, and serve the next pair.
+void Rail::forget_pair(const QueuePair& pair) {
+  --pairs_;
+  const auto own = own_places_.extract(pair.number());
+  if (own) free_places_.insert(free_places_.end(), own.mapped().begin(), own.mapped().end());
+}
+
+std::size_t Rail::free_place() {
+  if (free_places_.empty()) {
+    receive_blocks_.push_back(std::make_unique<Block>(verbs_, Domains{domain_.get()},
+                                                      places_a_block * receive_bytes, Access::local_write));
+    for (std::size_t k = 0; k < places_a_block; ++k)
+      free_places_.push_back((receive_blocks_.size() - 1) * places_a_block + k);
+  }
+  const auto place = free_places_.back();
+  free_places_.pop_back();
+  return place;
+}
+
+void Rail::post_receive(std::size_t place_number, ibv_qp* pair) {
+  const auto& block = *receive_blocks_[place_number / places_a_block];
+  ibv_sge piece{};
+  piece.addr = reinterpret_cast<std::uintptr_t>(block.data() + place_number % places_a_block * receive_bytes);
+  piece.length = receive_bytes;
+  piece.lkey = block.region()->local_key(0);
+  ibv_recv_wr request{};
+  request.wr_id = receive_mark | place_number;
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  ibv_recv_wr* bad = nullptr;
+  const int code =
+      shared_ ? verbs_.post_srq_recv(shared_.get(), &request, &bad) : verbs_.post_recv(pair, &request, &bad);
+  if (code != 0) throw call_error(place(), "posting a receive", code < 0 ? errno : code);
+}
+
+int Rail::poll(std::span<ibv_wc> completions) {
+  const int count =
+      verbs_.poll_cq(completions_.get(), static_cast<int>(completions.size()), completions.data());
+  if (count < 0) throw call_error(place(), "polling the completion queue", EIO);
+  return count;
+}
+
+std::uint32_t Rail::take_receive(const ibv_wc& completion, QueuePair& pair) {
+  const auto number = static_cast<std::size_t>(completion.wr_id & ~receive_mark);
+  std::uint32_t value = completion.imm_data;
+  if ((completion.wc_flags & IBV_WC_WITH_IMM) == 0) {
+    const auto& block = *receive_blocks_[number / places_a_block];
+    std::memcpy(&value, block.data() + number % places_a_block * receive_bytes, sizeof value);
+  }
+  post_receive(number, pair.handle());
+  return ntohl(value);
+}
+
+void Rail::arm() { verbs_.req_notify_cq(completions_.get()); }
+
+void Rail::clear_events() {
+  unsigned count = 0;
+  for (ibv_cq* queue = nullptr; verbs_.get_cq_event(channel_.get(), &queue) == 0;) ++count;
+  if (count > 0) verbs_.ack_cq_events(completions_.get(), count);
+}
+
+ibv_event_type Rail::take_async() {
+  ibv_async_event event{};
+  if (verbs_.get_async_event(context_.get(), &event) != 0) return IBV_EVENT_COMM_EST;  // none after all
+  verbs_.ack_async_event(&event);
+  return event.event_type;
+}
+
+}  // namespace tutti::transport::verbs

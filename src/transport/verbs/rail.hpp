@@ -1,0 +1,87 @@
+/// \file
+/// One device in use: what its queue pairs share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/verbs/choice.hpp"
+#include "transport/verbs/memory.hpp"
+#include "transport/verbs/queue_pair.hpp"
+
+namespace tutti::transport::verbs {
+
+/// Completions that can be outstanding from one peer: a message a slot, and a returned credit for each of
+/// ours.
+inline constexpr int receives_a_peer = channels * slots * 2;
+
+/// Receives are nothing but permits for immediates (and hold four bytes where a send stands for one). Their
+/// number never falls below what peers may use, so that a peer never meets an empty queue.
+class Rail {
+ public:
+  /// Opens the device. `peers`: queue pairs at most. Throws Error(system).
+  Rail(Verbs& verbs, ChosenPort chosen, ChosenGid gid, const VerbsOptions& options, Rank rank, int peers);
+  Rail(const Rail&) = delete;
+  Rail& operator=(const Rail&) = delete;
+
+  [[nodiscard]] ibv_pd* domain() const { return domain_.get(); }
+  [[nodiscard]] const Device& device() const { return chosen_.device; }
+  [[nodiscard]] const Port& port() const { return chosen_.port; }
+  [[nodiscard]] const ChosenGid& gid() const { return gid_; }
+  [[nodiscard]] Place place(Rank peer = -1) const;
+  [[nodiscard]] const Patience& patience() const { return patience_; }
+  [[nodiscard]] bool shares_receives() const { return shared_ != nullptr; }
+  /// Queue pairs that fit the completion queue.
+  [[nodiscard]] int most_pairs() const { return most_pairs_; }
+
+  /// In INIT, its receives posted. Throws Error(system).
+  std::unique_ptr<QueuePair> make_pair(Rank peer);
+  /// Before a queue pair is destroyed.
+  void forget_pair(const QueuePair& pair);
+
+  /// Takes completions; their number. Throws Error(system).
+  int poll(std::span<ibv_wc> completions);
+  /// The immediate of a receive, whose place in the queue is filled again.
+  std::uint32_t take_receive(const ibv_wc& completion, QueuePair& pair);
+  static bool is_receive(const ibv_wc& completion) { return (completion.wr_id & receive_mark) != 0; }
+
+  /// Before sleeping: the next completion makes `event_fd` readable.
+  void arm();
+  void clear_events();
+  [[nodiscard]] int event_fd() const { return channel_->fd; }
+  [[nodiscard]] int async_fd() const { return context_->async_fd; }
+  /// The next asynchronous event that has come; acknowledged. Call when `async_fd` is readable.
+  ibv_event_type take_async();
+
+ private:
+  static constexpr std::uint64_t receive_mark = std::uint64_t{1} << 63;
+  static constexpr int sends_a_pair = 64;
+  void make_queues(int peers);
+  void post_receive(std::size_t place, ibv_qp* pair);
+  std::size_t free_place();
+  void post_receives(QueuePair& pair);
+
+  Verbs& verbs_;
+  ChosenPort chosen_;
+  ChosenGid gid_;
+  VerbsOptions options_;
+  Rank rank_;
+  Patience patience_;
+  Context context_;
+  Domain domain_;
+  EventChannel channel_;
+  CompletionQueue completions_;
+  SharedReceiveQueue shared_;
+  int most_pairs_ = 0;
+  int pairs_ = 0;
+  int shared_posted_ = 0;
+  std::vector<std::unique_ptr<Block>> receive_blocks_;  ///< a page of receive buffers each
+  std::vector<std::size_t> free_places_;
+  std::unordered_map<std::uint32_t, std::vector<std::size_t>> own_places_;  ///< of pairs with their own queue
+};
+
+}  // namespace tutti::transport::verbs

@@ -1,0 +1,41 @@
+/// \file
+/// What all links of a transport share.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/transport.hpp"
+#include "transport/verbs/rail.hpp"
+#include "transport/verbs/slot_pool.hpp"
+
+namespace tutti::transport::verbs {
+
+/// Bounds that peers agree on when a transport is made.
+struct Agreed {
+  std::size_t message_bytes = 0;
+  std::size_t stripe_from = 0;
+};
+
+class Link;
+
+struct Shared {
+  std::shared_ptr<Verbs> verbs;
+  VerbsOptions options;
+  Agreed agreed;
+  Rank rank = -1;
+  std::vector<std::unique_ptr<Rail>> rails;
+  Domains domains;  ///< of the rails
+  Traffic traffic;
+  std::unique_ptr<SlotPool> pool;
+  std::unique_ptr<MemoryCache> cache;                            ///< the caller's memory
+  std::function<void()> poll;                                    ///< takes what completions there are
+  std::vector<std::unordered_map<std::uint32_t, Link*>> owners;  ///< by rail: of queue pairs, by their number
+  PrivateDescriptor controls;          ///< epoll over the control connections; its data are ranks
+  std::uint64_t credits_violated = 0;  ///< immediates that came without a credit: always 0
+};
+
+}  // namespace tutti::transport::verbs

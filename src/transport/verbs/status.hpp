@@ -1,0 +1,42 @@
+/// \file
+/// Failures of RDMA as errors that a person can act on.
+#pragma once
+
+#include <string>
+
+#include <tutti/error.hpp>
+
+#include "transport/verbs/verbs.hpp"
+
+namespace tutti::transport::verbs {
+
+/// Where something failed.
+struct Place {
+  Rank rank = -1;  ///< this one
+  Rank peer = -1;
+  std::string device;
+  int port = 1;
+};
+
+/// What a queue pair tried before it gave up.
+struct Patience {
+  int timeout = 0;
+  int retries = 0;
+};
+
+/// The error of a work request that failed: peer, device, port, status, the budget that ran out, and the
+/// remedy. Error(peer_lost) where the peer did not answer, Error(system) otherwise.
+Error completion_error(const Place& place, ibv_wc_status status, std::uint32_t vendor_code,
+                       const Patience& patience);
+
+/// The error of a call that failed: "verbs: creating a queue pair on rx0 port 1 for rank 3: Cannot allocate
+/// memory; ...".
+Error call_error(const Place& place, const std::string& what, int code);
+
+/// What an asynchronous event means; nothing for those that need no action.
+enum class EventMeaning : std::uint8_t { nothing, port_down, port_up, fatal };
+EventMeaning meaning_of(ibv_event_type event);
+/// The error of a fatal event.
+Error event_error(const Place& place, ibv_event_type event);
+
+}  // namespace tutti::transport::verbs

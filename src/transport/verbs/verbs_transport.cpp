@@ -1,0 +1,309 @@
+#include "transport/verbs/verbs_transport.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include <tutti/error.hpp>
+
+#include "base/system_error.hpp"
+#include "bootstrap/authenticate.hpp"
+#include "bootstrap/socket.hpp"
+#include "transport/tcp/purpose.hpp"
+#include "transport/verbs/probe.hpp"
+
+namespace tutti::transport::verbs {
+
+namespace {
+
+constexpr int control_channel = 64;  ///< in a Purpose; FIFOs over TCP have smaller numbers
+constexpr std::chrono::milliseconds first_patience{500};  ///< for one attempt to connect; then twice as long
+// How often control connections are looked at, which takes a system call: while links come up, and then.
+constexpr std::chrono::microseconds look_connecting{50};
+constexpr std::chrono::microseconds look_connected{1000};
+constexpr std::size_t completions_at_once = 16;
+
+int this_node() {
+  unsigned cpu = 0;
+  unsigned node = 0;
+  return ::getcpu(&cpu, &node) == 0 ? static_cast<int>(node) : -1;
+}
+
+}  // namespace
+
+VerbsTransport::VerbsTransport(Group group, std::shared_ptr<tcp::TcpListener> listener,
+                               const bootstrap::Secret& secret, const VerbsOptions& options,
+                               std::shared_ptr<Verbs> verbs)
+    : group_(std::move(group)), listener_(std::move(listener)), secret_(secret) {
+  shared_.verbs = std::move(verbs);
+  shared_.options = options;
+  shared_.rank = group_.rank;
+  shared_.poll = [this] { poll(); };
+  shared_.controls = PrivateDescriptor(FileDescriptor(::epoll_create1(EPOLL_CLOEXEC)));
+  if (!shared_.controls) throw_errno("epoll_create1");
+  try {
+    open_rails();
+  } catch (const Error& error) {
+    // The others wait in the exchange: fail after it, or go without.
+    shared_.rails.clear();
+    why_none_ = error.what();
+    if (error.code() == ErrorCode::invalid_argument) wrong_options_ = std::current_exception();
+  }
+  inbox_ = listener_->open_inbox(group_.communicator);
+  try {
+    exchange();
+    if (wrong_options_) std::rethrow_exception(wrong_options_);
+  } catch (...) {
+    listener_->close_inbox(group_.communicator);
+    throw;
+  }
+  for (const auto& rail : shared_.rails) shared_.domains.push_back(rail->domain());
+  shared_.owners.resize(shared_.rails.size());
+  shared_.pool = std::make_unique<SlotPool>(*shared_.verbs, shared_.domains, shared_.agreed.message_bytes,
+                                            shared_.traffic.memory_held);
+  shared_.cache = std::make_unique<MemoryCache>(*shared_.verbs, shared_.domains);
+}
+
+void VerbsTransport::open_rails() {
+  auto ports = choose_ports(discover(*shared_.verbs), shared_.options, this_node(), why_none_);
+  if (ports.size() > max_rails) ports.resize(max_rails);
+  for (auto& port : ports) {
+    auto gid = working_gid(*shared_.verbs, port, shared_.options);
+    shared_.rails.push_back(std::make_unique<Rail>(*shared_.verbs, std::move(port), std::move(gid),
+                                                   shared_.options, group_.rank, group_.size - 1));
+  }
+}
+
+VerbsTransport::Contact VerbsTransport::contact() const {
+  Contact mine;
+  mine.port = listener_->port();
+  mine.rails = static_cast<std::uint16_t>(shared_.rails.size());
+  mine.message_bytes = static_cast<std::uint32_t>(shared_.options.message_bytes);
+  mine.stripe_from = static_cast<std::uint32_t>(shared_.options.stripe_from);
+  for (std::size_t k = 0; k < shared_.rails.size(); ++k)
+    mine.rail.at(k) = {shared_.rails[k]->port().layer, shared_.rails[k]->gid().gid.roce_v2,
+                       shared_.rails[k]->gid().gid.raw};
+  return mine;
+}
+
+bool VerbsTransport::compatible(const Contact::RailContact& a, const Contact::RailContact& b) {
+  if (a.layer != b.layer) return false;
+  const Gid one{a.gid, 0, a.roce_v2};
+  const Gid other{b.gid, 0, b.roce_v2};
+  switch (a.layer) {
+    case LinkLayer::infiniband:
+      return std::equal(a.gid.begin(), a.gid.begin() + 8, b.gid.begin());  // the same subnet
+    case LinkLayer::roce:
+      return a.roce_v2 == b.roce_v2 && one.is_ipv4() == other.is_ipv4();
+    case LinkLayer::iwarp:
+      return false;  // its connections are not made yet
+  }
+  return false;
+}
+
+void VerbsTransport::exchange() {
+  const Contact mine = contact();
+  std::vector<std::byte> message(sizeof mine + listener_->address().size());
+  std::memcpy(message.data(), &mine, sizeof mine);
+  std::memcpy(message.data() + sizeof mine, listener_->address().data(), listener_->address().size());
+  shared_.agreed = {mine.message_bytes, mine.stripe_from};
+  for (const auto& theirs : group_.all_gather(message)) {
+    Peer& peer = peers_.emplace_back();
+    assert(theirs.size() > sizeof peer.contact);
+    std::memcpy(&peer.contact, theirs.data(), sizeof peer.contact);
+    peer.address.assign(reinterpret_cast<const char*>(theirs.data()) + sizeof peer.contact,
+                        theirs.size() - sizeof peer.contact);
+    shared_.agreed.message_bytes =
+        std::min<std::size_t>(shared_.agreed.message_bytes, peer.contact.message_bytes);
+    shared_.agreed.stripe_from = std::max<std::size_t>(shared_.agreed.stripe_from, peer.contact.stripe_from);
+    if (peers_.size() == static_cast<std::size_t>(group_.rank) + 1) continue;
+    const int both = std::min<int>({mine.rails, peer.contact.rails, max_rails});
+    while (peer.rails < both && compatible(mine.rail.at(static_cast<std::size_t>(peer.rails)),
+                                           peer.contact.rail.at(static_cast<std::size_t>(peer.rails))))
+      ++peer.rails;
+  }
+  assert(peers_.size() == static_cast<std::size_t>(group_.size));
+}
+
+VerbsTransport::~VerbsTransport() {
+  if (fork_generation() != generation_) return;
+  try {
+    deliver();
+    for (auto& peer : peers_)
+      if (peer.link) peer.link->say_bye();
+  } catch (const Error&) {
+    // the peers are gone, or the device is; what they lack is theirs to report
+  }
+  peers_.clear();
+  listener_->close_inbox(group_.communicator);
+}
+
+void VerbsTransport::deliver() {
+  const Deadline deadline(linger);
+  const auto delivered = [this] {
+    return std::ranges::all_of(peers_,
+                               [](const Peer& peer) { return !peer.link || peer.link->all_delivered(); });
+  };
+  while (!delivered() && !deadline.passed()) {
+    for (auto& peer : peers_)
+      if (peer.link && !peer.link->finished()) peer.link->request_completions();
+    wait(std::chrono::milliseconds(1));
+  }
+}
+
+std::string VerbsTransport::explain(Rank peer) const {
+  if (peer == group_.rank) return "verbs does not lead from a rank to itself";
+  if (shared_.rails.empty()) return "verbs: " + why_none_;
+  const Contact& theirs = peers_.at(static_cast<std::size_t>(peer)).contact;
+  if (theirs.rails == 0) return fmt::format("verbs: rank {} has no usable RDMA device", peer);
+  if (!reaches(peer))
+    return fmt::format(
+        "verbs: {} here and the device of rank {} are of different kinds, or in different networks",
+        shared_.rails[0]->device().name, peer);
+  std::string text;
+  for (int k = 0; k < rails_to(peer); ++k) {
+    const auto& rail = *shared_.rails[static_cast<std::size_t>(k)];
+    const auto& other = theirs.rail.at(static_cast<std::size_t>(k));
+    text += fmt::format("{} {} port {}, {} {} -> {}, MTU {}, GID {} because {}",
+                        k == 0 ? "verbs via" : "; and", rail.device().name, rail.port().number,
+                        verbs::name(rail.port().layer), to_string(rail.gid().gid), to_string(Gid{other.gid}),
+                        rail.port().mtu, rail.gid().gid.index, rail.gid().reason);
+  }
+  return text;
+}
+
+Link& VerbsTransport::link(Rank peer) {
+  assert(peer != group_.rank && reaches(peer));
+  auto& mine = peers_.at(static_cast<std::size_t>(peer));
+  if (!mine.link) mine.link = std::make_unique<Link>(shared_, peer, mine.rails);
+  return *mine.link;
+}
+
+void VerbsTransport::connect(Rank peer) {
+  const auto& [contact, address, rails, unused] = peers_.at(static_cast<std::size_t>(peer));
+  const bootstrap::Hello hello{group_.world[static_cast<std::size_t>(group_.rank)],
+                               static_cast<std::uint32_t>(group_.size),
+                               tcp::Purpose{group_.communicator, control_channel, 0}.pack()};
+  const Deadline deadline(group_.timeout);
+  try {
+    for (auto patience = first_patience;; patience *= 2) {
+      // The peer listened before its address was exchanged, so a refusal is final.
+      if (!bootstrap::try_connect({address, contact.port}, deadline) && errno == ECONNREFUSED)
+        throw Error(ErrorCode::peer_lost,
+                    fmt::format("nobody listens at {} port {} any more", address, contact.port));
+      const auto left = std::chrono::milliseconds(deadline.poll_ms());
+      try {
+        auto socket = bootstrap::connect_authenticated(address, contact.port, secret_, hello,
+                                                       Deadline(std::min(patience, left)));
+        return link(peer).begin(PrivateDescriptor(std::move(socket)), true);
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::timeout || deadline.passed()) throw;
+      }
+    }
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("verbs to rank {}: {}", peer, error.what()), {peer});
+  }
+}
+
+void VerbsTransport::accept() {
+  const auto filed = inbox_->filed();
+  if (filed == inbox_seen_) return;
+  inbox_seen_ = filed;
+  for (Rank peer = 0; peer < group_.size; ++peer) {
+    if (peer == group_.rank || !reaches(peer)) continue;
+    auto connection = inbox_->take(group_.world[static_cast<std::size_t>(peer)], control_channel, 0);
+    if (connection) link(peer).begin(std::move(connection), false);
+  }
+}
+
+Sender& VerbsTransport::sender(Rank peer, int channel) {
+  Link& link = this->link(peer);
+  if (link.unused()) accept();
+  if (link.unused()) connect(peer);
+  link.send_on(channel);
+  return link.sender(channel);
+}
+
+Receiver& VerbsTransport::receiver(Rank peer, int channel) {
+  Link& link = this->link(peer);
+  link.receive_on(channel);
+  return link.receiver(channel);
+}
+
+bool VerbsTransport::poll() {
+  bool moved = false;
+  for (std::size_t k = 0; k < shared_.rails.size(); ++k) {
+    std::array<ibv_wc, completions_at_once> completions;
+    for (int count = completions_at_once; count == completions_at_once;) {
+      count = shared_.rails[k]->poll(completions);
+      for (const auto& completion : std::span(completions).first(static_cast<std::size_t>(count))) {
+        moved = true;
+        const auto owner = shared_.owners[k].find(completion.qp_num);
+        if (owner != shared_.owners[k].end()) owner->second->complete(k, completion);
+      }
+    }
+  }
+  if (Clock::now() >= next_look_) moved = look_around() || moved;
+  return moved;
+}
+
+// Control connections and asynchronous events: rare, and each look is a system call.
+bool VerbsTransport::look_around() {
+  bool moved = false;
+  accept();
+  std::array<epoll_event, 64> ready;
+  const int count = ::epoll_wait(shared_.controls.get(), ready.data(), static_cast<int>(ready.size()), 0);
+  for (const auto& one : std::span(ready).first(static_cast<std::size_t>(std::max(count, 0))))
+    moved = peers_.at(one.data.u32).link->advance() || moved;
+  bool connecting = false;
+  for (auto& peer : peers_) {
+    if (!peer.link) continue;
+    peer.link->retry();
+    connecting = connecting || peer.link->connecting();
+  }
+  for (auto& rail : shared_.rails) take_events(*rail);
+  next_look_ = Clock::now() + (connecting ? look_connecting : look_connected);
+  return moved;
+}
+
+void VerbsTransport::take_events(Rail& rail) {
+  pollfd event{rail.async_fd(), POLLIN, 0};
+  while (::poll(&event, 1, 0) > 0) {
+    const auto type = rail.take_async();
+    if (meaning_of(type) != EventMeaning::fatal) return;
+    for (auto& peer : peers_)
+      if (peer.link) peer.link->fail(event_error(rail.place(), type));
+  }
+}
+
+void VerbsTransport::progress() { poll(); }
+
+void VerbsTransport::add_waits() {
+  waits_.assign({{inbox_->event(), POLLIN, 0}, {shared_.controls.get(), POLLIN, 0}});
+  for (const auto& rail : shared_.rails) {
+    waits_.push_back({rail->event_fd(), POLLIN, 0});
+    waits_.push_back({rail->async_fd(), POLLIN, 0});
+  }
+}
+
+void VerbsTransport::wait(std::chrono::microseconds longest) {
+  next_look_ = {};
+  for (auto& rail : shared_.rails) rail->arm();
+  if (poll()) return;  // what came before the queues were armed
+  add_waits();
+  const timespec limit{static_cast<time_t>(longest.count() / 1'000'000),
+                       static_cast<long>(longest.count() % 1'000'000) * 1000};
+  ::ppoll(waits_.data(), waits_.size(), &limit, nullptr);
+  if (waits_[0].revents != 0) inbox_->clear_event();
+  for (auto& rail : shared_.rails) rail->clear_events();
+  next_look_ = {};
+  poll();
+}
+
+}  // namespace tutti::transport::verbs

@@ -1,0 +1,290 @@
+// What the verbs transport does when devices fail: each fault is planted, shown to have fired, and must come
+// out as an error that names it. On the fake fabric, and on real devices where there are some.
+#include <gmock/gmock.h>
+
+#include <tutti/error.hpp>
+
+#include "rig.hpp"
+#include "verbs_devices.hpp"
+#include "verbs_faulty.hpp"
+#include "verbs_ranks.hpp"
+
+namespace tutti::transport::testing {
+
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+enum class On : std::uint8_t { fake, devices };
+void PrintTo(On on, std::ostream* out) { *out << (on == On::fake ? "the fake fabric" : "real devices"); }
+
+/// Two ranks; what rank 0 calls goes through `faults`.
+class VerbsErrors : public ::testing::TestWithParam<On> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == On::devices && device_nodes(1).empty()) GTEST_SKIP() << "no RDMA device";
+    below_ = GetParam() == On::fake ? fake_verbs(fabric_for(2, 1)) : verbs::real_verbs();
+    faulty_ = std::make_shared<FaultyVerbs>(below_, faults_);
+  }
+  void start(verbs::VerbsOptions options = {}) {
+    options.prove_gid = false;  // its messages are not the ones to fail
+    ranks_ = verbs_ranks(
+        2, [this](Rank rank) { return rank == 0 ? faulty_ : below_; },
+        [&](Rank rank) {
+          return GetParam() == On::fake ? fake_options(rank, 1, options) : device_options(rank, 1, options);
+        });
+  }
+  void progress() {
+    for (auto& rank : ranks_) rank->progress();
+  }
+  /// One message each way.
+  void use() {
+    std::byte ball{1};
+    for (const Rank from : {0, 1}) {
+      ranks_[static_cast<std::size_t>(from)]->sender(1 - from, 0).try_send(&ball, 1, 1, false);
+      until([&] {
+        return ranks_[static_cast<std::size_t>(1 - from)]->receiver(from, 0).try_receive(&ball, 1, 1);
+      });
+    }
+  }
+  template <class Attempt>
+  void until(Attempt attempt) {
+    for (const Deadline deadline(std::chrono::seconds(20)); !attempt() && !deadline.passed();) progress();
+  }
+  /// What rank 0 throws when it sends on, and rank 1 receives.
+  Error error_of_sending(std::size_t bytes = 5000) {
+    std::vector<std::byte> data(bytes);
+    try {
+      for (const Deadline deadline(std::chrono::seconds(20)); !deadline.passed();) {
+        ranks_[0]->sender(1, 0).try_send(data.data(), bytes, 2, false);
+        ranks_[0]->sender(1, 0).flushed();
+        ranks_[1]->receiver(0, 0).try_receive(data.data(), bytes, 2);
+        progress();
+      }
+    } catch (const Error& error) {
+      return error;
+    }
+    return {ErrorCode::timeout, "no error came"};
+  }
+
+  std::shared_ptr<VerbsFaults> faults_ = std::make_shared<VerbsFaults>();
+  std::shared_ptr<verbs::Verbs> below_, faulty_;
+  Transports ranks_;
+};
+
+TEST_P(VerbsErrors, AFailedCompletionNamesItsStatus) {
+  for (const auto status : {IBV_WC_RETRY_EXC_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_QP_OP_ERR}) {
+    start();
+    use();
+    faults_->completion_status = status;
+    const auto error = error_of_sending();
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("to rank 1"), HasSubstr(::ibv_wc_status_str(status)), HasSubstr("0x42")));
+    EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
+    EXPECT_EQ(error.code(), status == IBV_WC_RETRY_EXC_ERR ? ErrorCode::peer_lost : ErrorCode::system);
+  }
+  EXPECT_EQ(faults_->fired, 3);
+}
+
+TEST_P(VerbsErrors, APostThatFailsIsReported) {
+  for (const bool partly : {false, true}) {
+    verbs::VerbsOptions options;
+    options.signal = verbs::Signal::separate;  // two requests a message
+    start(options);
+    use();
+    faults_->partly = partly;
+    faults_->post_fails_in = 3;
+    EXPECT_THAT(error_of_sending().what(),
+                AllOf(HasSubstr("posting work requests"),
+                      HasSubstr(partly ? "1 of 2 were taken" : "0 of 2 were taken"), HasSubstr("to rank 1")));
+  }
+  EXPECT_EQ(faults_->fired, 2);
+}
+
+TEST_P(VerbsErrors, AQueuePairThatIsNotGrantedIsReported) {
+  start();
+  faults_->create_pair_error = ENOMEM;
+  EXPECT_THAT(error_of_sending().what(), AllOf(HasSubstr("creating a queue pair"), HasSubstr("ulimit -l")));
+  EXPECT_EQ(faults_->fired, 1);
+}
+
+TEST_P(VerbsErrors, InlineThatIsNotGrantedIsDoneWithout) {
+  start();
+  faults_->create_pair_error = EINVAL;
+  use();
+  EXPECT_EQ(faults_->fired, 1);
+  EXPECT_EQ(ranks_[1]->traffic().messages_received, 1U);
+}
+
+TEST_P(VerbsErrors, ASharedReceiveQueueThatIsNotGrantedIsDoneWithout) {
+  faults_->create_shared_error = ENOSYS;
+  start();
+  use();
+  EXPECT_EQ(faults_->fired, 1);
+  EXPECT_EQ(ranks_[0]->traffic().messages_received, 1U);
+}
+
+TEST_P(VerbsErrors, AReceiveThatIsRefusedIsReported) {
+  start();
+  faults_->receive_error = ENOMEM;
+  EXPECT_THAT(error_of_sending().what(), HasSubstr("posting a receive"));
+}
+
+TEST_P(VerbsErrors, AnUnreachableAddressIsReported) {
+  start();
+  faults_->reaching_rtr_error = ENETUNREACH;
+  EXPECT_THAT(error_of_sending().what(),
+              AllOf(HasSubstr("to RTR"), HasSubstr("Network is unreachable"), HasSubstr("ip route")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Verbs, VerbsErrors, ::testing::Values(On::fake, On::devices),
+                         [](const auto& on) { return on.param == On::fake ? "fake" : "devices"; });
+
+// What only the fake fabric can show.
+
+TEST(VerbsFakeErrors, FatalEventsFailEverybodyAndOthersNobody) {
+  const auto fake = fake_verbs(fabric_for(2, 1));
+  const auto ranks = verbs_ranks(2, same(fake), [](Rank rank) { return fake_options(rank, 1); });
+  std::byte ball{};
+  ranks[0]->sender(1, 0).try_send(&ball, 1, 1, false);
+  const auto poke = [&] {
+    for (const Deadline deadline(std::chrono::milliseconds(50)); !deadline.passed();) {
+      ranks[0]->progress();
+      ranks[1]->progress();
+      ranks[0]->receiver(1, 0).try_receive(&ball, 1, 1);
+    }
+  };
+  for (const auto harmless :
+       {IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE, IBV_EVENT_GID_CHANGE, IBV_EVENT_COMM_EST}) {
+    raise_event(*fake, "fake0", harmless);
+    EXPECT_NO_THROW(poke());
+  }
+  raise_event(*fake, "fake0", IBV_EVENT_DEVICE_FATAL);
+  try {
+    poke();
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("fake0 port 1"), HasSubstr(::ibv_event_type_str(IBV_EVENT_DEVICE_FATAL))));
+  }
+}
+
+TEST(VerbsFakeErrors, ACutCableIsNoticed) {
+  const auto fake = fake_verbs(fabric_for(2, 1));
+  const auto ranks = verbs_ranks(2, same(fake), [](Rank rank) { return fake_options(rank, 1); });
+  std::vector<std::byte> data(1000);
+  const auto poke = [&] {
+    ranks[0]->sender(1, 0).try_send(data.data(), data.size(), 1, false);
+    ranks[0]->sender(1, 0).flushed();
+    ranks[0]->progress();
+    ranks[1]->receiver(0, 0).try_receive(data.data(), data.size(), 1);
+  };
+  const Deadline connected(std::chrono::seconds(20));
+  while (ranks[1]->traffic().messages_received < 10 && !connected.passed()) poke();
+  cut_off(*fake, "fake1");
+  EXPECT_THROW(for (int k = 0; k < 1000; ++k) poke(), Error);
+}
+
+TEST(VerbsFake, NoReceiverIsEverNotReady) {
+  const auto fake = fake_verbs(fabric_for(4, 2));
+  const Subject subject{.name = "counted", .make = [&](int ranks) {
+                          return verbs_ranks(ranks, same(fake),
+                                             [](Rank rank) { return fake_options(rank, 2); });
+                        }};
+  check_named("three_random").run(subject);
+  check_named("flood_four_channels").run(subject);
+  const auto counted = counters_of(*fake);
+  EXPECT_EQ(counted.receiver_not_ready, 0U);
+  EXPECT_LT(counted.signalled, counted.requests / 4);
+  EXPECT_EQ(counted.pairs, 0U);
+  EXPECT_EQ(counted.registered, 0U);
+}
+
+TEST(VerbsFake, RegisteredMemoryIsSentWithoutACopy) {
+  for (const int rails : {1, 3}) {
+    const auto ranks = fake_ranks(2, rails);
+    auto& sender = dynamic_cast<verbs::VerbsTransport&>(*ranks[0]);
+    const auto size = sender.max_message_bytes();
+    std::vector<std::byte> data(8 * size);
+    fill(data, 7);
+    const auto lease = sender.register_memory(data.data(), data.size());
+    std::vector<std::byte> got(size);
+    const Deadline deadline(std::chrono::seconds(20));
+    for (std::size_t sent = 0, taken = 0; taken < 8 && !deadline.passed();) {
+      if (sent < 8 && sender.sender(1, 0).try_send(data.data() + sent * size, size, 1, true)) ++sent;
+      ranks[0]->progress();
+      ranks[1]->progress();
+      if (!ranks[1]->receiver(0, 0).try_receive(got.data(), size, 1)) continue;
+      ASSERT_EQ(std::memcmp(got.data(), data.data() + taken++ * size, size), 0);
+    }
+    for (; !sender.sender(1, 0).flushed() && !deadline.passed();) ranks[0]->progress();
+    EXPECT_TRUE(sender.sender(1, 0).flushed());
+    EXPECT_EQ(sender.traffic().bytes_copied, 0U);
+    EXPECT_EQ(sender.traffic().memory_held, 0U);
+  }
+}
+
+TEST(VerbsFake, AMessageIsOneDoorbell) {
+  FakeDevice device;
+  device.longest_message = 40'000;  // a message is several requests
+  const auto fake = fake_verbs(fabric_for(2, 1, device));
+  const auto ranks = verbs_ranks(2, same(fake), [](Rank rank) { return fake_options(rank, 1); });
+  std::vector<std::byte> data(ranks[0]->max_message_bytes());
+  const auto pass = [&] {
+    ranks[0]->sender(1, 0).try_send(data.data(), data.size(), 1, false);
+    const Deadline deadline(std::chrono::seconds(20));
+    while (!ranks[1]->receiver(0, 0).try_receive(data.data(), data.size(), 1) && !deadline.passed()) {
+      ranks[0]->progress();
+      ranks[1]->progress();
+    }
+  };
+  pass();
+  const auto before = counters_of(*fake);
+  pass();
+  const auto after = counters_of(*fake);
+  EXPECT_EQ(after.doorbells - before.doorbells, 2U);  // the message, and the credit for it
+  EXPECT_EQ(after.requests - before.requests, 8U);
+}
+
+TEST(VerbsFake, RanksWithoutDevicesAreNotReachedAndSaySo) {
+  const auto with = fake_verbs(fake_devices(1));
+  const auto without = fake_verbs({});
+  const auto ranks = verbs_ranks(
+      2, [&](Rank rank) { return rank == 0 ? with : without; }, [](Rank) { return verbs::VerbsOptions{}; });
+  EXPECT_FALSE(ranks[0]->reaches(1));
+  EXPECT_FALSE(ranks[1]->reaches(0));
+  EXPECT_EQ(ranks[0]->explain(1), "verbs: rank 1 has no usable RDMA device");
+  EXPECT_EQ(ranks[1]->explain(0), "verbs: no RDMA device");
+}
+
+TEST(VerbsFake, ExplainsThePath) {
+  const auto ranks = fake_ranks(2);
+  EXPECT_EQ(ranks[0]->explain(1),
+            "verbs via fake0 port 1, RoCE 10.9.0.1 -> 10.9.0.2, MTU 4096, GID 1 because it is the first RoCE "
+            "v2 IPv4 "
+            "address that works");
+}
+
+TEST(VerbsFake, QueuePairsAreMadeOnFirstUse) {
+  const auto fake = fake_verbs(fabric_for(4, 1));
+  const auto ranks = verbs_ranks(4, same(fake), [](Rank rank) { return fake_options(rank, 1); });
+  EXPECT_EQ(counters_of(*fake).pairs, 0U);
+  std::byte ball{};
+  ranks[0]->sender(1, 0).try_send(&ball, 1, 1, false);
+  const Deadline deadline(std::chrono::seconds(20));
+  while (!ranks[1]->receiver(0, 0).try_receive(&ball, 1, 1) && !deadline.passed()) {
+    ranks[0]->progress();
+    ranks[1]->progress();
+  }
+  ranks[1]->sender(0, 2).try_send(&ball, 1, 1, false);
+  while (!ranks[0]->receiver(1, 2).try_receive(&ball, 1, 1) && !deadline.passed()) {
+    ranks[0]->progress();
+    ranks[1]->progress();
+  }
+  EXPECT_EQ(counters_of(*fake).pairs, 2U);  // one for both directions and all channels, at each end
+}
+
+}  // namespace
+
+}  // namespace tutti::transport::testing

@@ -1,0 +1,291 @@
+// The parts of the verbs transport that need no device, or the fake one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <tutti/error.hpp>
+
+#include "transport/verbs/choice.hpp"
+#include "transport/verbs/memory.hpp"
+#include "transport/verbs/probe.hpp"
+#include "transport/verbs/status.hpp"
+#include "transport/verbs/stripe.hpp"
+#include "transport/verbs/wire.hpp"
+#include "verbs_fake.hpp"
+#include "verbs_faulty.hpp"
+
+namespace tutti::transport::testing {
+
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(VerbsWire, AnImmediateIsUnpackedAsItWasPacked) {
+  for (const bool credit : {false, true})
+    for (const int channel : {0, 3})
+      for (const int part : {0, 7, 15})
+        for (const int epoch : {0, 255})
+          for (const int sequence : {0, 1, 65535}) {
+            const verbs::Immediate one{credit, channel, part, static_cast<std::uint8_t>(epoch),
+                                       static_cast<std::uint16_t>(sequence)};
+            const auto other = verbs::Immediate::unpack(one.pack());
+            EXPECT_EQ(other.credit, credit);
+            EXPECT_EQ(other.channel, channel);
+            EXPECT_EQ(other.part, part);
+            EXPECT_EQ(other.epoch, epoch);
+            EXPECT_EQ(other.sequence, sequence);
+          }
+}
+
+TEST(VerbsStripe, PartsAreTheMessage) {
+  for (const int parts : {1, 2, 3, 8})
+    for (const std::size_t bytes : {0, 1, 4095, 65536, 65537, 262144}) {
+      std::size_t end = 0;
+      for (int k = 0; k < parts; ++k) {
+        const auto part = verbs::part_of(bytes, parts, k);
+        EXPECT_EQ(part.offset, end);
+        end += part.bytes;
+      }
+      EXPECT_EQ(end, bytes);
+    }
+  EXPECT_EQ(verbs::parts_of(65535, 4, 65536), 1);
+  EXPECT_EQ(verbs::parts_of(65536, 4, 65536), 4);
+  EXPECT_EQ(verbs::requests_of(0, 100, false), 1U);
+  EXPECT_EQ(verbs::requests_of(201, 100, true), 4U);
+}
+
+TEST(VerbsStatus, TheBudgetThatRanOutIsNamed) {
+  const verbs::Place place{0, 3, "mlx5_0", 1};
+  const auto error = verbs::completion_error(place, IBV_WC_RETRY_EXC_ERR, 0x81, {14, 6});
+  EXPECT_EQ(error.code(), ErrorCode::peer_lost);
+  EXPECT_EQ(error.ranks(), std::vector<Rank>{3});
+  EXPECT_THAT(error.what(),
+              AllOf(HasSubstr("mlx5_0 port 1 to rank 3"), HasSubstr("0.47 s"), HasSubstr("timeout 14"),
+                    HasSubstr("6 retries"), HasSubstr("0x81"), HasSubstr("TUTTI_VERBS_TIMEOUT")));
+}
+
+TEST(VerbsStatus, EveryStatusHasARemedy) {
+  for (int status = IBV_WC_LOC_LEN_ERR; status <= IBV_WC_GENERAL_ERR; ++status) {
+    const auto error =
+        verbs::completion_error({0, 1, "d", 1}, static_cast<ibv_wc_status>(status), 0, {18, 7});
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("d port 1"), HasSubstr("; "), HasSubstr("[status")));
+  }
+}
+
+TEST(VerbsStatus, RetriesForEverAreTakenAway) {
+  EXPECT_EQ(verbs::effective_retries(7, 0), 6);
+  EXPECT_EQ(verbs::effective_retries(7, 0xffffff), 6);
+  EXPECT_EQ(verbs::effective_retries(7, 0x02c9), 7);
+  EXPECT_EQ(verbs::effective_retries(3, 0xffffff), 3);
+  EXPECT_NEAR(verbs::retry_budget(18, 7), 8.59, 0.01);
+}
+
+verbs::Gid ipv6_gid(int index, std::uint8_t first, bool v2) {
+  verbs::Gid gid;
+  gid.index = index;
+  gid.raw[0] = first;
+  gid.raw[1] = 0x80;
+  gid.raw[15] = 1;
+  gid.roce_v2 = v2;
+  return gid;
+}
+
+TEST(VerbsGid, TheBestKindOfAddressComesFirst) {
+  verbs::Port port;
+  port.layer = verbs::LinkLayer::roce;
+  auto old = ipv4_gid(2, "10.0.0.1");
+  old.roce_v2 = false;
+  port.gids = {ipv6_gid(0, 0xfe, false), ipv6_gid(1, 0xfe, true), old, ipv6_gid(4, 0x20, true),
+               ipv4_gid(5, "10.0.0.1")};
+  std::vector<int> order;
+  for (const auto& candidate : verbs::gid_candidates(port, -1)) order.push_back(candidate.gid.index);
+  EXPECT_EQ(order, (std::vector<int>{5, 4, 1, 2, 0}));
+  EXPECT_EQ(to_string(port.gids[4]), "10.0.0.1");
+  EXPECT_EQ(to_string(port.gids[1]), "fe80::1");
+  EXPECT_THAT(verbs::gid_candidates(port, -1)[0].reason, HasSubstr("RoCE v2 IPv4"));
+  ASSERT_EQ(verbs::gid_candidates(port, 2).size(), 1U);
+  EXPECT_EQ(verbs::gid_candidates(port, 2)[0].reason, "it was asked for");
+  EXPECT_TRUE(verbs::gid_candidates(port, 9).empty());
+}
+
+verbs::Device device(const std::string& name, double gigabits, int node, bool active = true) {
+  verbs::Device one;
+  one.name = name;
+  one.numa_node = node;
+  verbs::Port port;
+  port.active = active;
+  port.gigabits = gigabits;
+  one.ports = {port};
+  return one;
+}
+
+TEST(VerbsChoice, TheFastestAndNearestDevice) {
+  const std::vector<verbs::Device> devices{device("slow", 25, 0), device("down", 400, 0, false),
+                                           device("far", 100, 1), device("near", 100, 0)};
+  std::string why;
+  verbs::VerbsOptions options;
+  EXPECT_EQ(verbs::choose_ports(devices, options, 0, why).at(0).device.name, "near");
+  options.devices = {"all"};
+  EXPECT_EQ(verbs::choose_ports(devices, options, 0, why).size(), 3U);
+  options.devices = {"far", "slow"};
+  const auto named = verbs::choose_ports(devices, options, 0, why);
+  ASSERT_EQ(named.size(), 2U);
+  EXPECT_EQ(named[0].device.name, "far");
+  EXPECT_TRUE(verbs::choose_ports({}, {}, 0, why).empty());
+  EXPECT_EQ(why, "no RDMA device");
+  EXPECT_TRUE(verbs::choose_ports({devices[1]}, {}, 0, why).empty());
+  EXPECT_EQ(why, "no active port on down");
+}
+
+TEST(VerbsChoice, WhatDoesNotExistIsRefusedWithWhatDoes) {
+  verbs::VerbsOptions options;
+  options.devices = {"mlx5_9"};
+  std::string why;
+  try {
+    static_cast<void>(verbs::choose_ports({device("mlx5_0", 100, 0)}, options, 0, why));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("mlx5_9"), HasSubstr("mlx5_0")));
+  }
+}
+
+TEST(VerbsOptions, AreReadFromTheEnvironment) {
+  ::setenv("TUTTI_VERBS_DEVICES", "a,b", 1);
+  ::setenv("TUTTI_VERBS_TIMEOUT", "14", 1);
+  ::setenv("TUTTI_VERBS_MTU", "2048", 1);
+  const auto options = verbs::VerbsOptions::from_environment();
+  EXPECT_EQ(options.devices, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(options.timeout, 14);
+  EXPECT_EQ(options.mtu, 2048);
+  ::setenv("TUTTI_VERBS_MTU", "1500", 1);
+  EXPECT_THROW(static_cast<void>(verbs::VerbsOptions::from_environment()), Error);
+  ::unsetenv("TUTTI_VERBS_MTU");
+  ::setenv("TUTTI_VERBS_TIMEOUT", "32", 1);
+  EXPECT_THROW(static_cast<void>(verbs::VerbsOptions::from_environment()), Error);
+  ::unsetenv("TUTTI_VERBS_TIMEOUT");
+  ::unsetenv("TUTTI_VERBS_DEVICES");
+}
+
+TEST(VerbsDevices, AreDescribed) {
+  const auto fake = fake_verbs(fake_devices(2));
+  const auto devices = verbs::discover(*fake, "/nonexistent");
+  ASSERT_EQ(devices.size(), 2U);
+  EXPECT_EQ(verbs::describe(devices[1]),
+            "fake1 port 1: RoCE, 200 Gb/s, MTU 4096, active, GID 1 10.9.0.2 (v2)");
+}
+
+TEST(VerbsDevices, PlaceComesFromTheKernel) {
+  const auto root = std::filesystem::temp_directory_path() / ("tutti-sysfs-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(root / "fake0" / "device");
+  std::ofstream(root / "fake0" / "device" / "numa_node") << "1\n";
+  const auto fake = fake_verbs(fake_devices(1));
+  const auto devices = verbs::discover(*fake, root.string());
+  EXPECT_EQ(devices[0].numa_node, 1);
+  EXPECT_THAT(devices[0].pci_path, HasSubstr("fake0/device"));
+  std::filesystem::remove_all(root);
+}
+
+TEST(VerbsProbe, AGidIsTakenOnlyWhenAMessageComesThroughIt) {
+  auto devices = fake_devices(1);
+  devices[0].gids.push_back(ipv4_gid(3, "10.9.0.77"));
+  auto faults = std::make_shared<VerbsFaults>();
+  FaultyVerbs faulty(fake_verbs(devices), faults);
+  const auto found = verbs::discover(faulty);
+  const verbs::ChosenPort port{found[0], found[0].ports[0]};
+  EXPECT_EQ(verbs::working_gid(faulty, port, {}).gid.index, 1);
+  faults->completion_status = IBV_WC_RETRY_EXC_ERR;
+  EXPECT_EQ(verbs::working_gid(faulty, port, {}).gid.index, 3);
+  EXPECT_EQ(faults->fired, 1);
+  verbs::VerbsOptions options;
+  options.gid_index = 9;
+  EXPECT_THROW(static_cast<void>(verbs::working_gid(faulty, port, options)), Error);
+}
+
+class VerbsMemory : public ::testing::Test {
+ protected:
+  static constexpr std::size_t page = 4096;
+  std::shared_ptr<verbs::Verbs> fake = fake_verbs(fake_devices(1));
+  verbs::Context context{fake->open_device("fake0"), {fake.get()}};
+  verbs::Domain domain{fake->alloc_pd(context.get()), {fake.get()}};
+  verbs::MemoryCache cache{*fake, {domain.get()}};
+  std::byte* memory = static_cast<std::byte*>(std::aligned_alloc(page, 16 * page));
+  void TearDown() override { std::free(memory); }
+  [[nodiscard]] std::uint64_t registered() const { return counters_of(*fake).registered; }
+};
+
+TEST_F(VerbsMemory, WholePagesAreRegistered) {
+  const auto lease = cache.acquire(memory + 100, 10);
+  EXPECT_NE(cache.find(memory, page), nullptr);
+  EXPECT_EQ(cache.find(memory, page + 1), nullptr);
+  EXPECT_EQ(cache.find(memory + page, 1), nullptr);
+}
+
+TEST_F(VerbsMemory, TouchingRangesBecomeOne) {
+  const auto a = cache.acquire(memory, page);
+  const auto c = cache.acquire(memory + 2 * page, page);
+  EXPECT_EQ(cache.regions(), 2U);
+  const auto b = cache.acquire(memory + page, page);
+  EXPECT_EQ(cache.regions(), 1U);
+  EXPECT_NE(cache.find(memory + 10, 3 * page - 10), nullptr);
+  EXPECT_EQ(registered(), 1U);
+}
+
+TEST_F(VerbsMemory, TheLastOwnerEndsIt) {
+  auto a = cache.acquire(memory, 2 * page);
+  auto b = cache.acquire(memory, page);
+  a.reset();
+  EXPECT_NE(cache.find(memory, page), nullptr);
+  b.reset();
+  EXPECT_EQ(cache.regions(), 0U);
+  EXPECT_EQ(registered(), 0U);
+}
+
+TEST_F(VerbsMemory, WhatIsBeingSentStaysRegistered) {
+  auto lease = cache.acquire(memory, page);
+  auto in_use = cache.find(memory, page);
+  lease.reset();
+  EXPECT_EQ(cache.find(memory, page), nullptr);
+  EXPECT_EQ(registered(), 1U);
+  in_use.reset();
+  EXPECT_EQ(registered(), 0U);
+}
+
+TEST_F(VerbsMemory, ALeaseMayOutliveTheCache) {
+  std::shared_ptr<verbs::MemoryCache::Lease> lease;
+  {
+    verbs::MemoryCache other(*fake, {domain.get()});
+    lease = other.acquire(memory, page);
+  }
+  lease.reset();
+  EXPECT_EQ(registered(), 0U);
+}
+
+TEST_F(VerbsMemory, RefusalNamesTheLimit) {
+  auto faults = std::make_shared<VerbsFaults>();
+  FaultyVerbs faulty(fake, faults);
+  verbs::MemoryCache other(faulty, {domain.get()});
+  faults->register_error = ENOMEM;
+  try {
+    static_cast<void>(other.acquire(memory, page));
+    FAIL() << "registered";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("ulimit -l"));
+  }
+  EXPECT_EQ(faults->fired, 1);
+}
+
+TEST_F(VerbsMemory, DeviceMemoryIsProbed) {
+  const auto none = verbs::probe_device_memory(*fake, domain.get(), "/nonexistent");
+  EXPECT_FALSE(none.dma_buf || none.peer_module);
+  EXPECT_THAT(none.reason, StartsWith("none"));
+}
+
+}  // namespace
+
+}  // namespace tutti::transport::testing
