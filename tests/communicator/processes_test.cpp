@@ -7,6 +7,11 @@
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
 
+#ifdef __SANITIZE_THREAD__
+/// A child of fork makes a communicator of its own, and so a thread.
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+#endif
+
 namespace tutti::test {
 namespace {
 

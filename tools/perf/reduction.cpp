@@ -21,6 +21,7 @@ std::vector<NamedReduction> parse_reductions(std::string_view text) {
 std::vector<DataType> parse_types(std::string_view text) {
   if (text != "all") return {parse_data_type(text)};
   std::vector<DataType> all;
+  all.reserve(data_type_count);
   for (int i = 0; i < data_type_count; ++i) all.push_back(static_cast<DataType>(i));
   return all;
 }

@@ -180,8 +180,8 @@ Reach DirectMemory::reach(const MemoryOffer& offer) const {
 
 std::byte* DirectMemory::map(int local, const MemoryOffer& offer) {
   if (pids_[static_cast<std::size_t>(local)] == pids_[static_cast<std::size_t>(me_)])
-    return reinterpret_cast<std::byte*>(
-        offer.address);  // NOLINT(performance-no-int-to-ptr): a thread's own address
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a thread's own address
+    return reinterpret_cast<std::byte*>(offer.address);
   Mapping& mapping = mappings_[{local, offer.region_offset}];
   if (mapping.bytes < offer.region_bytes) {
     if (mapping.data != nullptr) ::munmap(mapping.data, mapping.bytes);
@@ -195,8 +195,8 @@ std::byte* DirectMemory::map(int local, const MemoryOffer& offer) {
 void DirectMemory::read(int local, std::uint64_t address, std::byte* into, std::size_t bytes) const {
   while (bytes != 0) {
     iovec mine{into, bytes};
-    iovec theirs{reinterpret_cast<void*>(address),
-                 bytes};  // NOLINT(performance-no-int-to-ptr): the peer's address
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the peer's address
+    iovec theirs{reinterpret_cast<void*>(address), bytes};
     const ssize_t got = ::process_vm_readv(pids_[static_cast<std::size_t>(local)], &mine, 1, &theirs, 1, 0);
     if (got <= 0) throw_errno("cannot read the memory of a rank of this host");
     into += got;

@@ -49,7 +49,7 @@ bool can_read(const Introduction& peer) {
 }  // namespace
 
 ShmTransport::ShmTransport(const Group& group, bool expect_use)
-    : rank_(group.rank), local_of_(static_cast<std::size_t>(group.size), -1) {
+    : local_of_(static_cast<std::size_t>(group.size), -1) {
   if (sodium_init() < 0) throw Error(ErrorCode::system, "libsodium cannot start");
   Introduction mine{topology::this_host(), {}, ::getpid(), reinterpret_cast<std::uint64_t>(&probe_word), {}};
   ::sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
@@ -128,7 +128,7 @@ std::string ShmTransport::explain(Rank peer) const {
 
 ShmTransport::Ends& ShmTransport::ends(int local, int channel) {
   assert(channel >= 0 && channel < channels && local >= 0);
-  return ends_[static_cast<std::size_t>(local * channels + channel)];
+  return ends_[static_cast<std::size_t>(local) * channels + static_cast<std::size_t>(channel)];
 }
 
 Sender& ShmTransport::sender(Rank peer, int channel) {
@@ -164,7 +164,8 @@ Sender* ShmTransport::multicast_sender(int channel) {
 
 Receiver* ShmTransport::multicast_receiver(Rank from, int channel) {
   if (!all_local() || locals_.size() < 2) return nullptr;
-  auto& end = multicast_receivers_[static_cast<std::size_t>(from * channels + channel)];
+  auto& end =
+      multicast_receivers_[static_cast<std::size_t>(from) * channels + static_cast<std::size_t>(channel)];
   if (!end)
     end = std::make_unique<ShmReceiver>(arena_, FifoMemory(*arena_, from, from, channel), local_rank_,
                                         traffic_);

@@ -53,7 +53,6 @@ class ShmTransport final : public Transport {
   Ends& ends(int local, int channel);
   void populate() const;
 
-  Rank rank_;
   std::vector<int> local_of_;  ///< [rank]: number among the ranks of this host, or -1
   std::vector<Rank> locals_;
   int local_rank_ = 0;

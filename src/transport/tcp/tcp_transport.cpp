@@ -121,7 +121,8 @@ std::size_t TcpTransport::index(Rank peer, int channel) const {
 }
 
 std::vector<PrivateDescriptor> TcpTransport::connect(Rank peer, int channel) const {
-  const auto& [address, port] = peers_[static_cast<std::size_t>(peer)];
+  const std::string& address = peers_[static_cast<std::size_t>(peer)].address;
+  const std::uint16_t port = peers_[static_cast<std::size_t>(peer)].port;
   const Deadline deadline(group_.timeout);
   std::vector<PrivateDescriptor> streams;
   // The peer listened before its address was exchanged, so a refusal is final, and no reason to try until the

@@ -19,6 +19,7 @@ const Port* usable_port(const Device& device, int wanted) {
 
 std::vector<std::string> names(const std::vector<Device>& devices) {
   std::vector<std::string> all;
+  all.reserve(devices.size());
   for (const auto& device : devices) all.push_back(device.name);
   return all;
 }

@@ -24,8 +24,8 @@ std::uintptr_t page() {
 
 std::uintptr_t number(const std::byte* address) { return reinterpret_cast<std::uintptr_t>(address); }
 const std::byte* address(std::uintptr_t number) {
-  return reinterpret_cast<const std::byte*>(
-      number);  // NOLINT(performance-no-int-to-ptr): pages are counted in numbers
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): pages are counted in numbers
+  return reinterpret_cast<const std::byte*>(number);
 }
 
 }  // namespace
