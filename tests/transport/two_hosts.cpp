@@ -77,6 +77,18 @@ TwoHosts::~TwoHosts() {
 }
 
 std::string TwoHosts::run(void (*body)(tcp::TcpTransport&, Rank), tcp::TcpOptions options) {
+  return run([&](Rank rank, int socket) {
+    auto group = local_groups(2)[static_cast<std::size_t>(rank)];
+    group.all_gather = [&](std::span<const std::byte> mine) { return swap_bytes(socket, rank, mine); };
+    tcp::TcpTransport transport(group, std::make_shared<tcp::TcpListener>(address(rank), tcp_secret),
+                                tcp_secret, options);
+    body(transport, rank);
+    const std::byte goodbye{};  // a host stays until the other one has read all
+    swap_bytes(socket, rank, {&goodbye, 1});
+  });
+}
+
+std::string TwoHosts::run(const std::function<void(Rank rank, int socket)>& body) {
   std::array<int, 2> sockets{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) != 0)
     return "socketpair failed";
@@ -90,15 +102,7 @@ std::string TwoHosts::run(void (*body)(tcp::TcpTransport&, Rank), tcp::TcpOption
     int status = 0;
     try {
       enter(name_ + std::to_string(rank));
-      auto group = local_groups(2)[me];
-      group.all_gather = [&](std::span<const std::byte> mine) {
-        return swap_bytes(sockets.at(me), rank, mine);
-      };
-      tcp::TcpTransport transport(group, std::make_shared<tcp::TcpListener>(address(rank), tcp_secret),
-                                  tcp_secret, options);
-      body(transport, rank);
-      const std::byte goodbye{};  // a host stays until the other one has read all
-      swap_bytes(sockets.at(me), rank, {&goodbye, 1});
+      body(rank, sockets.at(me));
     } catch (const std::exception& error) {
       std::fprintf(stderr, "host %d: %s\n", rank, error.what());
       status = 1;

@@ -3,6 +3,7 @@
 /// each.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -25,6 +26,8 @@ class TwoHosts {
   /// Runs `body` as rank 0 and rank 1, each in a process of its own on its host. Returns what went wrong, or
   /// nothing.
   std::string run(void (*body)(tcp::TcpTransport& mine, Rank rank), tcp::TcpOptions options = {});
+  /// The same without a transport; `socket` leads to the other rank, message by message.
+  std::string run(const std::function<void(Rank rank, int socket)>& body);
 
  private:
   std::string name_;

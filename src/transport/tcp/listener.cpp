@@ -62,21 +62,19 @@ TcpListener::~TcpListener() {
 
 std::shared_ptr<Inbox> TcpListener::open_inbox(std::uint64_t communicator) {
   const std::scoped_lock lock(mutex_);
-  auto& inbox = inboxes_[communicator];
-  if (!inbox) inbox = std::make_shared<Inbox>();
+  std::erase_if(inboxes_, [](const auto& entry) { return entry.second.expired(); });
+  auto inbox = inboxes_[communicator].lock();
+  if (!inbox) inboxes_[communicator] = inbox = std::make_shared<Inbox>();
   return inbox;
-}
-
-void TcpListener::close_inbox(std::uint64_t communicator) {
-  const std::scoped_lock lock(mutex_);
-  inboxes_.erase(communicator);
 }
 
 void TcpListener::file(int world_rank, std::uint64_t purpose, FileDescriptor connection) {
   const auto what = Purpose::unpack(purpose);
   const std::scoped_lock lock(mutex_);
-  if (const auto found = inboxes_.find(what.communicator); found != inboxes_.end())
-    found->second->file(world_rank, what.channel, what.stream, std::move(connection));
+  const auto found = inboxes_.find(what.communicator);
+  if (found == inboxes_.end()) return;
+  if (const auto inbox = found->second.lock())
+    inbox->file(world_rank, what.channel, what.stream, std::move(connection));
 }
 
 void TcpListener::serve() {

@@ -28,10 +28,9 @@ class TcpListener {
 
   [[nodiscard]] const std::string& address() const { return address_; }
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  /// The inbox of a communicator, made on first use. Connections to a communicator without an inbox are
-  /// closed, so it must be open before its peers learn the port.
+  /// The inbox of a communicator, which all its transports share; open while somebody holds it. Connections
+  /// to a communicator without an inbox are closed, so it must be open before its peers learn the port.
   std::shared_ptr<Inbox> open_inbox(std::uint64_t communicator);
-  void close_inbox(std::uint64_t communicator);
 
  private:
   void serve();
@@ -45,7 +44,7 @@ class TcpListener {
   PrivateDescriptor socket_;
   PrivateDescriptor stop_;
   std::mutex mutex_;
-  std::map<std::uint64_t, std::shared_ptr<Inbox>> inboxes_;
+  std::map<std::uint64_t, std::weak_ptr<Inbox>> inboxes_;
   std::unique_ptr<std::thread> thread_;
 };
 

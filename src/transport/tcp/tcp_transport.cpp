@@ -57,12 +57,7 @@ TcpTransport::TcpTransport(Group group, std::shared_ptr<TcpListener> listener,
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("tcp takes 1 to {} streams a channel, not {}", max_streams, options_.streams));
   inbox_ = listener_->open_inbox(group_.communicator);
-  try {
-    exchange_addresses();
-  } catch (...) {
-    listener_->close_inbox(group_.communicator);
-    throw;
-  }
+  exchange_addresses();
 }
 
 TcpTransport::~TcpTransport() {
@@ -70,7 +65,6 @@ TcpTransport::~TcpTransport() {
   const Deadline deadline(linger);
   for (auto& sender : senders_)
     if (sender) sender->finish(deadline);
-  listener_->close_inbox(group_.communicator);
 }
 
 void TcpTransport::exchange_addresses() {

@@ -56,13 +56,8 @@ VerbsTransport::VerbsTransport(Group group, std::shared_ptr<tcp::TcpListener> li
     if (error.code() == ErrorCode::invalid_argument) wrong_options_ = std::current_exception();
   }
   inbox_ = listener_->open_inbox(group_.communicator);
-  try {
-    exchange();
-    if (wrong_options_) std::rethrow_exception(wrong_options_);
-  } catch (...) {
-    listener_->close_inbox(group_.communicator);
-    throw;
-  }
+  exchange();
+  if (wrong_options_) std::rethrow_exception(wrong_options_);
   for (const auto& rail : shared_.rails) shared_.domains.push_back(rail->domain());
   shared_.owners.resize(shared_.rails.size());
   shared_.pool = std::make_unique<SlotPool>(*shared_.verbs, shared_.domains, shared_.agreed.message_bytes,
@@ -141,7 +136,6 @@ VerbsTransport::~VerbsTransport() {
     // the peers are gone, or the device is; what they lack is theirs to report
   }
   peers_.clear();
-  listener_->close_inbox(group_.communicator);
 }
 
 void VerbsTransport::deliver() {

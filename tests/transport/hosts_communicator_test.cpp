@@ -1,0 +1,55 @@
+// A communicator across two hosts, with nothing said about transports.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <tutti/tutti.hpp>
+#include <vector>
+
+#include "traffic.hpp"
+#include "two_hosts.hpp"
+
+namespace tutti::transport::testing {
+
+namespace {
+
+void started_by_torchrun(Rank rank) {
+  for (const auto& [name, value] : {std::pair<const char*, std::string>{"RANK", std::to_string(rank)},
+                                    {"WORLD_SIZE", "2"},
+                                    {"LOCAL_RANK", "0"},
+                                    {"LOCAL_WORLD_SIZE", "1"},
+                                    {"MASTER_ADDR", "10.77.0.1"},
+                                    {"MASTER_PORT", "29777"},
+                                    {"TUTTI_INTERFACE", "eth0"}})
+    ::setenv(name, value.c_str(), 1);
+}
+
+void collectives(Rank rank, int /*socket*/) {
+  started_by_torchrun(rank);
+  Options options = Options::from_environment();
+  options.timeout = std::chrono::seconds(20);
+  Communicator comm = Communicator::from_environment(options);
+  const Call call{.operation = Operation::all_reduce, .type = DataType::int64, .count = 1};
+  std::int64_t one = 1;
+  for (const std::size_t count : {1U, 1000U, 300'000U}) {
+    std::vector<std::int64_t> values(count, rank + 1);
+    comm.all_reduce(std::span(values));
+    require(values == std::vector<std::int64_t>(count, 3), "wrong sum of " + std::to_string(count));
+  }
+  Call asked = call;
+  asked.in = asked.out = &one;
+  const std::string why = comm.explain(asked);
+  require(why.find(": tcp: tcp via eth0 10.77.0.") != std::string::npos, why);
+  Communicator other = comm.duplicate();
+  other.barrier();
+  comm.barrier();
+}
+
+TEST(Hosts, ACommunicatorFindsItsWay) {
+  TwoHosts hosts;
+  if (!hosts.missing().empty()) GTEST_SKIP() << hosts.missing();
+  EXPECT_EQ(hosts.run(collectives), "");
+}
+
+}  // namespace
+
+}  // namespace tutti::transport::testing
