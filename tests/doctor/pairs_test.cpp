@@ -1,0 +1,64 @@
+// What is said about pairs of ranks.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "doctor/pairs.hpp"
+
+namespace tutti::doctor {
+namespace {
+
+using ::testing::HasSubstr;
+
+Pair pair(int a, int b, double latency, double bandwidth) {
+  return {.a = a,
+          .b = b,
+          .transport = "tcp",
+          .explanation = "via eth0",
+          .latency_us = latency,
+          .gigabytes = bandwidth};
+}
+PairFacts four() { return {.machine = {"m0", "m1", "m2", "m3"}, .ports = "32768-60999"}; }
+
+TEST(DoctorPairs, NamesWhoIsBlockedAndThePorts) {
+  PairFacts facts = four();
+  facts.blocked = {{.from = 1, .to = 2, .address = "10.0.0.3:4000", .why = "no answer"}};
+  const Finding finding = examine(facts).at(0);
+  EXPECT_EQ(finding.level, Level::error);
+  EXPECT_THAT(finding.what,
+              HasSubstr("rank 1 (m1) cannot connect to rank 2 (m2) at 10.0.0.3:4000: no answer"));
+  EXPECT_THAT(finding.remedy, HasSubstr("32768-60999"));
+  EXPECT_THAT(finding.remedy, HasSubstr("firewall"));
+}
+
+TEST(DoctorPairs, ManyBlockedOnesAreSummedUp) {
+  PairFacts facts = four();
+  facts.blocked.assign(20, {.from = 1, .to = 2});
+  EXPECT_THAT(examine(facts).at(8).what, HasSubstr("12 more"));
+}
+
+TEST(DoctorPairs, PointsAtTheSlowOne) {
+  PairFacts facts = four();
+  facts.pairs = {pair(0, 1, 10, 5), pair(0, 2, 11, 5), pair(0, 3, 12, 1)};
+  const Findings findings = examine(facts);
+  ASSERT_EQ(findings.size(), 3U);
+  EXPECT_THAT(findings[0].what, HasSubstr("3 pairs by tcp: 10.00 to 12.00 us"));
+  EXPECT_EQ(findings[1].level, Level::warning);
+  EXPECT_THAT(findings[1].what, HasSubstr("ranks 0 and 3 are slow"));
+  EXPECT_THAT(findings[2].table, HasSubstr("rank 3"));
+  EXPECT_EQ(findings[2].data.at("pairs").size(), 3U);
+}
+
+TEST(DoctorPairs, FailuresAreErrors) {
+  PairFacts facts = four();
+  Pair failed = pair(0, 1, 0, 0);
+  failed.error = "timeout";
+  facts.pairs = {failed};
+  facts.given_up = true;
+  const Findings findings = examine(facts);
+  EXPECT_EQ(findings[0].level, Level::error);
+  EXPECT_THAT(findings[0].what, HasSubstr("ranks 0 (m0) and 1 (m1) do not work together: timeout"));
+  EXPECT_THAT(findings[1].what, HasSubstr("not tried"));
+}
+
+}  // namespace
+}  // namespace tutti::doctor

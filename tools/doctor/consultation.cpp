@@ -1,0 +1,116 @@
+#include "doctor/consultation.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include <tutti/error.hpp>
+
+#include "bootstrap/environment.hpp"
+#include "doctor/examine.hpp"
+#include "doctor/measure.hpp"
+#include "doctor/report.hpp"
+
+namespace tutti::doctor {
+
+namespace {
+
+/// Gives machines of one name (network namespaces) names of their own.
+void distinguish(std::vector<Machine>& machines) {
+  std::map<std::string, int> seen;
+  for (auto& machine : machines)
+    if (const int number = ++seen[machine.name]; number > 1) machine.name += fmt::format(" ({})", number);
+}
+
+nlohmann::json to_json(const Findings& findings) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const Finding& finding : findings) json.push_back(to_json(finding));
+  return json;
+}
+
+/// The findings of every machine, made by its first rank. Collective.
+std::vector<MachineReport> examine_all(Team& team, const std::vector<Machine>& machines,
+                                       const std::string& interface) {
+  const Machine& mine = machines.at(machine_of(machines, team.rank()));
+  nlohmann::json found = nlohmann::json::array();
+  if (mine.ranks.front() == team.rank())
+    found = to_json(examine_machine(
+        Root(), {.count = static_cast<int>(mine.ranks.size()), .processors = mine.processors}, interface));
+  const auto all = team.gather(found);
+  std::vector<MachineReport> reports;
+  for (const Machine& machine : machines) {
+    MachineReport report{.machine = machine, .findings = {}};
+    for (const auto& json : all.at(static_cast<std::size_t>(machine.ranks.front())))
+      report.findings.push_back(finding_from(json));
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+Findings pairs(Team& team, const std::vector<Machine>& machines, const Settings& settings) {
+  if (team.size() == 1)
+    return {{.area = "pairs",
+             .level = Level::note,
+             .what = "one rank has no pairs to measure",
+             .remedy = "tutti-doctor --ranks 2, or mpirun tutti-doctor"}};
+  if (!settings.pairs) return {};
+  try {
+    return examine(measure_pairs(team, machines, settings.options));
+  } catch (const Error& error) {
+    return {{.area = "pairs", .level = Level::error, .what = error.what()}};
+  }
+}
+
+/// Everything but the group works: this machine alone.
+Report alone(const Settings& settings, const Error& error) {
+  Machine machine{
+      .name = "this machine", .ranks = {0}, .processors = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))};
+  Report report;
+  report.machines.push_back({machine, examine_machine(Root(), {.count = 1, .processors = machine.processors},
+                                                      settings.options.interface)});
+  report.pairs.push_back(
+      {.area = "pairs",
+       .level = Level::error,
+       .what = std::string("the ranks do not come together: ") + error.what(),
+       .remedy =
+           "let TCP through to the machine of rank 0 (its firewall, security groups), or name a network that "
+           "leads there: TUTTI_INTERFACE"});
+  return report;
+}
+
+void show(std::FILE* to, const Settings& settings, const Report& report) {
+  if (settings.json != "-") {
+    for (const auto& machine : report.machines) print(to, machine);
+    print_findings(to, report.pairs);
+    print_tail(to, report);
+  }
+  if (!settings.json.empty()) write_json(settings.json, report);
+}
+
+}  // namespace
+
+bool consult(const Settings& settings, std::FILE* to) {
+  const auto launch =
+      bootstrap::launch_from_environment(settings.options.interface, settings.options.timeout);
+  std::optional<Team> team;
+  try {
+    team.emplace(settings.options.interface, settings.options.timeout);
+  } catch (const Error& error) {
+    if (launch.rank != 0) throw;
+    const Report report = alone(settings, error);
+    show(to, settings, report);
+    return false;
+  }
+  auto machines = team->machines();
+  distinguish(machines);
+  Report report{.machines = examine_all(*team, machines, settings.options.interface),
+                .pairs = pairs(*team, machines, settings)};
+  if (team->rank() != 0) return true;
+  show(to, settings, report);
+  return worst(report) != Level::error;
+}
+
+}  // namespace tutti::doctor

@@ -1,0 +1,39 @@
+#include "doctor/settings.hpp"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+
+#include <tutti/error.hpp>
+
+namespace tutti::doctor {
+
+std::variant<Settings, int> parse_command_line(int argc, const char* const* argv) {
+  Settings settings;
+  double timeout = 0;
+  CLI::App app(
+      "Says what tutti can use on this machine, and what to do about the rest.\n"
+      "Under mpirun, mpiexec or srun it looks at every machine, and measures every pair of ranks.");
+  app.add_option("--ranks", settings.ranks, "Start this many ranks on this machine, and measure their pairs")
+      ->check(CLI::Range(2, 1024));
+  app.add_flag("!--no-pairs", settings.pairs, "Do not measure pairs of ranks");
+  app.add_option("--transport", settings.options.transport, "Measure this transport: shm, verbs or tcp");
+  app.add_option("--interface", settings.options.interface, "Network interface by which ranks meet");
+  app.add_option("--timeout", timeout, "Seconds to wait for other ranks (default 30)")
+      ->check(CLI::Range(0.001, 1e6));
+  app.add_option("--json", settings.json, "Write the findings to this file as well; -: to stdout instead");
+  try {
+    settings.options = Options::from_environment();
+    app.parse(argc, argv);
+    if (timeout > 0)
+      settings.options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000) + 1);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : usage_error;
+  } catch (const Error& error) {
+    app.exit(CLI::ValidationError(error.what()));
+    return usage_error;
+  }
+  return settings;
+}
+
+}  // namespace tutti::doctor

@@ -1,0 +1,49 @@
+/// \file
+/// The ranks that examine together, connected by the hub of their session alone: it works where tutti's
+/// transports do not.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bootstrap/session.hpp"
+
+namespace tutti::doctor {
+
+/// Ranks that share a kernel and its name spaces.
+struct Machine {
+  std::string name{};
+  std::vector<int> ranks{};  ///< ascending
+  int processors = 0;        ///< that they may run on, all together
+};
+
+class Team {
+ public:
+  /// Throws as Session::join and launch_from_environment.
+  Team(const std::string& interface, std::chrono::milliseconds timeout);
+  /// Says goodbye.
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  [[nodiscard]] int rank() const { return session_->rank(); }
+  [[nodiscard]] int size() const { return session_->size(); }
+  /// Numeric address of this rank's interface.
+  [[nodiscard]] std::string address() const { return session_->address(); }
+  /// Every rank's value. Collective. Throws Error.
+  std::vector<nlohmann::json> gather(const nlohmann::json& mine);
+  /// Collective.
+  std::vector<Machine> machines();
+
+ private:
+  std::chrono::milliseconds timeout_;
+  std::shared_ptr<bootstrap::Session> session_;
+};
+
+/// Position in `machines` of the one that `rank` runs on.
+std::size_t machine_of(const std::vector<Machine>& machines, int rank);
+
+}  // namespace tutti::doctor
