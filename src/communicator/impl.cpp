@@ -71,6 +71,10 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
       options(the_options) {
   install_fork_guard();
   fork_generation = tutti::fork_generation();
+  group.check_members = [this] {
+    watch->poll();
+    if (const auto dead = first_dead()) throw member_gone(nullptr, *dead, false);
+  };
   const bool verbs_only = options.transport == "verbs";
   const bool tcp_only = options.transport == "tcp" || verbs_only;  // nothing but a network
   if (!tcp_only && !options.transport.empty() && options.transport != "shm")

@@ -27,6 +27,9 @@ struct Group {
   std::chrono::milliseconds timeout{30000};
   /// Every rank's bytes, in rank order. Collective over the group, blocking, bounded by `timeout`.
   std::function<std::vector<std::vector<std::byte>>(std::span<const std::byte>)> all_gather;
+  /// Throws Error(peer_lost) when a rank is known to have died; called now and then by whoever waits. May be
+  /// empty.
+  std::function<void()> check_members;
 };
 
 /// Counted since construction.

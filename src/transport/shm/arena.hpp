@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -54,7 +55,9 @@ class Arena {
 class ArenaServer {
  public:
   explicit ArenaServer(const Key& key);
-  void serve(const Arena& arena, int expected, std::chrono::milliseconds timeout);
+  /// `check` is asked now and then while nobody comes; it may throw.
+  void serve(const Arena& arena, int expected, std::chrono::milliseconds timeout,
+             const std::function<void()>& check);
 
  private:
   Key key_;
@@ -63,7 +66,8 @@ class ArenaServer {
 
 /// The arena of `key`: the mapping that this process already has, or one received from its server. `mine`:
 /// the server's own process registers what it created. Thread safe.
-std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, std::chrono::milliseconds timeout);
+std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, std::chrono::milliseconds timeout,
+                                    const std::function<void()>& check);
 void publish_arena(const Key& key, const std::shared_ptr<Arena>& arena);
 
 }  // namespace tutti::transport::shm

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -47,6 +48,16 @@ bool knows(int connection, const Key& key) {
   return readable(connection, Deadline(std::chrono::milliseconds(200))) &&
          ::recv(connection, told.data(), told.size(), MSG_DONTWAIT) == static_cast<ssize_t>(told.size()) &&
          sodium_memcmp(told.data(), key.data(), key.size()) == 0;
+}
+
+// Asks `check` now and then whether those who are waited for still live.
+bool readable_checking(int fd, const Deadline& deadline, const std::function<void()>& check) {
+  constexpr std::chrono::milliseconds check_interval{50};
+  while (!readable(fd, Deadline(std::min(check_interval, std::chrono::milliseconds(deadline.poll_ms()))))) {
+    if (deadline.passed()) return false;
+    if (check) check();
+  }
+  return true;
 }
 
 union ControlBuffer {
@@ -106,10 +117,11 @@ ArenaServer::ArenaServer(const Key& key)
     throw_errno("cannot listen on an abstract Unix socket");
 }
 
-void ArenaServer::serve(const Arena& arena, int expected, std::chrono::milliseconds timeout) {
+void ArenaServer::serve(const Arena& arena, int expected, std::chrono::milliseconds timeout,
+                        const std::function<void()>& check) {
   const Deadline deadline(timeout);
   while (expected > 0) {
-    if (!readable(listener_.get(), deadline))
+    if (!readable_checking(listener_.get(), deadline, check))
       throw Error(ErrorCode::timeout, std::to_string(expected) +
                                           " process(es) of this host did not fetch the shared memory in " +
                                           std::to_string(timeout.count()) + " ms");
@@ -126,7 +138,8 @@ void publish_arena(const Key& key, const std::shared_ptr<Arena>& arena) {
   registry()[key] = arena;
 }
 
-std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, std::chrono::milliseconds timeout) {
+std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, std::chrono::milliseconds timeout,
+                                    const std::function<void()>& check) {
   const std::lock_guard lock(registry_mutex);
   if (auto found = registry().find(key); found != registry().end())
     if (auto arena = found->second.lock()) return arena;
@@ -138,7 +151,7 @@ std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, std::chrono::mill
     throw_errno("cannot reach the rank of this host that holds the shared memory");
   if (::send(connection.get(), key.data(), key.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(key.size()))
     throw_errno("cannot ask for the shared memory");
-  if (!readable(connection.get(), deadline))
+  if (!readable_checking(connection.get(), deadline, check))
     throw Error(ErrorCode::timeout, "the rank of this host that holds the shared memory did not answer");
   FileDescriptor memory = receive_descriptor(connection.get());
   if (!memory)

@@ -91,9 +91,9 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     auto others = pids;
     std::sort(others.begin(), others.end());
     others.erase(std::unique(others.begin(), others.end()), others.end());
-    server->serve(*arena_, static_cast<int>(others.size()) - 1, group.timeout);
+    server->serve(*arena_, static_cast<int>(others.size()) - 1, group.timeout, group.check_members);
   } else if (local_rank_ != 0) {
-    arena_ = attach_arena(leader.key, n, group.timeout);
+    arena_ = attach_arena(leader.key, n, group.timeout, group.check_members);
   }
   ends_.resize(static_cast<std::size_t>(n) * channels);
   multicast_receivers_.resize(static_cast<std::size_t>(n) * channels);
