@@ -64,8 +64,10 @@ TEST(Doctor, WritesJsonInsteadOfWords) {
 TEST(Doctor, RunsUnderMpirun) {
   const std::string mpirun = TUTTI_MPIRUN;
   if (mpirun.empty()) GTEST_SKIP() << "there is no mpirun";
+  // PMIx leaks a few bytes of its own.
   const Outcome outcome =
-      run(mpirun + " --allow-run-as-root --oversubscribe -n 2 " + doctor + " --json - 2>/dev/null");
+      run("ASAN_OPTIONS=detect_leaks=0 " + mpirun + " --allow-run-as-root --oversubscribe -n 2 " + doctor +
+          " --json - 2>/dev/null");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(nlohmann::json::parse(outcome.output).at("machines").at(0).at("ranks").size(), 2U);
 }
