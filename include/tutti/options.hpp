@@ -26,6 +26,10 @@ struct Options {
   bool rank_order = false;
   /// TCP connections a channel. TUTTI_TCP_STREAMS, 1 to 16.
   int tcp_streams = 1;
+  /// Congestion control of TCP connections: a name that the kernel knows, or "system" for its default. Empty:
+  /// the default, but "cubic" where that is BBR, which holds the bursts of collectives to the rate of earlier
+  /// ones (docs/performance.md). TUTTI_TCP_CONGESTION.
+  std::string tcp_congestion;
   /// Results of calls of at least this many bytes are written past the caches, by non-temporal stores. By
   /// default only where that was measured to pay: into registered memory, on AMD's processors, when the last
   /// cache cannot hold the buffers of all ranks (docs/performance.md). TUTTI_STREAM_FROM, bytes.

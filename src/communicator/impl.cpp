@@ -90,6 +90,7 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
                                                                watch->session().secret());
     transport::tcp::TcpOptions tcp_options;
     tcp_options.streams = options.tcp_streams;
+    tcp_options.congestion = options.tcp_congestion;
     tcp = std::make_unique<transport::tcp::TcpTransport>(group, listener, watch->session().secret(),
                                                          tcp_options);
     if (options.transport != "tcp")

@@ -30,7 +30,10 @@ SocketPair socket_pair() {
 
 class TcpReceiverTest : public ::testing::Test {
  protected:
-  TcpReceiverTest() : socket_(socket_pair()), receiver_({4, 2}, 17, 1, inbox_, counters_), payload_(1000) {
+  TcpReceiverTest()
+      : socket_(socket_pair()),
+        receiver_({4, 2}, 17, std::make_shared<tcp::Streams>(1), inbox_, counters_),
+        payload_(1000) {
     inbox_.file(17, 2, 0, std::move(socket_.theirs));
     fill(payload_, 1);
   }
@@ -137,13 +140,13 @@ TEST_F(TcpReceiverTest, AnEndInTheMiddleIsALoss) {
 class TcpSenderTest : public ::testing::Test {
  protected:
   TcpSenderTest() {
-    std::vector<PrivateDescriptor> streams;
-    for (auto& end : theirs_) {
+    auto streams = std::make_shared<tcp::Streams>(2);
+    for (std::size_t s = 0; s < 2; ++s) {
       auto pair = socket_pair();
       const int small = 4096;
       ::setsockopt(pair.ours.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-      end = std::move(pair.theirs);
-      streams.emplace_back(std::move(pair.ours));
+      theirs_.at(s) = std::move(pair.theirs);
+      streams->connect(s, PrivateDescriptor(std::move(pair.ours)));
     }
     sender_ = std::make_unique<tcp::TcpSender>(tcp::FifoName{4, 2}, std::move(streams), counters_);
   }

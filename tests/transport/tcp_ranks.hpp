@@ -37,7 +37,7 @@ inline std::vector<std::shared_ptr<tcp::TcpListener>> listeners_at(const std::st
 }
 
 inline Transports tcp_ranks(int ranks, const std::string& address = "127.0.0.1", int streams = 1) {
-  return tcp_over(listeners_at(address, ranks), local_groups(ranks), {.streams = streams});
+  return tcp_over(listeners_at(address, ranks), local_groups(ranks), {.streams = streams, .congestion = {}});
 }
 
 }  // namespace tutti::transport::testing

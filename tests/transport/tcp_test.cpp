@@ -1,7 +1,16 @@
 #include "transport/tcp/tcp_transport.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <barrier>
+#include <filesystem>
+#include <thread>
 
 #include <tutti/error.hpp>
 
@@ -35,6 +44,34 @@ void pass(Transport& from, Transport& to, Rank sender, Rank receiver, int channe
   require_filled(bytes, tag, "a message");
 }
 
+std::string said_congestion() {
+  const auto name = tcp::congestion_control("");
+  return name.empty() ? name : ", " + name;
+}
+
+std::string congestion_of(int socket) {
+  std::array<char, 16> name{};
+  socklen_t size = name.size();
+  EXPECT_EQ(::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size), 0);
+  return name.data();
+}
+
+std::size_t open_sockets() {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    count += std::filesystem::read_symlink(entry, gone).string().starts_with("socket:") ? 1 : 0;
+  }
+  return count;
+}
+
+/// The listener closes probes and crossed connections when it comes to that.
+bool sockets_become(std::size_t count) {
+  for (const Deadline deadline(std::chrono::seconds(10)); !deadline.passed(); ::poll(nullptr, 0, 1))
+    if (open_sockets() == count) return true;
+  return false;
+}
+
 TEST(Tcp, SpeaksIpv6) {
   Transports ranks;
   try {
@@ -44,12 +81,12 @@ TEST(Tcp, SpeaksIpv6) {
   }
   pass(*ranks[0], *ranks[1], 0, 1, 0, 5);
   pass(*ranks[1], *ranks[0], 1, 0, 3, 6);
-  EXPECT_EQ(ranks[0]->explain(1), "tcp via lo ::1 -> ::1, 1 stream");
+  EXPECT_EQ(ranks[0]->explain(1), "tcp via lo ::1 -> ::1, 1 stream" + said_congestion());
 }
 
 TEST(Tcp, ExplainsThePath) {
   const auto ranks = tcp_ranks(2, "127.0.0.1", 2);
-  EXPECT_EQ(ranks[0]->explain(1), "tcp via lo 127.0.0.1 -> 127.0.0.1, 2 streams");
+  EXPECT_EQ(ranks[0]->explain(1), "tcp via lo 127.0.0.1 -> 127.0.0.1, 2 streams" + said_congestion());
   EXPECT_FALSE(ranks[0]->reaches(0));
   EXPECT_EQ(ranks[0]->explain(0), "tcp does not lead from a rank to itself");
 }
@@ -57,10 +94,12 @@ TEST(Tcp, ExplainsThePath) {
 TEST(Tcp, RanksWithOtherStreamsAreNamed) {
   const auto listeners = listeners_at("127.0.0.1", 2);
   const auto groups = local_groups(2);
-  std::jthread other(
-      [&] { EXPECT_THROW(tcp::TcpTransport(groups[1], listeners[1], tcp_secret, {.streams = 2}), Error); });
+  std::jthread other([&] {
+    EXPECT_THROW(tcp::TcpTransport(groups[1], listeners[1], tcp_secret, {.streams = 2, .congestion = {}}),
+                 Error);
+  });
   try {
-    const tcp::TcpTransport transport(groups[0], listeners[0], tcp_secret, {.streams = 1});
+    const tcp::TcpTransport transport(groups[0], listeners[0], tcp_secret, {.streams = 1, .congestion = {}});
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
@@ -68,10 +107,82 @@ TEST(Tcp, RanksWithOtherStreamsAreNamed) {
   }
 }
 
+TEST(Tcp, BothDirectionsShareOneConnection) {
+  const auto ranks = tcp_ranks(2);
+  const auto before = open_sockets();
+  pass(*ranks[0], *ranks[1], 0, 1, 0, 1);
+  for (Tag tag = 2; tag < 10; ++tag) {
+    pass(*ranks[1], *ranks[0], 1, 0, 0, tag);
+    pass(*ranks[0], *ranks[1], 0, 1, 0, tag);
+  }
+  EXPECT_TRUE(sockets_become(before + 2)) << open_sockets();
+}
+
+TEST(Tcp, RanksThatConnectAtTheSameTimeShareOneConnection) {
+  for (int round = 0; round < 20; ++round) {
+    const auto ranks = tcp_ranks(2, "127.0.0.1", 3);
+    const auto before = open_sockets();
+    {
+      std::barrier start(2);
+      const auto connect = [&](Rank self) {
+        start.arrive_and_wait();
+        ranks[static_cast<std::size_t>(self)]->sender(1 - self, 0);
+      };
+      const std::jthread other(connect, 1);
+      connect(0);
+    }
+    for (Tag tag = 0; tag < 6; ++tag) {
+      pass(*ranks[0], *ranks[1], 0, 1, 0, tag);
+      pass(*ranks[1], *ranks[0], 1, 0, 0, tag);
+    }
+    EXPECT_TRUE(sockets_become(before + std::size_t{2} * 3)) << open_sockets();
+  }
+}
+
+// A socket that is closed with unread input is reset, which must not catch up with what was sent before.
+TEST(Tcp, WhatWasSentArrivesAlthoughTheSenderLeftInputUnread) {
+  auto ranks = tcp_ranks(2);
+  std::vector<std::byte> bytes(ranks[0]->max_message_bytes());
+  fill(bytes, 7);
+  pass(*ranks[1], *ranks[0], 1, 0, 0, 1);
+  ASSERT_TRUE(ranks[1]->sender(0, 0).try_send(bytes.data(), 1000, 2, false));  // never received
+  Tag sent = 0;
+  while (ranks[0]->sender(1, 0).try_send(bytes.data(), bytes.size(), sent, false)) ++sent;
+  std::jthread leave([&] { ranks[0].reset(); });
+  const Deadline deadline(std::chrono::seconds(20));
+  for (Tag tag = 0; tag < sent;) {
+    ASSERT_FALSE(deadline.passed());
+    if (!ranks[1]->receiver(0, 0).try_receive(bytes.data(), bytes.size(), tag)) continue;
+    require_filled(bytes, 7, "message " + std::to_string(tag++));
+    scribble(bytes);
+  }
+}
+
+TEST(Tcp, CongestionControlCanBeChosen) {
+  const auto fresh = [] { return FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); };
+  const auto standard = congestion_of(fresh().get());
+  EXPECT_EQ(tcp::congestion_control("system"), "");
+  EXPECT_EQ(tcp::congestion_control("reno"), "reno");  // in every kernel
+  EXPECT_NE(standard == "bbr" && tcp::congestion_control("").empty(), true) << "cubic is not allowed here";
+  try {
+    tcp::congestion_control("pigeons");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("pigeons"));
+  }
+  tcp::Streams streams(1, "reno");
+  auto socket = fresh();
+  const int fd = socket.get();
+  streams.connect(0, PrivateDescriptor(std::move(socket)));
+  EXPECT_EQ(congestion_of(fd), "reno");
+}
+
 TEST(Tcp, StreamsOutOfRangeAreRefused) {
   const auto listeners = listeners_at("127.0.0.1", 1);
   for (const int streams : {0, 17})
-    EXPECT_THROW(tcp::TcpTransport(local_groups(1)[0], listeners[0], tcp_secret, {.streams = streams}),
+    EXPECT_THROW(tcp::TcpTransport(local_groups(1)[0], listeners[0], tcp_secret,
+                                   {.streams = streams, .congestion = {}}),
                  Error);
 }
 

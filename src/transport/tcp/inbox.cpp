@@ -2,7 +2,10 @@
 
 #include <sys/eventfd.h>
 
+#include <span>
+
 #include "base/system_error.hpp"
+#include "bootstrap/socket.hpp"
 
 namespace tutti::transport::tcp {
 
@@ -14,10 +17,23 @@ void Inbox::file(Rank from, int channel, int stream, FileDescriptor connection) 
   PrivateDescriptor kept(std::move(connection));
   {
     const std::scoped_lock lock(mutex_);
+    const bool crossed = opened_here_.contains({from, channel, stream});
+    // Before anybody else may write there; a socket this young has room for a byte.
+    const auto verdict = crossed ? Verdict::crossed : Verdict::kept;
+    static_cast<void>(bootstrap::send_some(kept.get(), std::as_bytes(std::span(&verdict, 1))));
+    if (crossed) return;
     connections_.insert_or_assign({from, channel, stream}, std::move(kept));
     filed_.fetch_add(1, std::memory_order_release);
   }
   ::eventfd_write(event_.get(), 1);
+}
+
+PrivateDescriptor Inbox::open(Rank to, int channel, int stream) {
+  const std::scoped_lock lock(mutex_);
+  auto found = connections_.extract({to, channel, stream});
+  if (found) return std::move(found.mapped());
+  opened_here_.emplace(to, channel, stream);
+  return {};
 }
 
 PrivateDescriptor Inbox::take(Rank from, int channel, int stream) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
 
 #include <tutti/types.hpp>
@@ -14,13 +15,23 @@
 
 namespace tutti::transport::tcp {
 
+/// The one byte that a connecting rank gets after the handshake.
+enum class Verdict : std::uint8_t {
+  kept = 1,
+  crossed = 2,  ///< this rank opens the same connection itself
+};
+
 /// Filed by the listener's thread, taken by the transport's.
 class Inbox {
  public:
   Inbox();
   /// `from`: the world rank. A connection for the same place that nobody took is closed: its rank has tried
-  /// again.
+  /// again. Sends the verdict, and closes a crossed connection.
   void file(Rank from, int channel, int stream, FileDescriptor connection);
+  /// Called by the lower rank of a pair before it connects, so that two ranks that open the same connection
+  /// at the same time end up with one: the peer's if that is here, which is returned; else from now on the
+  /// peer's is refused.
+  PrivateDescriptor open(Rank to, int channel, int stream);
   /// Empty when there is none.
   PrivateDescriptor take(Rank from, int channel, int stream);
   /// Connections filed so far: a cheap way to see that looking again is useless.
@@ -30,8 +41,11 @@ class Inbox {
   void clear_event() const;
 
  private:
+  using Place = std::tuple<Rank, int, int>;
+
   std::mutex mutex_;
-  std::map<std::tuple<Rank, int, int>, PrivateDescriptor> connections_;
+  std::map<Place, PrivateDescriptor> connections_;
+  std::set<Place> opened_here_;
   std::atomic<std::uint64_t> filed_{0};
   PrivateDescriptor event_;
 };

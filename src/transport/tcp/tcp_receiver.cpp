@@ -15,12 +15,9 @@
 
 namespace tutti::transport::tcp {
 
-TcpReceiver::TcpReceiver(const FifoName& name, Rank world, int streams, Inbox& inbox, Counters& counters)
-    : name_(name),
-      world_(world),
-      inbox_(inbox),
-      counters_(counters),
-      streams_(static_cast<std::size_t>(streams)) {}
+TcpReceiver::TcpReceiver(const FifoName& name, Rank world, std::shared_ptr<Streams> streams, Inbox& inbox,
+                         Counters& counters)
+    : name_(name), world_(world), inbox_(inbox), counters_(counters), streams_(std::move(streams)) {}
 
 const std::byte* TcpReceiver::try_acquire(std::size_t bytes, Tag tag) {
   assert(bytes <= max_message);
@@ -53,13 +50,16 @@ void TcpReceiver::finish() {
 }
 
 bool TcpReceiver::connect() {
-  if (current()) return true;
+  if (current() >= 0) return true;
   const auto filed = inbox_.filed();
   if (filed == inbox_seen_) return false;
   inbox_seen_ = filed;
-  for (std::size_t s = 0; s < streams_.size(); ++s)
-    if (!streams_[s]) streams_[s] = inbox_.take(world_, name_.channel, static_cast<int>(s));
-  return static_cast<bool>(current());
+  for (std::size_t s = 0; s < streams_->size(); ++s) {
+    if (streams_->connected(s)) continue;
+    if (auto socket = inbox_.take(world_, name_.channel, static_cast<int>(s)))
+      streams_->connect(s, std::move(socket));
+  }
+  return current() >= 0;
 }
 
 bool TcpReceiver::read(std::byte* into, std::size_t bytes, Tag tag) {
@@ -74,7 +74,7 @@ bool TcpReceiver::read(std::byte* into, std::size_t bytes, Tag tag) {
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
-    const auto got = ::recvmsg(current().get(), &message, MSG_DONTWAIT);
+    const auto got = ::recvmsg(current(), &message, MSG_DONTWAIT);
     if (got == 0) throw_lost(name_, "it closed the connection");
     if (got < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return false;

@@ -6,19 +6,20 @@
 #include <poll.h>
 
 #include <cstdint>
-#include <vector>
+#include <memory>
 
-#include "base/fork_guard.hpp"
 #include "transport/tcp/fifo.hpp"
 #include "transport/tcp/inbox.hpp"
+#include "transport/tcp/streams.hpp"
 
 namespace tutti::transport::tcp {
 
 class TcpReceiver final : public Receiver {
  public:
-  /// Takes its streams from `inbox` when it first needs them: the peer connects when it first sends. `world`:
-  /// the world rank of the peer.
-  TcpReceiver(const FifoName& name, Rank world, int streams, Inbox& inbox, Counters& counters);
+  /// Takes streams that are not connected from `inbox` when it first needs them: the peer connects when it
+  /// first sends. `world`: the world rank of the peer.
+  TcpReceiver(const FifoName& name, Rank world, std::shared_ptr<Streams> streams, Inbox& inbox,
+              Counters& counters);
 
   const std::byte* try_acquire(std::size_t bytes, Tag tag) override;
   void release() override;
@@ -27,10 +28,10 @@ class TcpReceiver final : public Receiver {
   /// True after a try that found no complete message.
   [[nodiscard]] bool waiting() const { return waiting_; }
   /// The socket that has to become readable; -1 while the peer has not connected.
-  [[nodiscard]] int wait_fd() const { return current().get(); }
+  [[nodiscard]] int wait_fd() const { return current(); }
 
  private:
-  [[nodiscard]] const PrivateDescriptor& current() const { return streams_[next_ % streams_.size()]; }
+  [[nodiscard]] int current() const { return streams_->fd(next_ % streams_->size()); }
   bool connect();
   bool read(std::byte* into, std::size_t bytes, Tag tag);
   [[nodiscard]] bool complete(std::size_t bytes, Tag tag) const;
@@ -40,7 +41,7 @@ class TcpReceiver final : public Receiver {
   Rank world_;
   Inbox& inbox_;
   Counters& counters_;
-  std::vector<PrivateDescriptor> streams_;
+  std::shared_ptr<Streams> streams_;
   std::uint64_t next_ = 0;        ///< number of the next message
   std::uint64_t inbox_seen_ = 0;  ///< connections filed when this end last looked
   Frame frame_;

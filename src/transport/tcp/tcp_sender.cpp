@@ -1,5 +1,7 @@
 #include "transport/tcp/tcp_sender.hpp"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -31,12 +33,24 @@ struct Gather {
   }
 };
 
+bool has_input(int socket) {
+  std::byte byte{};
+  return ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+bool all_acknowledged(int socket) {
+  int waiting = 0;
+  return ::ioctl(socket, SIOCOUTQ, &waiting) != 0 || waiting == 0;
+}
+
 }  // namespace
 
-TcpSender::TcpSender(const FifoName& name, std::vector<PrivateDescriptor> streams, Counters& counters)
-    : name_(name), counters_(counters), entries_(channel_credits * streams.size()) {
-  assert(!streams.empty());
-  for (auto& socket : streams) streams_.push_back({std::move(socket), streams_.size()});
+TcpSender::TcpSender(const FifoName& name, std::shared_ptr<const Streams> streams, Counters& counters)
+    : name_(name),
+      counters_(counters),
+      sockets_(std::move(streams)),
+      entries_(channel_credits * sockets_->size()) {
+  for (std::size_t s = 0; s < sockets_->size(); ++s) streams_.push_back({sockets_->fd(s), s});
   counters_.traffic.memory_held += entries_.size() * sizeof(Entry);
 }
 
@@ -104,7 +118,7 @@ void TcpSender::write(Stream& stream) {
     msghdr header{};
     header.msg_iov = gather.parts.data();
     header.msg_iovlen = gather.count;
-    const auto written = ::sendmsg(stream.socket.get(), &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const auto written = ::sendmsg(stream.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (written < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
       if (errno == EINTR) continue;
@@ -138,7 +152,7 @@ void TcpSender::progress() {
 
 void TcpSender::add_waits(std::vector<pollfd>& waits) const {
   for (const auto& stream : streams_)
-    if (stream.next < end_) waits.push_back({stream.socket.get(), POLLOUT, 0});
+    if (stream.next < end_) waits.push_back({stream.fd, POLLOUT, 0});
 }
 
 void TcpSender::finish(const Deadline& deadline) noexcept {
@@ -154,7 +168,10 @@ void TcpSender::finish(const Deadline& deadline) noexcept {
     return;  // the peer is gone, and what was queued with it
   }
   if (backlogged_) return;
-  for (const auto& stream : streams_) ::shutdown(stream.socket.get(), SHUT_WR);
+  for (const auto& stream : streams_) {
+    ::shutdown(stream.fd, SHUT_WR);
+    while (has_input(stream.fd) && !all_acknowledged(stream.fd) && !deadline.passed()) ::poll(nullptr, 0, 1);
+  }
 }
 
 }  // namespace tutti::transport::tcp

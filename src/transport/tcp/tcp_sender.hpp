@@ -9,18 +9,19 @@
 #include <poll.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/deadline.hpp"
-#include "base/fork_guard.hpp"
 #include "transport/tcp/fifo.hpp"
+#include "transport/tcp/streams.hpp"
 
 namespace tutti::transport::tcp {
 
 class TcpSender final : public Sender {
  public:
-  /// `streams`: connected sockets, not empty.
-  TcpSender(const FifoName& name, std::vector<PrivateDescriptor> streams, Counters& counters);
+  /// `streams`: all connected.
+  TcpSender(const FifoName& name, std::shared_ptr<const Streams> streams, Counters& counters);
 
   std::byte* try_reserve(std::size_t bytes) override;
   void publish(std::size_t bytes, Tag tag) override;
@@ -34,7 +35,8 @@ class TcpSender final : public Sender {
   [[nodiscard]] bool backlogged() const { return backlogged_; }
   /// Appends the sockets that have to become writable.
   void add_waits(std::vector<pollfd>& waits) const;
-  /// Writes what is queued, until `deadline`, and says end of data, so that closing loses nothing. A queue
+  /// Writes what is queued, until `deadline`, and says end of data, so that closing loses nothing (a socket
+  /// with unread input is reset when it is closed: there the peer's acknowledgement is awaited). A queue
   /// that still refers to the caller's memory is dropped instead: that call has failed, and its memory may be
   /// gone.
   void finish(const Deadline& deadline) noexcept;
@@ -48,7 +50,7 @@ class TcpSender final : public Sender {
     [[nodiscard]] std::size_t total() const { return sizeof(Frame) + frame.bytes; }
   };
   struct Stream {
-    PrivateDescriptor socket;
+    int fd = -1;
     std::uint64_t next = 0;  ///< first of its messages that is not wholly written
   };
 
@@ -63,6 +65,7 @@ class TcpSender final : public Sender {
 
   FifoName name_;
   Counters& counters_;
+  std::shared_ptr<const Streams> sockets_;
   std::vector<Stream> streams_;
   std::vector<Entry> entries_;  ///< a ring over message numbers
   std::uint64_t end_ = 0;       ///< messages accepted so far

@@ -1,41 +1,28 @@
 #include "transport/tcp/tcp_transport.hpp"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cassert>
-#include <cerrno>
 #include <cstring>
 #include <ctime>
 
 #include <tutti/error.hpp>
 
-#include "bootstrap/authenticate.hpp"
-#include "bootstrap/socket.hpp"
 #include "topology/interface.hpp"
+#include "transport/tcp/dial.hpp"
 #include "transport/tcp/purpose.hpp"
 
 namespace tutti::transport::tcp {
 
 namespace {
 
-constexpr std::chrono::milliseconds first_patience{500};  ///< for one attempt to connect; then twice as long
-
 /// What ranks tell each other; the address follows as text.
 struct Contact {
   std::uint16_t port = 0;
   std::uint16_t streams = 0;
 };
-
-/// A rank may compute for minutes before it reads what others sent it. TCP_USER_TIMEOUT would take its closed
-/// window for a dead host (tcp(7)), so data sockets go without; dead hosts are the session's business.
-void allow_slow_reader(int socket) {
-  const unsigned off = 0;
-  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &off, sizeof off);
-}
 
 std::string interface_of(const std::string& address) {
   for (const auto& one : topology::interfaces())
@@ -51,11 +38,13 @@ TcpTransport::TcpTransport(Group group, std::shared_ptr<TcpListener> listener,
       listener_(std::move(listener)),
       secret_(secret),
       options_(options),
+      streams_(static_cast<std::size_t>(group_.size) * channels),
       senders_(static_cast<std::size_t>(group_.size) * channels),
       receivers_(static_cast<std::size_t>(group_.size) * channels) {
   if (options_.streams < 1 || options_.streams > max_streams)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("tcp takes 1 to {} streams a channel, not {}", max_streams, options_.streams));
+  options_.congestion = congestion_control(options_.congestion);
   inbox_ = listener_->open_inbox(group_.communicator);
   exchange_addresses();
 }
@@ -105,8 +94,9 @@ std::string TcpTransport::explain(Rank peer) const {
   const auto& to = peers_.at(static_cast<std::size_t>(peer)).address;
   const auto from = route_to(peer);
   if (!from) return fmt::format("tcp: this host has no route to {}", to);
-  return fmt::format("tcp via {} {} -> {}, {} stream{}", interface_of(*from), *from, to, options_.streams,
-                     options_.streams == 1 ? "" : "s");
+  return fmt::format("tcp via {} {} -> {}, {} stream{}{}", interface_of(*from), *from, to, options_.streams,
+                     options_.streams == 1 ? "" : "s",
+                     options_.congestion.empty() ? "" : ", " + options_.congestion);
 }
 
 std::size_t TcpTransport::index(Rank peer, int channel) const {
@@ -114,46 +104,57 @@ std::size_t TcpTransport::index(Rank peer, int channel) const {
   return static_cast<std::size_t>(peer) * channels + static_cast<std::size_t>(channel);
 }
 
-std::vector<PrivateDescriptor> TcpTransport::connect(Rank peer, int channel) const {
-  const std::string& address = peers_[static_cast<std::size_t>(peer)].address;
-  const std::uint16_t port = peers_[static_cast<std::size_t>(peer)].port;
+std::shared_ptr<Streams>& TcpTransport::streams(Rank peer, int channel) {
+  auto& streams = streams_[index(peer, channel)];
+  if (!streams) streams = std::make_shared<Streams>(options_.streams, options_.congestion);
+  return streams;
+}
+
+PrivateDescriptor TcpTransport::await_connection(Rank peer, int channel, int stream,
+                                                 const Deadline& deadline) {
+  for (;;) {
+    inbox_->clear_event();
+    if (auto socket = inbox_->take(group_.world[static_cast<std::size_t>(peer)], channel, stream))
+      return socket;
+    if (group_.check_members) group_.check_members();
+    if (deadline.passed()) throw Error(ErrorCode::timeout, "the peer was about to connect, and did not");
+    pollfd filed{inbox_->event(), POLLIN, 0};
+    ::poll(&filed, 1, std::min(deadline.poll_ms(), 100));
+  }
+}
+
+void TcpTransport::connect(Streams& streams, Rank peer, int channel) {
+  const auto& contact = peers_[static_cast<std::size_t>(peer)];
+  const Rank world = group_.world[static_cast<std::size_t>(peer)];
   const Deadline deadline(group_.timeout);
-  std::vector<PrivateDescriptor> streams;
-  // The peer listened before its address was exchanged, so a refusal is final, and no reason to try until the
-  // deadline. It may go at any time, so this is asked again before every attempt.
-  const auto one_stream = [&](const bootstrap::Hello& hello) {
-    for (auto patience = first_patience;; patience *= 2) {
-      if (!bootstrap::try_connect({address, port}, deadline) && errno == ECONNREFUSED)
-        throw Error(ErrorCode::peer_lost,
-                    fmt::format("nobody listens at {} port {} any more", address, port));
-      const auto left = std::chrono::milliseconds(deadline.poll_ms());
-      try {
-        return bootstrap::connect_authenticated(address, port, secret_, hello,
-                                                Deadline(std::min(patience, left)));
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::timeout || deadline.passed()) throw;
-      }
-    }
-  };
   try {
     for (int s = 0; s < options_.streams; ++s) {
-      const bootstrap::Hello hello{group_.world[static_cast<std::size_t>(group_.rank)],
-                                   static_cast<std::uint32_t>(group_.size),
-                                   Purpose{group_.communicator, channel, s}.pack()};
-      streams.emplace_back(one_stream(hello));
-      allow_slow_reader(streams.back().get());
+      const auto place = static_cast<std::size_t>(s);
+      if (streams.connected(place)) continue;
+      auto socket = group_.rank < peer ? inbox_->open(world, channel, s) : inbox_->take(world, channel, s);
+      if (!socket) {
+        const bootstrap::Hello hello{group_.world[static_cast<std::size_t>(group_.rank)],
+                                     static_cast<std::uint32_t>(group_.size),
+                                     Purpose{group_.communicator, channel, s}.pack()};
+        auto dialled = dial({contact.address, contact.port}, secret_, hello, deadline);
+        socket =
+            dialled ? PrivateDescriptor(std::move(*dialled)) : await_connection(peer, channel, s, deadline);
+      }
+      streams.connect(place, std::move(socket));
     }
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("tcp channel {} to rank {}: {}", channel, peer, error.what()),
                 {peer});
   }
-  return streams;
 }
 
 Sender& TcpTransport::sender(Rank peer, int channel) {
   auto& sender = senders_[index(peer, channel)];
-  if (!sender)
-    sender = std::make_unique<TcpSender>(FifoName{peer, channel}, connect(peer, channel), counters_);
+  if (!sender) {
+    auto& shared = streams(peer, channel);
+    connect(*shared, peer, channel);
+    sender = std::make_unique<TcpSender>(FifoName{peer, channel}, shared, counters_);
+  }
   return *sender;
 }
 
@@ -162,7 +163,7 @@ Receiver& TcpTransport::receiver(Rank peer, int channel) {
   if (!receiver)
     receiver =
         std::make_unique<TcpReceiver>(FifoName{peer, channel}, group_.world[static_cast<std::size_t>(peer)],
-                                      options_.streams, *inbox_, counters_);
+                                      streams(peer, channel), *inbox_, counters_);
   return *receiver;
 }
 

@@ -20,7 +20,9 @@ namespace tutti::transport::tcp {
 /// Equal on all ranks.
 struct TcpOptions {
   int streams =
-      1;  ///< connections a FIFO, 1 to 16: more than one where a single one does not fill the network
+      1;  ///< connections a channel, 1 to 16: more than one where a single one does not fill the network
+  std::string congestion;  ///< control of congestion by name, "system" for the default; empty: the default
+                           ///< unless it is BBR, then cubic
 };
 
 class TcpTransport final : public Transport {
@@ -57,7 +59,10 @@ class TcpTransport final : public Transport {
   void exchange_addresses();
   [[nodiscard]] std::optional<std::string> route_to(Rank peer) const;  ///< the local address that leads there
   [[nodiscard]] std::size_t index(Rank peer, int channel) const;
-  [[nodiscard]] std::vector<PrivateDescriptor> connect(Rank peer, int channel) const;
+  /// Those shared by both directions; made, but not connected.
+  std::shared_ptr<Streams>& streams(Rank peer, int channel);
+  void connect(Streams& streams, Rank peer, int channel);
+  PrivateDescriptor await_connection(Rank peer, int channel, int stream, const Deadline& deadline);
 
   Group group_;
   std::uint64_t generation_ =
@@ -68,6 +73,7 @@ class TcpTransport final : public Transport {
   TcpOptions options_;
   std::vector<Peer> peers_;
   Counters counters_;
+  std::vector<std::shared_ptr<Streams>> streams_;        ///< by peer and channel; made on first use
   std::vector<std::unique_ptr<TcpSender>> senders_;      ///< by peer and channel; made on first use
   std::vector<std::unique_ptr<TcpReceiver>> receivers_;  ///< likewise
   std::vector<pollfd> waits_;                            ///< kept for its capacity

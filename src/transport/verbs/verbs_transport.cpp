@@ -6,15 +6,13 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cerrno>
 #include <cstring>
 #include <ctime>
 
 #include <tutti/error.hpp>
 
 #include "base/system_error.hpp"
-#include "bootstrap/authenticate.hpp"
-#include "bootstrap/socket.hpp"
+#include "transport/tcp/dial.hpp"
 #include "transport/tcp/purpose.hpp"
 #include "transport/verbs/probe.hpp"
 
@@ -23,7 +21,6 @@ namespace tutti::transport::verbs {
 namespace {
 
 constexpr int control_channel = 64;  ///< in a Purpose; FIFOs over TCP have smaller numbers
-constexpr std::chrono::milliseconds first_patience{500};  ///< for one attempt to connect; then twice as long
 // How often control connections are looked at, which takes a system call: while links come up, and then.
 constexpr std::chrono::microseconds look_connecting{50};
 constexpr std::chrono::microseconds look_connected{1000};
@@ -186,20 +183,9 @@ void VerbsTransport::connect(Rank peer) {
                                tcp::Purpose{group_.communicator, control_channel, 0}.pack()};
   const Deadline deadline(group_.timeout);
   try {
-    for (auto patience = first_patience;; patience *= 2) {
-      // The peer listened before its address was exchanged, so a refusal is final.
-      if (!bootstrap::try_connect({address, contact.port}, deadline) && errno == ECONNREFUSED)
-        throw Error(ErrorCode::peer_lost,
-                    fmt::format("nobody listens at {} port {} any more", address, contact.port));
-      const auto left = std::chrono::milliseconds(deadline.poll_ms());
-      try {
-        auto socket = bootstrap::connect_authenticated(address, contact.port, secret_, hello,
-                                                       Deadline(std::min(patience, left)));
-        return link(peer).begin(PrivateDescriptor(std::move(socket)), true);
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::timeout || deadline.passed()) throw;
-      }
-    }
+    auto socket = tcp::dial({address, contact.port}, secret_, hello, deadline);
+    assert(socket);  // nobody opens an inbox's place for control
+    link(peer).begin(PrivateDescriptor(std::move(*socket)), true);
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("verbs to rank {}: {}", peer, error.what()), {peer});
   }
