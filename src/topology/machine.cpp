@@ -1,0 +1,133 @@
+#include "topology/machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <tutti/error.hpp>
+
+namespace tutti::topology {
+
+namespace {
+
+[[noreturn]] void refuse(const Machine& machine, const std::string& why) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("topology \"{}\": {}", machine.name, why));
+}
+
+bool is_rate(double value) { return std::isfinite(value) && value >= 0 && value < 1e9; }
+
+}  // namespace
+
+NodeId Machine::add(Node node) {
+  node.index = static_cast<int>(count(node.kind));
+  nodes.push_back(std::move(node));
+  return static_cast<NodeId>(nodes.size()) - 1;
+}
+
+LinkId Machine::add(const Link& link) {
+  links.push_back(link);
+  return static_cast<LinkId>(links.size()) - 1;
+}
+
+std::vector<NodeId> Machine::all(NodeKind kind) const {
+  std::vector<NodeId> found;
+  for (std::size_t id = 0; id < nodes.size(); ++id)
+    if (nodes[id].kind == kind) found.push_back(static_cast<NodeId>(id));
+  std::ranges::stable_sort(found, {}, [&](NodeId id) { return node(id).index; });
+  return found;
+}
+
+std::size_t Machine::count(NodeKind kind) const {
+  return static_cast<std::size_t>(std::ranges::count(nodes, kind, &Node::kind));
+}
+
+std::vector<std::vector<LinkId>> Machine::adjacency() const {
+  std::vector<std::vector<LinkId>> at(nodes.size());
+  for (std::size_t id = 0; id < links.size(); ++id) {
+    at[static_cast<std::size_t>(links[id].a)].push_back(static_cast<LinkId>(id));
+    if (links[id].b != links[id].a)
+      at[static_cast<std::size_t>(links[id].b)].push_back(static_cast<LinkId>(id));
+  }
+  return at;
+}
+
+NodeId Machine::other_end(LinkId id, NodeId end) const { return link(id).a == end ? link(id).b : link(id).a; }
+
+NodeId Machine::find(std::string_view text) const {
+  for (const auto matches :
+       {+[](const Node&node, std::string_view wanted) { return topology::name(node) == wanted; },
+        +[](const Node&node, std::string_view wanted) { return node.pci == wanted; },
+        +[](const Node&node, std::string_view wanted) { return node.label == wanted; }}) {
+    const auto at = std::ranges::find_if(nodes, [&](const Node& node) { return matches(node, text); });
+    if (!text.empty() && at != nodes.end()) return static_cast<NodeId>(at - nodes.begin());
+  }
+  return no_node;
+}
+
+std::string_view name(NodeKind kind) noexcept {
+  switch (kind) {
+    case NodeKind::cpu:
+      return "cpu";
+    case NodeKind::memory:
+      return "memory";
+    case NodeKind::bridge:
+      return "bridge";
+    case NodeKind::gpu:
+      return "gpu";
+    case NodeKind::nic:
+      return "nic";
+    case NodeKind::port:
+      return "port";
+    case NodeKind::nvswitch:
+      return "nvswitch";
+  }
+  return "invalid";
+}
+
+std::string_view name(LinkKind kind) noexcept {
+  switch (kind) {
+    case LinkKind::memory:
+      return "memory";
+    case LinkKind::socket:
+      return "socket";
+    case LinkKind::pcie:
+      return "pcie";
+    case LinkKind::c2c:
+      return "c2c";
+    case LinkKind::nvlink:
+      return "nvlink";
+    case LinkKind::xgmi:
+      return "xgmi";
+    case LinkKind::wire:
+      return "wire";
+  }
+  return "invalid";
+}
+
+std::string name(const Node& node) { return fmt::format("{}{}", name(node.kind), node.index); }
+
+void check(const Machine& machine) {
+  if (machine.nodes.size() > most_nodes || machine.links.size() > most_links)
+    refuse(machine, fmt::format("{} nodes and {} links; at most {} and {} are taken", machine.nodes.size(),
+                                machine.links.size(), most_nodes, most_links));
+  std::vector<std::pair<NodeKind, int>> seen;
+  for (const Node& node : machine.nodes) seen.emplace_back(node.kind, node.index);
+  std::ranges::sort(seen);
+  if (const auto twice = std::ranges::adjacent_find(seen); twice != seen.end())
+    refuse(machine, fmt::format("two nodes are {}{}", name(twice->first), twice->second));
+  const auto nodes = static_cast<NodeId>(machine.nodes.size());
+  for (const Link& link : machine.links) {
+    if (link.a < 0 || link.a >= nodes || link.b < 0 || link.b >= nodes)
+      refuse(machine,
+             fmt::format("a {} link joins nodes {} and {} of {}", name(link.kind), link.a, link.b, nodes));
+    if (link.a == link.b) refuse(machine, fmt::format("{} is linked to itself", name(machine.node(link.a))));
+    if (!is_rate(link.bandwidth) || link.bandwidth == 0 || !is_rate(link.latency) || link.count < 1)
+      refuse(machine, fmt::format("the {} link of {} and {} has {} GB/s, {} us, count {}", name(link.kind),
+                                  name(machine.node(link.a)), name(machine.node(link.b)), link.bandwidth,
+                                  link.latency, link.count));
+  }
+}
+
+}  // namespace tutti::topology

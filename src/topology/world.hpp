@@ -1,0 +1,52 @@
+/// \file
+/// All ranks' machines, and where each rank sits. Identical machines are held once, so a thousand nodes of
+/// one build are one Machine and a thousand small Hosts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <tutti/types.hpp>
+
+#include "topology/machine.hpp"
+
+namespace tutti::topology {
+
+/// One machine that takes part.
+struct Host {
+  int machine = 0;  ///< index in World::machines
+  /// GPUs of hosts whose domains are equal and not empty reach each other over NVLink: their machines'
+  /// `nvswitch` nodes are one switch (a rack of NVL72).
+  std::string nvlink_domain{};
+
+  bool operator==(const Host&) const = default;
+};
+
+/// Where a rank sits.
+struct Seat {
+  int host = 0;             ///< index in World::hosts
+  NodeId device = no_node;  ///< the GPU it drives, else the cpu node it runs on, in the host's machine
+  NodeId port = no_node;    ///< the port it uses towards other hosts; no_node: there is none
+
+  bool operator==(const Seat&) const = default;
+};
+
+struct World {
+  std::vector<Machine> machines{};  ///< distinct ones
+  std::vector<Host> hosts{};
+  std::vector<Seat> seats{};  ///< by rank
+
+  [[nodiscard]] int size() const { return static_cast<int>(seats.size()); }
+  [[nodiscard]] const Seat& seat(Rank rank) const { return seats[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const Host& host(Rank rank) const { return hosts[static_cast<std::size_t>(seat(rank).host)]; }
+  [[nodiscard]] const Machine& machine(Rank rank) const {
+    return machines[static_cast<std::size_t>(host(rank).machine)];
+  }
+};
+
+/// `hosts` machines of one kind, a rank on each GPU (`ranks_per_host` == 0), or so many ranks on each host,
+/// dealt to its GPUs (to its cpu nodes where it has none) in blocks. `hosts_per_domain` > 0: so many
+/// consecutive hosts share an NVLink domain. Throws Error(invalid_argument).
+World uniform_world(const Machine& machine, int hosts, int ranks_per_host = 0, int hosts_per_domain = 0);
+
+}  // namespace tutti::topology
