@@ -21,12 +21,14 @@ bool is_rate(double value) { return std::isfinite(value) && value >= 0 && value 
 }  // namespace
 
 NodeId Machine::add(Node node) {
+  if (nodes.size() >= most_nodes) refuse(*this, fmt::format("more than {} devices", most_nodes));
   node.index = static_cast<int>(count(node.kind));
   nodes.push_back(std::move(node));
   return static_cast<NodeId>(nodes.size()) - 1;
 }
 
 LinkId Machine::add(const Link& link) {
+  if (links.size() >= most_links) refuse(*this, fmt::format("more than {} links", most_links));
   links.push_back(link);
   return static_cast<LinkId>(links.size()) - 1;
 }
@@ -112,6 +114,8 @@ void check(const Machine& machine) {
   if (machine.nodes.size() > most_nodes || machine.links.size() > most_links)
     refuse(machine, fmt::format("{} nodes and {} links; at most {} and {} are taken", machine.nodes.size(),
                                 machine.links.size(), most_nodes, most_links));
+  if (machine.nvlink_machines < 1 || machine.nvlink_machines > 1'000'000)
+    refuse(machine, fmt::format("nvlink_machines is {}", machine.nvlink_machines));
   std::vector<std::pair<NodeKind, int>> seen;
   for (const Node& node : machine.nodes) seen.emplace_back(node.kind, node.index);
   std::ranges::sort(seen);

@@ -38,6 +38,10 @@ using NodeId = std::int32_t;
 using LinkId = std::int32_t;
 inline constexpr NodeId no_node = -1;
 
+/// More is no machine, but a mistake or an attack.
+inline constexpr std::size_t most_nodes = 4096;
+inline constexpr std::size_t most_links = 16384;
+
 struct Node {
   NodeKind kind = NodeKind::cpu;
   int index = 0;        ///< among the nodes of its kind, from 0, in the machine's own order (CUDA's for GPUs)
@@ -69,11 +73,14 @@ struct Machine {
   std::string name{};  ///< "dgx-h100", a file's name, "this machine"
   std::vector<Node> nodes{};
   std::vector<Link> links{};
+  int nvlink_machines = 1;  ///< so many machines share one NVSwitch: 18 in a rack of NVL72
   /// What could not be seen, in sentences for a person. No part of the machine's identity.
   std::vector<std::string> unseen{};
 
-  NodeId add(Node node);  ///< sets `index` to the number of nodes of its kind so far
-  LinkId add(const Link& link);
+  /// Sets `index` to the number of nodes of its kind so far. Throws Error(invalid_argument) beyond
+  /// `most_nodes`.
+  NodeId add(Node node);
+  LinkId add(const Link& link);  ///< throws Error(invalid_argument) beyond `most_links`
 
   [[nodiscard]] const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id)]; }
   [[nodiscard]] Node& node(NodeId id) { return nodes[static_cast<std::size_t>(id)]; }
@@ -97,9 +104,6 @@ std::string name(const Node& node);
 /// Throws Error(invalid_argument) that says what is wrong with a machine that others gave: links of nodes
 /// that are not there, rates that are none, more nodes or links than `most_nodes`, `most_links`.
 void check(const Machine& machine);
-inline constexpr std::size_t most_nodes = 4096;
-inline constexpr std::size_t most_links = 16384;
-
 /// Equal for machines of one build: all but name and what was unseen. 64 bits of FNV-1a over the JSON form.
 std::uint64_t hash(const Machine& machine);
 

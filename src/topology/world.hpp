@@ -44,9 +44,10 @@ struct World {
   }
 };
 
-/// `hosts` machines of one kind, a rank on each GPU (`ranks_per_host` == 0), or so many ranks on each host,
-/// dealt to its GPUs (to its cpu nodes where it has none) in blocks. `hosts_per_domain` > 0: so many
-/// consecutive hosts share an NVLink domain. Throws Error(invalid_argument).
-World uniform_world(const Machine& machine, int hosts, int ranks_per_host = 0, int hosts_per_domain = 0);
+/// `hosts` machines of one kind, with a rank on each GPU (`ranks_per_host` == 0; on each cpu node where there
+/// is no GPU), or with so many ranks each, dealt to the GPUs or cpu nodes in blocks. Every
+/// `machine.nvlink_machines` consecutive hosts share an NVLink domain, if that is more than one. Throws
+/// Error(invalid_argument).
+World uniform_world(const Machine& machine, int hosts, int ranks_per_host = 0);
 
 }  // namespace tutti::topology

@@ -1,0 +1,305 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "topology/assemble.hpp"
+#include "topology/hwloc.hpp"
+#include "topology/rates.hpp"
+#include "topology/xml.hpp"
+
+namespace tutti::topology {
+
+namespace {
+
+constexpr int kMost = 1'000'000'000;
+
+/// "0302 [10de:1db8] [10de:131d] a1" taken apart, in the way sysfs writes it.
+struct PciType {
+  std::string base{};  ///< the class without its last byte: "0302"
+  std::map<std::string, std::string> details{};
+
+  explicit PciType(const std::string& text) {
+    if (text.size() < 28 || text[5] != '[' || text[10] != ':' || text[17] != '[' || text[22] != ':') return;
+    base = text.substr(0, 4);
+    details = {{"class", "0x" + base + "00"},
+               {"vendor", "0x" + text.substr(6, 4)},
+               {"device", "0x" + text.substr(11, 4)},
+               {"subsystem_vendor", "0x" + text.substr(18, 4)},
+               {"subsystem_device", "0x" + text.substr(23, 4)}};
+  }
+};
+
+std::string info(const XmlElement& object, std::string_view key) {
+  for (const XmlElement& child : object.children)
+    if (child.name == "info" && child.text("name") == key) return child.text("value");
+  return {};
+}
+
+/// hwloc gives the rate of a whole link, without encoding; 15.75 GB/s are what NCCL reckons 12 for.
+std::optional<PcieLink> link_of(const XmlElement& device) {
+  const std::string speed = device.text("pci_link_speed");
+  double whole = 0;
+  std::from_chars(speed.data(), speed.data() + speed.size(), whole);
+  if (!(whole >= 0 && whole <= 1e5)) device.refuse("pci_link_speed=\"" + speed + "\"");
+  if (whole == 0) return std::nullopt;
+  return PcieLink{.bandwidth = whole * pcie_bandwidth(8, 16) / (8.0 * 16 / 8 * 128 / 130)};
+}
+
+/// The bits of a set: "0x00000003", "0x1,0x0" with the highest word first; "0xf...f" endless sets are none.
+std::set<int> bits(const std::string& text) {
+  std::set<int> found;
+  int word = static_cast<int>(std::ranges::count(text, ','));
+  for (std::size_t at = 0; at <= text.size() && word >= 0; --word) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    std::uint32_t value = 0;
+    if (text.compare(at, 2, "0x") == 0) std::from_chars(text.data() + at + 2, text.data() + end, value, 16);
+    for (int bit = 0; bit < 32; ++bit)
+      if ((value >> bit & 1U) != 0) found.insert(32 * word + bit);
+    at = end + 1;
+  }
+  return found;
+}
+
+bool is_device(const XmlElement& element, std::string_view type) {
+  return element.name == "object" && element.text("type") == type;
+}
+
+class Importer {
+ public:
+  Machine run(const XmlElement& topology) {
+    if (topology.name != "topology") topology.refuse("a file of hwloc begins with <topology>");
+    const std::string version = topology.text("version");
+    if (!version.starts_with("2.") && !version.starts_with("3."))
+      topology.refuse("version \"" + version +
+                      "\"; 2 and 3 are read (lstopo of hwloc 2 converts older ones)");
+    const auto machine = std::ranges::find_if(
+        topology.children, [](const XmlElement& child) { return is_device(child, "Machine"); });
+    if (machine == topology.children.end()) topology.refuse("holds no Machine");
+    arch_ = info(*machine, "Architecture");
+    domains(*machine, -1, {});
+    if (domains_.empty()) machine->refuse("holds no NUMANode with processors");
+    devices(*machine, {});
+    PeerLinks told;
+    for (const XmlElement& child : topology.children)
+      if (child.name.starts_with("distances2")) distances(child, told);
+    told.join(machine_);
+    connect_cpus(machine_);
+    finish(machine_);
+    return std::move(machine_);
+  }
+
+ private:
+  void domains(const XmlElement& object, int package, std::map<std::string, std::string> processor) {
+    if (is_device(object, "Package")) {
+      package = static_cast<int>(object.number("os_index", -1, -1, kMost));
+      for (const auto& [key, name] : {std::pair{"vendor", "CPUVendor"},
+                                      {"family", "CPUFamilyNumber"},
+                                      {"model", "CPUModelNumber"},
+                                      {"label", "CPUModel"}})
+        if (auto value = info(object, name); !value.empty()) processor[key] = std::move(value);
+    }
+    // Memory without processors (of a GPU, or CXL's) is no place to run at.
+    if (is_device(object, "NUMANode") && !bits(object.text("cpuset")).empty()) {
+      Node cpu{.label = processor["label"], .package = package, .details = processor};
+      cpu.details.erase("label");
+      if (!arch_.empty()) cpu.details["arch"] = arch_ == "aarch64" ? "arm64" : arch_;
+      cpu.details["affinity"] = object.text("cpuset");
+      const int index = static_cast<int>(object.number("os_index", 0, 0, kMost));
+      cpu.details["numaid"] = std::to_string(index);
+      domains_[index] = add_cpu(machine_, std::move(cpu));
+    }
+    for (const XmlElement& child : object.children)
+      if (child.name == "object") domains(child, package, processor);
+  }
+
+  struct Place {
+    NodeId parent = no_node;  ///< what a device hangs on
+    bool certain = false;     ///< that its NUMA domain is known
+    int bridges = 0;          ///< from the host bridge down
+  };
+
+  /// `object`: neither bridge nor device; its node set says where its host bridges are.
+  void devices(const XmlElement& object, Place place) {
+    if (const std::string* nodes = object.attribute("nodeset"); nodes != nullptr) {
+      std::vector<NodeId> near;
+      for (const int index : bits(*nodes))
+        if (const auto at = domains_.find(index); at != domains_.end()) near.push_back(at->second);
+      place = {.parent = near.empty() ? domains_.begin()->second : near.front(), .certain = near.size() == 1};
+    }
+    for (const XmlElement& child : object.children) {
+      if (is_device(child, "Bridge"))
+        bridge(child, place);
+      else if (is_device(child, "PCIDev"))
+        device(child, place);
+      else if (is_device(child, "OSDev"))
+        loose_device(child, place);
+      else if (child.name == "object")
+        devices(child, place);
+    }
+  }
+
+  /// From the host bridge down come, in turn, root port or downstream port, and upstream port: the second,
+  /// fourth, ... bridge on the way is a switch; the others are its ends.
+  void bridge(const XmlElement& element, Place place) {
+    if (const bool to_host = element.text("bridge_type").starts_with("0-"); !to_host) {
+      if (++place.bridges % 2 == 0) {
+        Node node{.kind = NodeKind::bridge,
+                  .pci = pci_address(element.text("pci_busid")),
+                  .details = PciType(element.text("pci_type")).details};
+        place.parent = add_device(machine_, place.parent, std::move(node), link_of(element));
+      }
+    }
+    for (const XmlElement& child : element.children) {
+      if (is_device(child, "Bridge")) bridge(child, place);
+      if (is_device(child, "PCIDev")) device(child, place);
+    }
+  }
+
+  void device(const XmlElement& element, const Place& place) {
+    PciType type(element.text("pci_type"));
+    Node node{.pci = pci_address(element.text("pci_busid")), .details = std::move(type.details)};
+    if (node.pci.empty()) element.refuse("pci_busid=\"" + element.text("pci_busid") + "\" is no PCI address");
+    const std::string id = "PCIDev:" + element.text("gp_index");
+    if (type.base == "0680" && node.details["vendor"] == "0x10de") {
+      switches_.insert(id);
+    } else if (is_gpu(element, type.base)) {
+      gpu(element, place, std::move(node), id);
+    } else if (type.base.starts_with("02")) {
+      nic(element, place, std::move(node));
+    }
+  }
+
+  /// A display controller (0300) is one only if a driver computes on it: most are the board's own.
+  static bool is_gpu(const XmlElement& element, std::string_view base) {
+    if (base == "0302" || base == "1200") return true;
+    return base.starts_with("03") && std::ranges::any_of(element.children, [](const XmlElement& child) {
+             const std::string name = child.text("name");
+             return is_device(child, "OSDev") &&
+                    (name.starts_with("cuda") || name.starts_with("nvml") || name.starts_with("rsmi"));
+           });
+  }
+
+  void gpu(const XmlElement& element, const Place& place, Node node, const std::string& id) {
+    node.kind = NodeKind::gpu;
+    node.rdma = true;
+    for (const XmlElement& child : element.children) {
+      const std::string name = child.text("name");
+      if (!is_device(child, "OSDev")) continue;
+      if (const std::string model = info(child, "GPUModel"); !model.empty()) node.label = model;
+      for (const std::string_view prefix : {"rsmi", "nvml", "cuda"})  // CUDA's number counts most
+        if (name.starts_with(prefix)) node.details["dev"] = name.substr(prefix.size());
+    }
+    say_if_uncertain(place, node.pci);
+    const NodeId gpu = add_device(machine_, place.parent, std::move(node), link_of(element));
+    gpus_[id] = gpu;
+    for (const XmlElement& child : element.children)
+      if (is_device(child, "OSDev")) gpus_["OSDev:" + child.text("gp_index")] = gpu;
+  }
+
+  /// The functions of one adapter are one node with several ports, as they share its PCIe link.
+  void nic(const XmlElement& element, const Place& place, Node node) {
+    node.kind = NodeKind::nic;
+    node.label = info(element, "PCIDevice");
+    const std::string adapter = node.pci.substr(0, node.pci.rfind('.'));
+    auto at = nics_.find(adapter);
+    if (at == nics_.end()) {
+      say_if_uncertain(place, node.pci);
+      at =
+          nics_.emplace(adapter, add_device(machine_, place.parent, std::move(node), link_of(element))).first;
+    }
+    ports(element, at->second);
+  }
+
+  /// An RDMA device names its ports; Ethernet's interfaces are ports only where it is not there.
+  void ports(const XmlElement& element, NodeId nic) {
+    std::vector<Node> rdma, plain;
+    for (const XmlElement& child : element.children) {
+      if (!is_device(child, "OSDev")) continue;
+      const bool is_rdma = child.text("osdev_type") == "3" || child.text("osdev_type") == "48";
+      if (!is_rdma) {
+        if (child.text("osdev_type") == "2" || child.text("osdev_type") == "16")
+          plain.push_back({.label = child.text("name")});
+        continue;
+      }
+      int count = 1;
+      while (!info(child, fmt::format("Port{}State", count + 1)).empty() && count < 256) ++count;
+      for (int number = 1; number <= count; ++number)
+        rdma.push_back(
+            {.label = child.text("name"), .rdma = true, .details = {{"port", std::to_string(number)}}});
+    }
+    if (rdma.empty() && plain.empty()) plain.push_back({});  // no driver has it
+    for (Node& port : rdma.empty() ? plain : rdma) add_unknown_port(machine_, nic, std::move(port));
+  }
+
+  /// An interface that no PCI device stands behind, as in some virtual machines.
+  void loose_device(const XmlElement& element, const Place& place) {
+    if (element.text("osdev_type") != "2" && element.text("osdev_type") != "16") return;
+    const NodeId nic = add_device(machine_, place.parent, {.kind = NodeKind::nic}, std::nullopt);
+    add_unknown_port(machine_, nic, {.label = element.text("name")});
+  }
+
+  void say_if_uncertain(const Place& place, const std::string& address) {
+    if (!place.certain && domains_.size() > 1)
+      machine_.unseen.push_back(fmt::format("which NUMA domain {} is near to; taken: cpu{}", address,
+                                            machine_.node(domains_.begin()->second).index));
+  }
+
+  /// A matrix of bandwidths in MB/s between GPUs, and switches, in the order of `indexes`.
+  void distances(const XmlElement& element, PeerLinks& told) {
+    const std::string name = element.text("name");
+    if (name != "NVLinkBandwidth" && name != "XGMIBandwidth") return;
+    const std::string type = element.text("type");
+    std::vector<std::string> ids;
+    std::vector<double> values;
+    for (const XmlElement& child : element.children) {
+      for (std::size_t at = 0; at < child.content.size();) {
+        const std::size_t end = std::min(child.content.find_first_of(" \n\t", at), child.content.size());
+        const std::string word = child.content.substr(at, end - at);
+        at = end + 1;
+        if (word.empty()) continue;
+        if (child.name == "indexes") ids.push_back(type.empty() ? word : type + ":" + word);
+        double value = 0;
+        std::from_chars(word.data(), word.data() + word.size(), value);
+        if (child.name == "u64values") values.push_back(value);
+      }
+    }
+    if (ids.size() > 1024 || values.size() != ids.size() * ids.size())
+      element.refuse(fmt::format("{} values for {} devices", values.size(), ids.size()));
+    const LinkKind kind = name == "XGMIBandwidth" ? LinkKind::xgmi : LinkKind::nvlink;
+    const double each = kind == LinkKind::xgmi ? xgmi_bandwidth("") : nvlink_bandwidth(0);
+    constexpr double told_each = 25'000;  // what hwloc writes for one link, before Blackwell
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const auto gpu = gpus_.find(ids[i]);
+      if (gpu == gpus_.end()) continue;
+      for (std::size_t j = 0; j < ids.size(); ++j) {
+        const double value = values[i * ids.size() + j];
+        if (i == j || !(value >= 1 && value < 1e8)) continue;
+        const int count = std::max(1, static_cast<int>(std::lround(value / told_each)));
+        if (switches_.contains(ids[j]))
+          told.tell({gpu->second, the_nvswitch(machine_), kind}, count, each);
+        else if (const auto peer = gpus_.find(ids[j]); peer != gpus_.end() && peer->second != gpu->second)
+          told.tell({gpu->second, peer->second, kind}, count, each);
+      }
+    }
+    if (!switches_.empty() && machine_.count(NodeKind::nvswitch) > 0)
+      machine_.node(the_nvswitch(machine_)).details["switches"] = std::to_string(switches_.size());
+  }
+
+  Machine machine_;
+  std::string arch_;
+  std::map<int, NodeId> domains_;       ///< by the system's number of the NUMA domain
+  std::map<std::string, NodeId> gpus_;  ///< by "PCIDev:12" and "OSDev:34"
+  std::map<std::string, NodeId> nics_;  ///< by PCI address without the function
+  std::set<std::string> switches_;
+};
+
+}  // namespace
+
+Machine from_hwloc_xml(std::string_view text) { return Importer().run(parse_xml(text)); }
+
+}  // namespace tutti::topology

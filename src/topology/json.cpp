@@ -1,0 +1,159 @@
+#include "topology/json.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include <tutti/error.hpp>
+
+namespace tutti::topology {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int kVersion = 1;
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error(ErrorCode::invalid_argument, "topology in JSON: " + why);
+}
+
+template <class Kind, std::size_t N>
+Kind kind_named(const std::array<Kind, N>& kinds, const std::string& text) {
+  for (const Kind kind : kinds)
+    if (name(kind) == text) return kind;
+  refuse("there is no kind \"" + text + "\"");
+}
+
+NodeKind node_kind(const std::string& text) {
+  using enum NodeKind;
+  return kind_named(std::array{cpu, memory, bridge, gpu, nic, port, nvswitch}, text);
+}
+
+LinkKind link_kind(const std::string& text) {
+  return kind_named(std::array{LinkKind::memory, LinkKind::socket, LinkKind::pcie, LinkKind::c2c,
+                               LinkKind::nvlink, LinkKind::xgmi, LinkKind::wire},
+                    text);
+}
+
+Json json_of(const Node& node) {
+  Json json = {{"node", name(node)}};
+  if (!node.label.empty()) json["label"] = node.label;
+  if (!node.pci.empty()) json["pci"] = node.pci;
+  if (node.package >= 0) json["package"] = node.package;
+  if (node.rdma) json["rdma"] = true;
+  if (!node.details.empty()) json["details"] = node.details;
+  return json;
+}
+
+Json json_of(const Machine& machine, const Link& link) {
+  Json json = {{"link", name(link.kind)},
+               {"a", name(machine.node(link.a))},
+               {"b", name(machine.node(link.b))},
+               {"bandwidth_gbs", link.bandwidth},
+               {"latency_us", link.latency}};
+  if (link.count != 1) json["count"] = link.count;
+  if (link.assumed) json["assumed"] = true;
+  return json;
+}
+
+/// One object a line: diffs of two machines show what differs.
+void append_rows(std::string& text, const char* key, const std::vector<Json>& rows) {
+  text += fmt::format(",\n \"{}\": [", key);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    text += (i == 0 ? "\n  " : ",\n  ") + rows[i].dump(-1, ' ', false, Json::error_handler_t::replace);
+  text += "\n ]";
+}
+
+/// The nodes and links, which make up a machine's identity.
+std::string body(const Machine& machine) {
+  std::string text = fmt::format(" \"nvlink_machines\": {}", machine.nvlink_machines);
+  std::vector<Json> rows;
+  for (const Node& node : machine.nodes) rows.push_back(json_of(node));
+  append_rows(text, "nodes", rows);
+  rows.clear();
+  for (const Link& link : machine.links) rows.push_back(json_of(machine, link));
+  append_rows(text, "links", rows);
+  return text;
+}
+
+Node node_from(const Json& json) {
+  const auto named = json.at("node").get<std::string>();
+  const auto digits = named.find_first_of("0123456789");
+  if (digits == std::string::npos || named.size() - digits > 6 ||
+      named.find_first_not_of("0123456789", digits) != std::string::npos)
+    refuse("a node is called \"" + named + "\", not for example gpu0");
+  Node node{.kind = node_kind(named.substr(0, digits)), .index = std::stoi(named.substr(digits))};
+  node.label = json.value("label", "");
+  node.pci = json.value("pci", "");
+  node.package = json.value("package", -1);
+  node.rdma = json.value("rdma", false);
+  if (json.contains("details")) node.details = json["details"].get<decltype(node.details)>();
+  return node;
+}
+
+Link link_from(const Json& json, const std::map<std::string, NodeId>& named) {
+  const auto end = [&](const char* key) {
+    const auto wanted = json.at(key).get<std::string>();
+    const auto at = named.find(wanted);
+    if (at == named.end()) refuse("a link ends at \"" + wanted + "\", which is no node");
+    return at->second;
+  };
+  return {.a = end("a"),
+          .b = end("b"),
+          .kind = link_kind(json.at("link").get<std::string>()),
+          .bandwidth = json.at("bandwidth_gbs").get<double>(),
+          .latency = json.at("latency_us").get<double>(),
+          .count = json.value("count", 1),
+          .assumed = json.value("assumed", false)};
+}
+
+Machine machine_from(const Json& json) {
+  if (const auto version = json.at("tutti_topology").get<int>(); version != kVersion)
+    refuse(fmt::format("version {}; this program reads {}", version, kVersion));
+  Machine machine;
+  machine.name = json.value("name", "");
+  machine.nvlink_machines = json.value("nvlink_machines", 1);
+  std::map<std::string, NodeId> named;
+  for (const Json& row : json.at("nodes")) {
+    machine.nodes.push_back(node_from(row));
+    named.emplace(name(machine.nodes.back()), static_cast<NodeId>(machine.nodes.size()) - 1);
+  }
+  for (const Json& row : json.at("links")) machine.links.push_back(link_from(row, named));
+  if (json.contains("unseen")) machine.unseen = json["unseen"].get<std::vector<std::string>>();
+  return machine;
+}
+
+}  // namespace
+
+std::string to_json(const Machine& machine) {
+  const auto quoted = [](const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  std::string text =
+      fmt::format("{{\"tutti_topology\": {},\n \"name\": {},\n", kVersion, quoted(machine.name));
+  text += body(machine);
+  if (!machine.unseen.empty()) {
+    std::vector<Json> rows(machine.unseen.begin(), machine.unseen.end());
+    append_rows(text, "unseen", rows);
+  }
+  return text + "}\n";
+}
+
+Machine from_json(std::string_view text) {
+  try {
+    Machine machine = machine_from(Json::parse(text));
+    check(machine);
+    return machine;
+  } catch (const Json::exception& error) {
+    refuse(error.what());
+  }
+}
+
+std::uint64_t hash(const Machine& machine) {
+  std::uint64_t value = 0xcbf29ce484222325;
+  for (const char c : body(machine)) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return value;
+}
+
+}  // namespace tutti::topology

@@ -1,0 +1,73 @@
+#include "topology/load.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <tutti/error.hpp>
+
+#include "topology/builtin.hpp"
+#include "topology/discover.hpp"
+#include "topology/hwloc.hpp"
+#include "topology/json.hpp"
+#include "topology/nccl.hpp"
+
+namespace tutti::topology {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& what, const std::string& why) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("topology \"{}\": {}", what, why));
+}
+
+std::string contents(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string text(most_file_bytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.size() > most_file_bytes) refuse(file, fmt::format("more than {} MiB", most_file_bytes >> 20U));
+  return text;
+}
+
+Machine machine_from(std::string_view text, const std::string& name) {
+  const auto start = text.find_first_not_of(" \t\r\n");
+  const char first = start == std::string_view::npos ? '\0' : text[start];
+  if (first == '{') return from_json(text);
+  if (first != '<' && first != '\xef') refuse(name, "is neither JSON nor XML");
+#if TUTTI_HAVE_EXPAT
+  return text.find("<topology") == std::string_view::npos ? from_nccl_xml(text) : from_hwloc_xml(text);
+#else
+  throw Error(ErrorCode::unsupported,
+              fmt::format("topology \"{}\": this build of tutti reads no XML; install "
+                          "libexpat1-dev and build anew",
+                          name));
+#endif
+}
+
+std::string list_of_builtins() {
+  std::string text;
+  for (const std::string& name : builtin_names()) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+Machine from_text(std::string_view text, const std::string& name) {
+  Machine machine = machine_from(text, name);
+  if (machine.name.empty()) machine.name = name;
+  return machine;
+}
+
+Machine load(const std::string& name_or_file) {
+  if (auto known = builtin(name_or_file)) return *std::move(known);
+  if (name_or_file == "this") return discover();
+  std::error_code none;
+  if (!std::filesystem::exists(name_or_file, none))
+    refuse(name_or_file, "is no file, and no known machine; those are: this, " + list_of_builtins());
+  if (std::filesystem::is_directory(name_or_file, none)) refuse(name_or_file, "is a directory");
+  return from_text(contents(name_or_file), std::filesystem::path(name_or_file).stem().string());
+}
+
+}  // namespace tutti::topology

@@ -1,0 +1,179 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "topology/nccl.hpp"
+#include "topology/rates.hpp"
+
+namespace tutti::topology {
+
+namespace {
+
+std::string quoted(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '&' || c == '<' || c == '"')
+      escaped += fmt::format("&#{};", static_cast<int>(c));
+    else if (static_cast<unsigned char>(c) >= 0x20)  // XML has no way to write the others
+      escaped += c;
+  }
+  return escaped;
+}
+
+std::string attribute(const char* key, std::string_view value) {
+  return fmt::format(" {}=\"{}\"", key, quoted(value));
+}
+
+std::string detail(const Node& node, const char* key, std::string_view otherwise = "") {
+  const auto at = node.details.find(key);
+  return at == node.details.end() ? std::string(otherwise) : at->second;
+}
+
+/// The attribute only where the machine knows it: NCCL then fills it in itself.
+std::string known(const Node& node, const char* key, const char* as = nullptr) {
+  const std::string value = detail(node, key);
+  return value.empty() ? "" : attribute(as != nullptr ? as : key, value);
+}
+
+/// Rate and lanes whose product comes nearest to the link's.
+std::string speed_and_width(const Link& link) {
+  if (link.assumed || link.kind != LinkKind::pcie) return " link_speed=\"\" link_width=\"0\"";
+  double best = 1e300, rate = 0;
+  int lanes = 0;
+  for (const int width : {16, 8, 4, 2, 1}) {
+    if (link.count > 1 && link.count != width) continue;
+    for (const double each : {2.5, 5.0, 8.0, 16.0, 32.0, 64.0}) {
+      const double miss = std::abs(pcie_bandwidth(each, width) - link.bandwidth);
+      if (miss >= best) continue;
+      best = miss;
+      rate = each;
+      lanes = width;
+    }
+  }
+  return fmt::format(" link_speed=\"{:.1f} GT/s PCIe\" link_width=\"{}\"", rate, lanes);
+}
+
+class Exporter {
+ public:
+  explicit Exporter(const Machine& machine) : machine_(machine), adjacency_(machine.adjacency()) {}
+
+  std::string run() {
+    const bool amd =
+        std::ranges::any_of(machine_.links, [](const Link& link) { return link.kind == LinkKind::xgmi; });
+    text_ = fmt::format("<system version=\"{}\">\n", amd ? 2 : 1);
+    for (const NodeId id : machine_.all(NodeKind::cpu)) cpu(id);
+    return text_ + "</system>\n";
+  }
+
+ private:
+  void line(int depth, const std::string& text) { text_ += fmt::format("{:{}}{}\n", "", 2 * depth, text); }
+
+  void cpu(NodeId id) {
+    const Node& node = machine_.node(id);
+    std::string affinity = detail(node, "affinity");
+    for (auto at = affinity.find("0x"); at != std::string::npos; at = affinity.find("0x"))
+      affinity.erase(at, 2);
+    line(1, fmt::format("<cpu numaid=\"{}\"{}{}{}{}{}>", detail(node, "numaid", std::to_string(node.index)),
+                        affinity.empty() ? "" : attribute("affinity", affinity), known(node, "arch"),
+                        known(node, "vendor"), known(node, "family", "familyid"),
+                        known(node, "model", "modelid")));
+    below(id, 2);
+    line(1, "</cpu>");
+  }
+
+  /// What hangs on a cpu or a bridge: links towards the leaves have them as their second end.
+  void below(NodeId parent, int depth) {
+    for (const LinkId id : adjacency_[static_cast<std::size_t>(parent)]) {
+      const Link& link = machine_.link(id);
+      const bool only_c2c = link.kind == LinkKind::c2c && !has_pcie(link.b);
+      if (link.a == parent && (link.kind == LinkKind::pcie || only_c2c)) device(link, depth);
+    }
+  }
+
+  [[nodiscard]] bool has_pcie(NodeId id) const {
+    return std::ranges::any_of(machine_.links,
+                               [&](const Link& link) { return link.kind == LinkKind::pcie && link.b == id; });
+  }
+
+  void device(const Link& link, int depth) {
+    const Node& node = machine_.node(link.b);
+    if (node.kind == NodeKind::nic && node.pci.empty()) return nic(link.b, depth);  // in nobody's sight
+    const char* usual = node.kind == NodeKind::bridge ? "0x060400"
+                        : node.kind == NodeKind::gpu  ? "0x030200"
+                                                      : "0x020000";
+    line(depth, fmt::format("<pci busid=\"{}\"{}{}{}{}{}{}>", address(node),
+                            attribute("class", detail(node, "class", usual)), known(node, "vendor"),
+                            known(node, "device"), known(node, "subsystem_vendor"),
+                            known(node, "subsystem_device"), speed_and_width(link)));
+    if (node.kind == NodeKind::bridge) below(link.b, depth + 1);
+    if (node.kind == NodeKind::gpu) gpu(link.b, depth + 1);
+    if (node.kind == NodeKind::nic) nic(link.b, depth + 1);
+    line(depth, "</pci>");
+  }
+
+  /// Invented where the bus is hidden, as hypervisors' own files do: NCCL only compares them.
+  static std::string address(const Node& node) {
+    const int block = node.kind == NodeKind::bridge ? 0xfe : 0xfd;
+    return node.pci.empty() ? fmt::format("ffff:{:02x}:{:02x}.0", block, node.index % 32) : node.pci;
+  }
+
+  void gpu(NodeId id, int depth) {
+    const Node& node = machine_.node(id);
+    std::string peers;
+    for (const LinkId link : adjacency_[static_cast<std::size_t>(id)])
+      peers += peer(id, machine_.link(link), depth + 1);
+    const bool amd = !detail(node, "gcn").empty();
+    if (peers.empty() && !amd && detail(node, "sm").empty()) return;  // NCCL knows it by its PCI class
+    line(depth, fmt::format("<gpu dev=\"{}\"{}{} rank=\"{}\" gdr=\"{}\">", node.index,
+                            known(node, amd ? "compute_units" : "sm", "sm"), known(node, "gcn"), node.index,
+                            node.rdma ? 1 : 0));
+    text_ += peers;
+    line(depth, "</gpu>");
+  }
+
+  [[nodiscard]] std::string peer(NodeId id, const Link& link, int depth) const {
+    const Node& other = machine_.node(link.a == id ? link.b : link.a);
+    std::string row;
+    if (link.kind == LinkKind::c2c)
+      row = fmt::format("<c2c bw=\"{:.0f}\" count=\"{}\"/>", 1000 * link.bandwidth / link.count, link.count);
+    else if (link.kind == LinkKind::nvlink || link.kind == LinkKind::xgmi)
+      row = fmt::format("<{} target=\"{}\" count=\"{}\" tclass=\"{}\"/>", name(link.kind),
+                        other.kind == NodeKind::gpu ? address(other) : "ffff:fc:00.0", link.count,
+                        class_of(other));
+    return row.empty() ? row : fmt::format("{:{}}{}\n", "", 2 * depth, row);
+  }
+
+  static std::string class_of(const Node& peer) {
+    if (peer.kind == NodeKind::nvswitch) return "0x068000";
+    return peer.kind == NodeKind::cpu ? "0x068001" : detail(peer, "class", "0x030200");
+  }
+
+  void nic(NodeId id, int depth) {
+    line(depth, "<nic>");
+    for (const LinkId wire : adjacency_[static_cast<std::size_t>(id)]) {
+      const Link& link = machine_.link(wire);
+      if (link.kind != LinkKind::wire) continue;
+      const Node& port = machine_.node(link.b);
+      const std::string label = port.label.empty() ? name(port) : port.label;
+      line(depth + 1,
+           fmt::format("<net{} dev=\"{}\" speed=\"{:.0f}\" port=\"{}\" latency=\"0.0\" guid=\"0x{:x}\" "
+                       "maxconn=\"131072\" gdr=\"{}\"/>",
+                       attribute("name", label), port.index, 8000 * link.bandwidth,
+                       quoted(detail(port, "port", "1")), port.rdma ? machine_.node(id).index + 1 : 0,
+                       port.rdma ? 1 : 0));
+    }
+    line(depth, "</nic>");
+  }
+
+  const Machine& machine_;
+  std::vector<std::vector<LinkId>> adjacency_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string to_nccl_xml(const Machine& machine) { return Exporter(machine).run(); }
+
+}  // namespace tutti::topology

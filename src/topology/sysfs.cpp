@@ -1,0 +1,112 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <set>
+
+#include "topology/assemble.hpp"
+#include "topology/discover.hpp"
+#include "topology/rates.hpp"
+
+namespace tutti::topology {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string line(const std::string& file) {
+  std::string text;
+  std::getline(std::ifstream(file) >> std::ws, text);
+  return text;
+}
+
+/// The number a file begins with; 0 where there is none.
+double number(const std::string& file) {
+  const std::string text = line(file);
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+std::vector<std::string> names(const std::string& directory) {
+  std::error_code none;
+  std::vector<std::string> found;
+  for (const auto& entry : fs::directory_iterator(directory, none)) found.push_back(entry.path().filename());
+  std::ranges::sort(found);
+  return found;
+}
+
+/// Gbit/s; 0: the system does not say, or the port is down.
+double gigabits(const std::string& root, const Node& port) {
+  if (!port.rdma) return std::max(0.0, number(root + "/sys/class/net/" + port.label + "/speed")) / 1000;
+  const auto at = port.details.find("port");
+  const std::string of = at == port.details.end() ? "1" : at->second;
+  return number(root + "/sys/class/infiniband/" + port.label + "/ports/" + of + "/rate");
+}
+
+bool has_port(const Machine& machine, const std::string& label) {
+  return std::ranges::any_of(
+      machine.nodes, [&](const Node& node) { return node.kind == NodeKind::port && node.label == label; });
+}
+
+/// The cpu node of a device's NUMA domain, else the first one.
+NodeId near(const Machine& machine, const std::string& device) {
+  const auto domain = fmt::format("{:.0f}", number(device + "/numa_node"));
+  const auto cpus = machine.all(NodeKind::cpu);
+  const auto at = std::ranges::find_if(cpus, [&](NodeId id) {
+    const auto& details = machine.node(id).details;
+    return details.contains("numaid") && details.at("numaid") == domain;
+  });
+  return at != cpus.end() ? *at : cpus.front();
+}
+
+void add_hidden(Machine& machine, const std::string& device, Node port, const std::string& why) {
+  machine.unseen.push_back(fmt::format("where {} is plugged in: {}", port.label, why));
+  const NodeId nic = add_device(machine, near(machine, device), {.kind = NodeKind::nic}, std::nullopt);
+  add_unknown_port(machine, nic, std::move(port));
+}
+
+/// RDMA devices without a place on the bus: hidden by a virtual machine, or software (Soft-RoCE).
+void add_rdma_devices(Machine& machine, const std::string& root) {
+  const std::string all = root + "/sys/class/infiniband/";
+  for (const std::string& name : names(all)) {
+    if (has_port(machine, name)) continue;
+    for (const std::string& port : names(all + name + "/ports"))
+      add_hidden(machine, all + name + "/device", {.label = name, .rdma = true, .details = {{"port", port}}},
+                 "it has no place on the PCI bus that this process sees");
+  }
+}
+
+/// Where no adapter is seen at all: the interfaces that have a speed, or at least are up.
+void add_interfaces(Machine& machine, const std::string& root) {
+  const std::string all = root + "/sys/class/net/";
+  for (const std::string& name : names(all)) {
+    const std::string state = line(all + name + "/operstate");
+    if (name == "lo" || state != "up") continue;
+    add_hidden(machine, all + name + "/device", {.label = name},
+               "no network adapter is on the PCI bus that this process sees");
+  }
+}
+
+}  // namespace
+
+void add_what_sysfs_knows(Machine& machine, const std::string& root) {
+  add_rdma_devices(machine, root);
+  if (machine.count(NodeKind::port) == 0) add_interfaces(machine, root);
+  for (Link& link : machine.links) {
+    if (link.kind != LinkKind::wire) continue;
+    const Node& port = machine.node(link.b);
+    if (const double rate = gigabits(root, port); rate > 0) {
+      link.bandwidth = wire_bandwidth(rate);
+      link.assumed = false;
+    } else {
+      machine.unseen.push_back(fmt::format("the rate of {}; taken: {:.1f} GB/s",
+                                           port.label.empty() ? name(port) : port.label, link.bandwidth));
+    }
+  }
+}
+
+}  // namespace tutti::topology

@@ -1,0 +1,20 @@
+/// \file
+/// Machines for people: as a tree, and as tables.
+#pragma once
+
+#include <string>
+
+#include "topology/machine.hpp"
+
+namespace tutti::topology {
+
+/// The processors, what hangs on them, and the links between GPUs; at the end what could not be seen.
+std::string tree(const Machine& machine);
+
+/// Each GPU (each cpu node where there is none) with its ports: class of the path, GB/s.
+std::string affinity_table(const Machine& machine);
+
+/// The class of the path between any two GPUs and ports, with the legend.
+std::string path_matrix(const Machine& machine);
+
+}  // namespace tutti::topology

@@ -1,0 +1,17 @@
+/// \file
+/// The subcommands of tutti-topo. Each adds itself to the command line, and prints to stdout when it is
+/// chosen.
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace tutti::topo {
+
+/// `show [TOPOLOGY]`: the tree, each GPU's ports, the path between any two.
+void add_show(CLI::App& app);
+/// `export [TOPOLOGY] --format json|nccl|svg`
+void add_export(CLI::App& app);
+/// `paths A B [--topology TOPOLOGY]`
+void add_paths(CLI::App& app);
+
+}  // namespace tutti::topo
