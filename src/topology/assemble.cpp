@@ -77,13 +77,20 @@ void drop_empty_bridges(Machine& machine) {
   remove_nodes(machine, leads);
 }
 
+/// A port has its adapter's.
+std::string address_of(const Machine& machine, NodeId id) {
+  for (const Link& link : machine.links)
+    if (link.kind == LinkKind::wire && link.b == id) return machine.node(link.a).pci;
+  return machine.node(id).pci;
+}
+
 void number(Machine& machine, NodeKind kind) {
   auto ids = machine.all(kind);
   std::ranges::stable_sort(ids, {}, [&](NodeId id) {
     const auto dev = detail(machine.node(id), "dev");
     int value = std::numeric_limits<int>::max();
     std::from_chars(dev.data(), dev.data() + dev.size(), value);
-    return std::pair(value, machine.node(id).pci);
+    return std::pair(value, address_of(machine, id));
   });
   for (std::size_t i = 0; i < ids.size(); ++i) {
     machine.node(ids[i]).index = static_cast<int>(i);

@@ -37,7 +37,12 @@ Machine machine_from(std::string_view text, const std::string& name) {
   if (first == '{') return from_json(text);
   if (first != '<' && first != '\xef') refuse(name, "is neither JSON nor XML");
 #if TUTTI_HAVE_EXPAT
-  return text.find("<topology") == std::string_view::npos ? from_nccl_xml(text) : from_hwloc_xml(text);
+  if (text.find("<topology") == std::string_view::npos) return from_nccl_xml(text);
+  Machine machine = from_hwloc_xml(text);
+  if (machine.count(NodeKind::port) > 0)
+    machine.unseen.emplace_back(
+        "the rates of network ports, which hwloc does not tell; taken: their PCIe links'");
+  return machine;
 #else
   throw Error(ErrorCode::unsupported,
               fmt::format("topology \"{}\": this build of tutti reads no XML; install "

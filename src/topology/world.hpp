@@ -50,4 +50,23 @@ struct World {
 /// Error(invalid_argument).
 World uniform_world(const Machine& machine, int hosts, int ranks_per_host = 0);
 
+/// Sets every seat's port: ports_of (affinity.hpp) for the devices that have ranks.
+void assign_ports(World& world);
+
+/// The ranks of each host, ascending.
+std::vector<std::vector<Rank>> ranks_by_host(const World& world);
+
+/// Group k holds the k-th rank of every host that has so many, in the order of the ports they use: ranks of a
+/// group are on one rail where the hosts are of one kind. For hierarchical algorithms: the first phase is
+/// among a host's ranks, the second one within each group.
+std::vector<std::vector<Rank>> rail_groups(const World& world);
+
+/// Ranks that reach each other over NVLink or xGMI alone: on GPUs of one host that such links join, or of
+/// several hosts with one NVLink domain. GPUs without such links are in none.
+std::vector<std::vector<Rank>> nvlink_domains(const World& world);
+
+/// For each node of a machine the node that stands for its part: a switch, or the first GPU among those
+/// joined by NVLink or xGMI; no_node for all others.
+std::vector<NodeId> nvlink_parts(const Machine& machine);
+
 }  // namespace tutti::topology
