@@ -51,4 +51,11 @@ Schedule all_to_all_direct_pull(int ranks, Rank root);
 
 Schedule barrier_dissemination(int ranks, Rank root);
 
+// For nodes of `node_size` consecutive ranks, of which the last may have fewer.
+Schedule all_reduce_hierarchical(int ranks, int node_size);
+Schedule all_reduce_hierarchical_tree(int ranks, int node_size);
+Schedule reduce_scatter_hierarchical(int ranks, int node_size);
+Schedule all_gather_hierarchical(int ranks, int node_size);
+Schedule all_to_all_hierarchical(int ranks, int node_size);
+
 }  // namespace tutti::make
