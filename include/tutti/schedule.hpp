@@ -116,6 +116,8 @@ std::string to_text(const Schedule& schedule);
 /// a constant factor of its own size.
 Schedule parse_schedule(std::string_view text);
 
+class PartialBuild;
+
 /// Writes a schedule in global view: call `at(rank, lane)` for every step, in any order of ranks; steps of
 /// one lane keep the order in which they were begun.
 class Builder {
@@ -144,6 +146,7 @@ class Builder {
 
  private:
   Schedule schedule_;
+  PartialBuild* partial_;  ///< nullptr but in the simulator; src/collectives/partial_build.hpp
 };
 
 }  // namespace tutti

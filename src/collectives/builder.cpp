@@ -6,9 +6,12 @@
 #include <tutti/error.hpp>
 #include <tutti/schedule.hpp>
 
+#include "collectives/partial_build.hpp"
+
 namespace tutti {
 
-Builder::Builder(std::string name, Collective collective, int ranks, int chunks, int lanes, int scratch) {
+Builder::Builder(std::string name, Collective collective, int ranks, int chunks, int lanes, int scratch)
+    : partial_(PartialBuild::current()) {
   if (ranks < 1 || lanes < 1) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("schedule \"{}\" needs at least one rank and one lane, not {} and {}", name,
@@ -39,10 +42,17 @@ Builder::At Builder::at(Rank rank, int lane) {
                 fmt::format("schedule \"{}\" has no rank {}, lane {}: it has {} ranks, {} lanes",
                             schedule_.name, rank, lane, schedule_.ranks, schedule_.lanes[0].size()));
   }
+  if (partial_ != nullptr) {
+    if (Step* step = partial_->begin(rank, lane)) return At(*step);
+  }
   return At(schedule_.lanes[static_cast<std::size_t>(rank)][static_cast<std::size_t>(lane)].emplace_back());
 }
 
 Schedule Builder::build() && {
+  if (partial_ != nullptr) {
+    partial_->finish();
+    return std::move(schedule_);
+  }
   auto& lanes = schedule_.lanes;
   for (std::size_t lane = lanes[0].size(); lane-- > 0;) {
     bool used = false;

@@ -55,12 +55,6 @@ bool Execution::done() {
                      [](const Sink& sink) { return sink.sender == nullptr || sink.sender->flushed(); });
 }
 
-std::size_t Execution::length(const Instruction& instruction, std::uint64_t iteration) const {
-  if (instruction.whole) return instruction.bytes;
-  const std::uint64_t before = iteration * program_->stride;
-  return before >= instruction.bytes ? 0 : std::min(instruction.bytes - before, program_->stride);
-}
-
 std::byte* Execution::memory(Base base, Rank owner, std::uint64_t offset, std::uint64_t iteration) {
   switch (base) {
     case Base::scratch:
@@ -77,7 +71,7 @@ std::byte* Execution::memory(Base base, Rank owner, std::uint64_t offset, std::u
 }
 
 bool Execution::try_step(LaneState& lane, const Instruction& instruction) {
-  const std::size_t bytes = length(instruction, lane.iteration);
+  const std::size_t bytes = program_->length(instruction, lane.iteration);
   if (bytes == 0 && lane.iteration != 0) return true;
   const transport::Tag tag = tag_ ^ instruction.salt;
   switch (instruction.kind) {
@@ -186,7 +180,7 @@ void Execution::suspect(std::vector<Rank>& waiting_for) {
   for (const LaneState& lane : lanes_) {
     if (lane.part == lane.parts->size()) continue;
     const Instruction& instruction = (*lane.parts)[lane.part].instructions[lane.step];
-    const std::size_t message = length(instruction, lane.iteration) * instruction.segments;
+    const std::size_t message = program_->length(instruction, lane.iteration) * instruction.segments;
     const transport::Tag tag = tag_ ^ instruction.salt;
     const Sink* sinks = program_->sinks.data() + instruction.first_sink;
     for (std::uint32_t i = 0; i < instruction.sources; ++i) {

@@ -54,7 +54,6 @@ class Execution {
   bool try_fold(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes,
                 transport::Tag tag);
   bool copy_from_peer(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes);
-  [[nodiscard]] std::size_t length(const Instruction& instruction, std::uint64_t iteration) const;
   std::byte* memory(Base base, Rank owner, std::uint64_t offset, std::uint64_t iteration);
   void step_over(LaneState& lane) const;
 

@@ -178,8 +178,7 @@ class Lowering {
     Source s;
     if (o.kind == Operand::Kind::message) {
       s.peer = o.rank;
-      if (is_multicast(schedule_, o.rank, o.channel))
-        s.receiver = channels_.multicast_receiver(o.rank, o.channel);
+      if (multicasts(o.rank, o.channel)) s.receiver = channels_.multicast_receiver(o.rank, o.channel);
       if (s.receiver == nullptr) s.receiver = &channels_.receiver(o.rank, o.channel);
       return s;
     }
@@ -195,7 +194,7 @@ class Lowering {
       Sink s;
       if (o.kind == Operand::Kind::message) {
         if (std::find(multicast.begin(), multicast.end(), o.channel) != multicast.end()) continue;
-        if (is_multicast(schedule_, rank_, o.channel)) s.sender = channels_.multicast_sender(o.channel);
+        if (multicasts(rank_, o.channel)) s.sender = channels_.multicast_sender(o.channel);
         if (s.sender != nullptr)
           multicast.push_back(o.channel);
         else
@@ -238,6 +237,12 @@ class Lowering {
     if (o.count <= 1) return 0;
     if (o.space == Space::scratch) return scratch_chunk_;
     return shape_.divisible ? chunk_ : extent(o).bytes;
+  }
+
+  bool multicasts(Rank from, int channel) {
+    const auto [known, added] = multicast_.try_emplace({from, channel}, false);
+    if (added) known->second = is_multicast(schedule_, from, channel);
+    return known->second;
   }
 
   // In place, a step like out[r] = in[r] of an all_gather copies memory to itself: drop that sink.
@@ -292,6 +297,7 @@ class Lowering {
   Channels& channels_;
   Program program_;
   std::vector<std::vector<ChunkRange>> ranges_;
+  std::map<std::pair<Rank, int>, bool> multicast_;  // what was asked before
   std::size_t element_ = 1, chunk_ = 0, scratch_chunk_ = 0, origin_ = 0, part_total_ = 0;
 };
 

@@ -3,6 +3,7 @@
 /// the executor runs.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -73,6 +74,13 @@ struct Program {
   std::int64_t divisor = 1;
   bool stable = false;  ///< sends may read the caller's buffers until they are flushed
   std::uint32_t max_operands = 1;
+
+  /// Bytes of each of the instruction's chunks that it handles in an iteration.
+  [[nodiscard]] std::size_t length(const Instruction& instruction, std::uint64_t iteration) const {
+    if (instruction.whole) return instruction.bytes;
+    const std::uint64_t before = iteration * stride;
+    return before >= instruction.bytes ? 0 : std::min(instruction.bytes - before, stride);
+  }
 };
 
 }  // namespace tutti::execution

@@ -66,9 +66,11 @@ Schedule broadcast_scatter_all_gather(int ranks, Rank root) {
     Builder::At pass = b.at(owner).store(out(owner)).from(root);
     for (int k = 1; k < ranks; ++k) {
       const Rank other = (owner + k) % ranks;
-      if (other == root) continue;
-      pass.to(other, 1);
-      b.at(other, 1).store(out(owner)).from(owner, 1);
+      if (other != root) pass.to(other, 1);
+    }
+    for (int k = 1; k < ranks; ++k) {
+      const Rank other = (owner + k) % ranks;
+      if (other != root) b.at(other, 1).store(out(owner)).from(owner, 1);
     }
     b.at(owner, 1).store(out(root)).from(root, 1);
   }

@@ -1,0 +1,314 @@
+#include "simulation/engine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include <tutti/error.hpp>
+
+namespace tutti::simulation {
+
+namespace {
+
+using execution::Instruction;
+
+constexpr std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+std::vector<double> bandwidth_of(const Network& network, const Quotient& quotient) {
+  std::vector<double> bandwidth;
+  for (const int link : quotient.links) bandwidth.push_back(network.bandwidth[at(link)]);
+  return bandwidth;
+}
+
+}  // namespace
+
+Engine::Engine(const Network& network, const Workload& workload, const Quotient& quotient,
+               const std::vector<Actor>& actors)
+    : network_(network),
+      workload_(workload),
+      quotient_(quotient),
+      actors_(actors),
+      flows_(bandwidth_of(network, quotient), network.incast),
+      states_(actors.size()),
+      counts_(actors.size()),
+      link_bytes_(quotient.links.size()) {
+  for (std::size_t a = 0; a < actors.size(); ++a) {
+    counts_[a].scratch_bytes = actors[a].program.scratch_bytes;
+    for (const auto& parts : actors[a].program.lanes)
+      lanes_.push_back({.actor = static_cast<int>(a), .parts = &parts});
+  }
+  wire(quotient);
+}
+
+// Who sends and receives on each FIFO, and what its messages cost.
+void Engine::wire(const Quotient& quotient) {
+  for (const FifoKind& kind : quotient.fifos) {
+    Fifo& fifo = fifos_.emplace_back();
+    fifo.cost = &network_.costs[at(kind.cost)];
+    fifo.gap = fifo.cost->gap;
+    fifo.narrowest = std::numeric_limits<double>::infinity();
+    for (const Crossing& c : kind.crossings)
+      fifo.narrowest = std::min(fifo.narrowest, network_.bandwidth[at(quotient.links[at(c.link)])]);
+    if (!kind.crossings.empty()) {
+      fifo.way = flows_.add_way(kind.crossings);
+      fifo_of_way_.push_back(static_cast<int>(fifos_.size()) - 1);
+    }
+  }
+  std::vector<std::vector<Rank>> remote(actors_.size());
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    const auto a = at(lanes_[l].actor);
+    const Actor& actor = actors_[a];
+    RankCounts& counts = counts_[a];
+    const auto end = [&](int fifo, int Fifo::*side, std::uint64_t& count) {
+      if (fifos_[at(fifo)].*side >= 0) return;
+      fifos_[at(fifo)].*side = static_cast<int>(l);
+      ++count;
+      const FifoKind& kind = quotient.fifos[at(fifo)];
+      if (fifos_[at(fifo)].cost->network) remote[a].push_back(kind.from == actor.rank ? kind.to : kind.from);
+    };
+    for (const execution::Part& part : *lanes_[l].parts)
+      for (const Instruction& step : part.instructions) {
+        for (std::uint32_t i = 0; i < step.sinks; ++i) {
+          const auto& fifos = actor.sinks[step.first_sink + i].fifos;
+          std::uint64_t ends = 0;
+          for (const int fifo : fifos) end(fifo, &Fifo::sender, ends);
+          counts.fifos_out += ends != 0 ? 1 : 0;  // a multicast is one
+        }
+        for (std::uint32_t i = 0; i < step.sources; ++i)
+          if (const int fifo = actor.sources[step.first_source + i]; fifo >= 0)
+            end(fifo, &Fifo::receiver, counts.fifos_in);
+      }
+  }
+  for (std::size_t a = 0; a < actors_.size(); ++a) {
+    std::sort(remote[a].begin(), remote[a].end());
+    const auto last = std::unique(remote[a].begin(), remote[a].end());
+    counts_[a].queue_pairs =
+        quotient.peers.empty() ? static_cast<int>(last - remote[a].begin()) : quotient.peers[a];
+  }
+  for (Fifo& fifo : fifos_) {
+    if (fifo.sender < 0 || !fifo.cost->network) continue;
+    const int pairs = counts_[at(lanes_[at(fifo.sender)].actor)].queue_pairs;
+    if (pairs > network_.queue_pairs_cached)
+      fifo.gap += network_.queue_pair_miss * (1 - network_.queue_pairs_cached / pairs);
+  }
+}
+
+void Engine::tell(double time, What what, int which) { events_.push({time, told_++, what, which}); }
+
+const Instruction* Engine::instruction(LaneState& lane) const {
+  while (lane.part < lane.parts->size()) {
+    const execution::Part& part = (*lane.parts)[lane.part];
+    const Instruction& step = part.instructions[lane.step];
+    if (lane.iteration == 0 || actors_[at(lane.actor)].program.length(step, lane.iteration) != 0)
+      return &step;
+    step_over(lane);
+  }
+  return nullptr;
+}
+
+void Engine::step_over(LaneState& lane) const {
+  const execution::Part& part = (*lane.parts)[lane.part];
+  if (++lane.step < part.instructions.size()) return;
+  lane.step = 0;
+  if (++lane.iteration < part.iterations) return;
+  lane.iteration = 0;
+  ++lane.part;
+}
+
+bool Engine::can_begin(const LaneState& lane, const Instruction& step) const {
+  const Actor& actor = actors_[at(lane.actor)];
+  for (std::uint32_t i = 0; i < step.sources; ++i)
+    if (const int fifo = actor.sources[step.first_source + i]; fifo >= 0 && fifos_[at(fifo)].arrived == 0)
+      return false;
+  for (std::uint32_t i = 0; i < step.sinks; ++i)
+    for (const int fifo : actor.sinks[step.first_sink + i].fifos)
+      if (fifos_[at(fifo)].under_way >= fifos_[at(fifo)].cost->credits) return false;
+  return true;
+}
+
+void Engine::consider(int index) {
+  if (index < 0) return;
+  LaneState& lane = lanes_[at(index)];
+  if (!lane.waiting) return;
+  const Instruction* step = instruction(lane);
+  if (step == nullptr || !can_begin(lane, *step)) return;
+  lane.waiting = false;
+  ActorState& actor = states_[at(lane.actor)];
+  if (network_.processor.serial && actor.working > 0)
+    actor.line.push_back(index);
+  else
+    begin(index, *step);
+}
+
+// Seconds that a step keeps its lane.
+double Engine::work(const LaneState& lane, const Instruction& step) {
+  const Actor& actor = actors_[at(lane.actor)];
+  RankCounts& counts = counts_[at(lane.actor)];
+  const Processor& cpu = network_.processor;
+  const std::size_t bytes = actor.program.length(step, lane.iteration) * step.segments;
+  const auto is_direct = [](execution::Base base) {
+    return base == execution::Base::peer_input || base == execution::Base::peer_output;
+  };
+  double seconds = cpu.step;
+  std::size_t written = 0, direct = 0;
+  for (std::uint32_t i = 0; i < step.sinks; ++i) {
+    const auto& fifos = actor.sinks[step.first_sink + i].fifos;
+    direct += is_direct(actor.program.sinks[step.first_sink + i].base) && fifos.empty() ? 1 : 0;
+    if (fifos.empty()) {
+      ++written;
+      continue;
+    }
+    const PathCost& cost = *fifos_[at(fifos[0])].cost;
+    seconds += cost.send_overhead;
+    const bool copies = cost.copies && !(actor.program.stable && step.kind == Instruction::Kind::send);
+    written += copies ? 1 : 0;
+    if (copies && step.kind == Instruction::Kind::send) counts.bytes_copied += bytes;
+    ++counts.messages_sent;
+    counts.bytes_sent += bytes;
+  }
+  for (std::uint32_t i = 0; i < step.sources; ++i) {
+    const int fifo = actor.sources[step.first_source + i];
+    direct += fifo < 0 && is_direct(actor.program.sources[step.first_source + i].base) ? 1 : 0;
+    if (fifo < 0) continue;
+    seconds += fifos_[at(fifo)].cost->receive_overhead;
+    if (step.kind == Instruction::Kind::receive) counts.bytes_copied += bytes;
+    ++counts.messages_received;
+    counts.bytes_received += bytes;
+  }
+  const auto folded = step.sources > 1 ? step.sources - 1 : 0;
+  return seconds + static_cast<double>(bytes) * (cpu.copy * static_cast<double>(written) + cpu.fold * folded +
+                                                 cpu.direct * static_cast<double>(direct));
+}
+
+void Engine::begin(int index, const Instruction& step) {
+  LaneState& lane = lanes_[at(index)];
+  const Actor& actor = actors_[at(lane.actor)];
+  for (std::uint32_t i = 0; i < step.sources; ++i)
+    if (const int fifo = actor.sources[step.first_source + i]; fifo >= 0) --fifos_[at(fifo)].arrived;
+  for (std::uint32_t i = 0; i < step.sinks; ++i)
+    for (const int fifo : actor.sinks[step.first_sink + i].fifos) ++fifos_[at(fifo)].under_way;
+  const double seconds = work(lane, step);
+  counts_[at(lane.actor)].busy += seconds;
+  ++states_[at(lane.actor)].working;
+  tell(now_ + seconds, What::finished, index);
+}
+
+void Engine::finish(int index) {
+  LaneState& lane = lanes_[at(index)];
+  const Actor& actor = actors_[at(lane.actor)];
+  const Instruction& step = *instruction(lane);
+  const std::size_t bytes = actor.program.length(step, lane.iteration) * step.segments;
+  for (std::uint32_t i = 0; i < step.sources; ++i)
+    if (const int fifo = actor.sources[step.first_source + i]; fifo >= 0)
+      tell(now_ + fifos_[at(fifo)].cost->alpha, What::released, fifo);
+  for (std::uint32_t i = 0; i < step.sinks; ++i)
+    for (const int fifo : actor.sinks[step.first_sink + i].fifos) publish(fifo, bytes);
+  counts_[at(lane.actor)].done = now_;
+  step_over(lane);
+  lane.waiting = true;
+  ActorState& state = states_[at(lane.actor)];
+  --state.working;
+  consider(index);
+  while (!state.line.empty() && (state.working == 0 || !network_.processor.serial)) {
+    const int next = state.line.front();
+    state.line.pop_front();
+    begin(next, *instruction(lanes_[at(next)]));
+  }
+}
+
+void Engine::publish(int index, std::size_t bytes) {
+  Fifo& fifo = fifos_[at(index)];
+  for (const Crossing& c : quotient_.fifos[at(index)].crossings)
+    link_bytes_[at(c.link)] += c.weight * static_cast<double>(bytes);
+  if (fifo.way < 0) {
+    tell(now_ + fifo.cost->alpha, What::arrived, index);
+    return;
+  }
+  fifo.queued.push_back(static_cast<double>(bytes));
+  if (fifo.queued.size() == 1) send_next(fifo, index);
+}
+
+void Engine::send_next(Fifo& fifo, int index) {
+  const double volume = fifo.queued.front() + fifo.gap * fifo.narrowest;
+  if (volume > 0) {
+    flows_.begin(fifo.way, volume, now_);
+    return;
+  }
+  fifo.queued.pop_front();
+  tell(now_ + fifo.cost->alpha, What::arrived, index);
+  if (!fifo.queued.empty()) send_next(fifo, index);
+}
+
+Result Engine::run() {
+  for (std::size_t l = 0; l < lanes_.size(); ++l) consider(static_cast<int>(l));
+  std::vector<int> ended;
+  while (true) {
+    const double told = events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
+    // Rates change only when time moves on: what begins and ends at one time is settled together.
+    const double flows = told <= now_ ? std::numeric_limits<double>::infinity() : flows_.next(now_);
+    if (events_.empty() && flows == std::numeric_limits<double>::infinity()) break;
+    if (flows < told) {
+      now_ = flows;
+      ended.clear();
+      flows_.end(now_, ended);
+      for (const int way : ended) {
+        const int index = fifo_of_way_[at(way)];
+        Fifo& fifo = fifos_[at(index)];
+        fifo.queued.pop_front();
+        tell(now_ + fifo.cost->alpha, What::arrived, index);
+        if (!fifo.queued.empty()) send_next(fifo, index);
+      }
+      continue;
+    }
+    const Event event = events_.top();
+    events_.pop();
+    now_ = event.time;
+    switch (event.what) {
+      case What::finished:
+        finish(event.which);
+        break;
+      case What::arrived:
+        ++fifos_[at(event.which)].arrived;
+        consider(fifos_[at(event.which)].receiver);
+        break;
+      case What::released:
+        --fifos_[at(event.which)].under_way;
+        consider(fifos_[at(event.which)].sender);
+        break;
+    }
+  }
+  for (LaneState& lane : lanes_)
+    if (instruction(lane) != nullptr)
+      throw Error(
+          ErrorCode::invalid_schedule,
+          fmt::format("simulation: rank {} waits for ever; the schedule needs more messages under way "
+                      "than this network's FIFOs hold",
+                      actors_[at(lane.actor)].rank),
+          {actors_[at(lane.actor)].rank});
+  return result();
+}
+
+Result Engine::result() {
+  Result result;
+  result.events = told_;
+  result.representatives = quotient_.representatives;
+  result.members = quotient_.members;
+  for (const RankCounts& counts : counts_) result.seconds = std::max(result.seconds, counts.done);
+  for (std::size_t a = 0; a < counts_.size(); ++a)
+    result.messages += counts_[a].messages_sent * static_cast<std::uint64_t>(quotient_.members[a]);
+  for (std::size_t l = 0; l < link_bytes_.size(); ++l)
+    if (link_bytes_[l] > 0)
+      result.links.push_back(
+          {quotient_.links[l], quotient_.links_alike[l], link_bytes_[l], flows_.busy(static_cast<int>(l))});
+  const auto needed = [&](const LinkCounts& link) { return link.bytes / network_.bandwidth[at(link.link)]; };
+  std::stable_sort(result.links.begin(), result.links.end(),
+                   [&](const LinkCounts& a, const LinkCounts& b) { return needed(a) > needed(b); });
+  for (std::size_t l = 0; l < fifos_.size(); ++l)
+    if (const Fifo& fifo = fifos_[l]; fifo.receiver >= 0)
+      counts_[at(lanes_[at(fifo.receiver)].actor)].buffer_bytes += fifo.cost->fifo_bytes;
+  result.ranks = std::move(counts_);
+  return result;
+}
+
+}  // namespace tutti::simulation

@@ -1,0 +1,89 @@
+/// \file
+/// The clock: programs of the simulated ranks, run in the order of time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <queue>
+#include <vector>
+
+#include "simulation/cast.hpp"
+#include "simulation/flows.hpp"
+#include "simulation/network.hpp"
+#include "simulation/simulate.hpp"
+
+namespace tutti::simulation {
+
+/// As the executor does: a lane's step begins when all its messages have arrived, all its sinks have room
+/// and, where a rank is one thread, no other lane works. The step that can begin earliest begins first.
+class Engine {
+ public:
+  Engine(const Network& network, const Workload& workload, const Quotient& quotient,
+         const std::vector<Actor>& actors);
+  /// Fills in all but `piece`. Throws Error(invalid_schedule) when the schedule is stuck.
+  Result run();
+
+ private:
+  struct LaneState {
+    int actor = 0;
+    const std::vector<execution::Part>* parts = nullptr;
+    std::size_t part = 0, step = 0;
+    std::uint64_t iteration = 0;
+    bool waiting = true;  ///< not at work, and not in line for it
+  };
+  struct Fifo {
+    int sender = -1, receiver = -1;  ///< lanes
+    int way = -1;                    ///< in flows_; -1: it crosses no link
+    const PathCost* cost = nullptr;
+    double gap = 0;        ///< s, with queue pairs
+    double narrowest = 0;  ///< bytes/s
+    int under_way = 0;     ///< messages reserved and not released
+    int arrived = 0;
+    std::deque<double> queued;  ///< bytes of messages behind the one on the way; the first is that
+  };
+  struct ActorState {
+    int working = 0;
+    std::deque<int> line;  ///< lanes that could begin, but for another lane at work
+  };
+  enum class What : std::uint8_t { finished, arrived, released };
+  struct Event {
+    double time;
+    std::uint64_t order;  ///< of equal times, the first told comes first
+    What what;
+    int which;  ///< lane or FIFO
+    bool operator>(const Event& other) const {
+      return time != other.time ? time > other.time : order > other.order;
+    }
+  };
+
+  void wire(const Quotient& quotient);
+  [[nodiscard]] const execution::Instruction* instruction(LaneState& lane) const;
+  void step_over(LaneState& lane) const;
+  [[nodiscard]] bool can_begin(const LaneState& lane, const execution::Instruction& step) const;
+  void consider(int lane);
+  void begin(int lane, const execution::Instruction& step);
+  void finish(int lane);
+  void publish(int fifo, std::size_t bytes);
+  void send_next(Fifo& fifo, int index);
+  void tell(double time, What what, int which);
+  [[nodiscard]] double work(const LaneState& lane, const execution::Instruction& step);
+  Result result();
+
+  const Network& network_;
+  const Workload& workload_;
+  const Quotient& quotient_;
+  const std::vector<Actor>& actors_;
+  Flows flows_;
+  std::vector<LaneState> lanes_;
+  std::vector<ActorState> states_;
+  std::vector<Fifo> fifos_;
+  std::vector<int> fifo_of_way_;
+  std::vector<RankCounts> counts_;
+  std::vector<double> link_bytes_;  ///< by kind of link
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  double now_ = 0;
+  std::uint64_t told_ = 0;
+};
+
+}  // namespace tutti::simulation

@@ -1,0 +1,72 @@
+/// \file
+/// Messages under way on links they share: how fast each is, and when it is through.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tutti::simulation {
+
+/// One link that a flow crosses, and how many like it do: where ranks are simulated by representatives, a
+/// flow stands for all of its kind, and `weight` of them cross one link.
+struct Crossing {
+  int link = 0;
+  double weight = 1;
+};
+
+/// Flows on shared links under max-min fairness, by progressive filling: rates grow together until a link is
+/// full; its flows stay at that, and the others go on. A flow that comes or goes changes only the flows that
+/// it shares links with, directly or through others; only these are computed anew.
+class Flows {
+ public:
+  /// `bandwidth` by link, bytes/s; `incast` as Network says.
+  Flows(std::vector<double> bandwidth, double incast);
+
+  /// A way that flows can take; they are numbered from 0. At most one flow is on it at a time.
+  int add_way(std::vector<Crossing> crossings);
+  /// Begins a flow of `bytes` at time `now`.
+  void begin(int way, double bytes, double now);
+  /// When the next flow ends, if none begins before; infinity when there is none.
+  double next(double now);
+  /// Ends the flows that are through at `now`; appends their ways to `ended`.
+  void end(double now, std::vector<int>& ended);
+  /// s that a link was crossed by at least one flow, up to the last end.
+  [[nodiscard]] double busy(int link) const { return links_[static_cast<std::size_t>(link)].busy; }
+
+ private:
+  struct Link {
+    double bandwidth = 0;
+    std::vector<int> active;  ///< ways
+    double since = 0, busy = 0;
+    double room = 0, weight = 0;  ///< while filling
+    std::uint64_t visited = 0;
+    bool dirty = false;
+  };
+  struct Way {
+    std::vector<Crossing> crossings;
+    double left = 0, rate = 0, at = 0;  ///< bytes left at time `at`
+    double done = 0;                    ///< when it will be through
+    bool active = false, fixed = false;
+    std::uint64_t visited = 0;
+    std::size_t place = 0;  ///< in the heap
+  };
+  void settle(double now);
+  void fill(double now);
+  void touch(int link);
+  // A binary heap of active ways by `done`.
+  void lift(std::size_t place);
+  void sink(std::size_t place);
+  void put(std::size_t place, int way);
+  void drop(int way);
+  [[nodiscard]] double key(std::size_t place) const;
+
+  double incast_;
+  std::vector<Link> links_;
+  std::vector<Way> ways_;
+  std::vector<int> heap_, dirty_;
+  std::vector<int> component_links_, component_ways_;
+  std::uint64_t visit_ = 0;
+};
+
+}  // namespace tutti::simulation

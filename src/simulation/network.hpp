@@ -1,0 +1,69 @@
+/// \file
+/// What messages cross and what that costs: the model's constants. Seconds, bytes, bytes a second.
+///
+/// A message costs its sender and its receiver `overhead` each, occupies its route for `gap` plus its bytes
+/// at the bandwidth it gets, and arrives `alpha` later: LogGP (Alexandrov et al. 1995) with links that are
+/// shared by max-min fairness (Bertsekas, Gallager 1992, 6.5.2).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <tutti/types.hpp>
+
+namespace tutti::simulation {
+
+/// What a message costs on one kind of way.
+struct PathCost {
+  std::string name;
+  double alpha = 0;             ///< s from the last byte sent to the message being seen
+  double send_overhead = 0;     ///< s of the sender a message
+  double receive_overhead = 0;  ///< s of the receiver a message
+  double gap = 0;               ///< s that a message occupies its route besides its bytes
+  bool copies = true;           ///< sends copy to, and receives from, memory of the transport
+  bool network = false;         ///< needs a queue pair
+  int credits = 4;              ///< messages under way in a FIFO
+  std::size_t fifo_bytes = 0;   ///< memory of one FIFO, at its receiver (shared memory: at its sender)
+};
+
+/// The links between two ranks, in the direction of the data.
+struct Route {
+  int cost = 0;  ///< index in Network::costs
+  int hops = 0;
+  std::array<int, 16> links{};  ///< the first `hops` count
+  void cross(int link);         ///< Throws Error(unsupported) beyond 16
+};
+
+/// What the work of a rank costs.
+struct Processor {
+  double step = 0;          ///< s a step
+  double copy = 0;          ///< s a byte written
+  double fold = 0;          ///< s a byte for every source after the first
+  double direct = 0;        ///< s a byte read from or written to a peer's memory, besides
+  bool serial = true;       ///< one thread runs all lanes of a rank; otherwise they run side by side
+  bool multicasts = false;  ///< a message to all other ranks is written once
+};
+
+struct Network {
+  int ranks = 1;
+  int node_size = 0;              ///< ranks a node; 0: all ranks are one
+  std::vector<double> bandwidth;  ///< by link
+  std::vector<PathCost> costs;
+  Processor processor;
+  std::function<Route(Rank from, Rank to)> route;
+  std::function<std::string(int link)> link_name;
+  std::function<int(Rank)> adapter;  ///< the NIC port of a rank, numbered over all nodes; may be empty
+  double queue_pairs_cached = std::numeric_limits<double>::infinity();  ///< contexts an adapter holds
+  double queue_pair_miss = 0;  ///< s of gap for a message whose queue pair is not among them
+  double incast = 0;  ///< a link that n flows share carries 1 / (1 + incast (n - 1)) of its bandwidth
+};
+
+/// Every rank has a port of `beta` s a byte each way; any two are `alpha` s apart. Work costs `gamma` s a
+/// byte reduced, and nothing else.
+Network uniform(int ranks, double alpha, double beta, double gamma = 0);
+
+}  // namespace tutti::simulation

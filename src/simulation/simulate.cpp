@@ -1,0 +1,36 @@
+#include "simulation/simulate.hpp"
+
+#include <algorithm>
+
+#include "collectives/partial_build.hpp"
+#include "simulation/cast.hpp"
+#include "simulation/engine.hpp"
+
+namespace tutti::simulation {
+
+namespace {
+
+Result run(const Schedule& schedule, const Network& network, const Workload& workload, Quotient& quotient,
+           bool even) {
+  const std::vector<Actor> actors = cast(schedule, network, workload, quotient, even);
+  Result result = Engine(network, workload, quotient, actors).run();
+  for (const Actor& actor : actors) result.piece = std::max<std::size_t>(result.piece, actor.program.piece);
+  return result;
+}
+
+}  // namespace
+
+Result simulate(const Schedule& schedule, const Network& network, const Workload& workload) {
+  Quotient quotient = everybody(network);
+  return run(schedule, network, workload, quotient, false);
+}
+
+Result simulate_alike(const Make& make, const Network& network, const Workload& workload) {
+  Quotient quotient = kinds(network, make);
+  const PartialBuild build([&](Rank rank) {
+    return std::binary_search(quotient.representatives.begin(), quotient.representatives.end(), rank);
+  });
+  return run(make(), network, workload, quotient, true);
+}
+
+}  // namespace tutti::simulation

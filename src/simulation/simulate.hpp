@@ -1,0 +1,73 @@
+/// \file
+/// How long a schedule takes on a network, and what it moves: the schedule is lowered as for a real call
+/// (src/execution/lower.hpp), and the programs run on a clock instead of memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <tutti/schedule.hpp>
+
+#include "execution/lower.hpp"
+#include "simulation/network.hpp"
+#include "simulation/quotient.hpp"
+
+namespace tutti::simulation {
+
+/// What is called.
+struct Workload {
+  Collective collective = Collective::all_reduce;
+  std::size_t bytes = 0;  ///< nccl-tests' size: of the larger of input and output
+  DataType type = DataType::float32;
+  std::size_t piece = std::size_t{1} << 20;                ///< wanted bytes of a chunk a message
+  std::size_t max_message = static_cast<std::size_t>(-1);  ///< bytes
+  bool views = false;  ///< what is sent over a network is read from the caller's memory
+  bool one_sided = false;
+};
+
+/// What one rank does.
+struct RankCounts {
+  std::uint64_t messages_sent = 0;  ///< counted as Stats does
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t messages_received = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t bytes_copied = 0;  ///< through memory of the transports
+  std::uint64_t fifos_out = 0, fifos_in = 0;
+  std::uint64_t buffer_bytes = 0;  ///< of the FIFOs that it holds memory for
+  std::uint64_t scratch_bytes = 0;
+  int queue_pairs = 0;
+  double busy = 0;  ///< s that it works
+  double done = 0;  ///< s when its last lane is through
+};
+
+/// What crosses one link, or each of several that are alike.
+struct LinkCounts {
+  int link = 0;   ///< one of them: index in Network::bandwidth
+  int alike = 1;  ///< how many
+  double bytes = 0;
+  double busy = 0;  ///< s that something crosses it
+};
+
+struct Result {
+  double seconds = 0;
+  std::vector<Rank> representatives;
+  std::vector<int> members;       ///< ranks each stands for
+  std::vector<RankCounts> ranks;  ///< of each representative
+  std::vector<LinkCounts> links;  ///< those that anything crosses; the busiest first
+  std::uint64_t messages = 0;     ///< of all ranks
+  std::uint64_t events = 0;       ///< steps of the simulation
+  std::size_t piece = 0;          ///< bytes of a chunk a message, as lowered
+};
+
+/// Rank by rank: exact.
+Result simulate(const Schedule& schedule, const Network& network, const Workload& workload);
+
+/// By representatives; see quotient.hpp. Chunks of a buffer that the schedule divides are all taken as large
+/// as the largest: the real ones are multiples of 64 bytes, and the last ones are smaller. All else is exact.
+Result simulate_alike(const Make& make, const Network& network, const Workload& workload);
+
+/// The schedule's shape for `workload`; `even` rounds a divisible buffer up to equal chunks.
+execution::Shape shape_of(const Schedule& schedule, const Workload& workload, bool even = false);
+
+}  // namespace tutti::simulation

@@ -1,0 +1,81 @@
+#include "simulation/flows.hpp"
+
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tutti::simulation {
+namespace {
+
+struct Timed {
+  int way;
+  double time;
+};
+
+// Runs until nothing flows.
+std::vector<Timed> run(Flows& flows, double now = 0) {
+  std::vector<Timed> all;
+  std::vector<int> ended;
+  for (double next = flows.next(now); std::isfinite(next); next = flows.next(now)) {
+    now = next;
+    ended.clear();
+    flows.end(now, ended);
+    for (const int way : ended) all.push_back({way, now});
+  }
+  return all;
+}
+
+TEST(Flows, AloneHasTheNarrowestLink) {
+  Flows flows({100, 50, 200}, 0);
+  flows.begin(flows.add_way({{0}, {1}, {2}}), 1000, 0);
+  const auto all = run(flows);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_DOUBLE_EQ(all[0].time, 20);
+  EXPECT_DOUBLE_EQ(flows.busy(1), 20);
+}
+
+// Bertsekas and Gallager's example: a long flow and short ones; what the long one cannot use goes to others.
+TEST(Flows, ShareByMaxMin) {
+  Flows flows({10, 20}, 0);
+  const int both = flows.add_way({{0}, {1}}), first = flows.add_way({{0}}), second = flows.add_way({{1}});
+  flows.begin(both, 50, 0);     // 5: half of the first link
+  flows.begin(first, 50, 0);    // 5
+  flows.begin(second, 150, 0);  // 15: the rest of the second link
+  const auto all = run(flows);
+  ASSERT_EQ(all.size(), 3U);
+  for (const Timed& one : all) EXPECT_DOUBLE_EQ(one.time, 10);
+}
+
+TEST(Flows, GoFasterWhenOthersEnd) {
+  Flows flows({10}, 0);
+  const int shorter = flows.add_way({{0}}), longer = flows.add_way({{0}});
+  flows.begin(shorter, 10, 0);
+  flows.begin(longer, 30, 0);
+  const auto all = run(flows);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].way, shorter);
+  EXPECT_DOUBLE_EQ(all[0].time, 2);  // at half the rate
+  EXPECT_DOUBLE_EQ(all[1].time, 4);  // 10 in the first 2 s, 20 in the next 2
+}
+
+TEST(Flows, OfAKindWeighAsMany) {
+  Flows flows({12}, 0);
+  const int four = flows.add_way({{0, 4}}), two = flows.add_way({{0, 2}});
+  flows.begin(four, 10, 0);
+  flows.begin(two, 10, 0);
+  for (const Timed& one : run(flows)) EXPECT_DOUBLE_EQ(one.time, 5);
+}
+
+TEST(Flows, ManyEndInTheOrderOfTheirSizes) {
+  Flows flows({1}, 0);
+  for (int i = 0; i < 100; ++i) flows.begin(flows.add_way({{0}}), 1 + (i * 37) % 100, 0);
+  const auto all = run(flows);
+  ASSERT_EQ(all.size(), 100U);
+  for (std::size_t i = 1; i < all.size(); ++i) EXPECT_LE(all[i - 1].time, all[i].time);
+  EXPECT_NEAR(all.back().time, 5050, 1e-6);
+  EXPECT_NEAR(flows.busy(0), 5050, 1e-6);
+}
+
+}  // namespace
+}  // namespace tutti::simulation
