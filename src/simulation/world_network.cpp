@@ -86,7 +86,9 @@ class Layout {
     if (a.host == b.host) {
       const Way& way = between(a.host, a.device, b.device);
       add(route, a.host, way);
-      route.cost = way.kind <= PathClass::nvswitch ? nvlink : way.kind <= PathClass::pcie_switches ? pcie : host;
+      route.cost = way.kind <= PathClass::nvswitch        ? nvlink
+                   : way.kind <= PathClass::pcie_switches ? pcie
+                                                          : host;
       return route;
     }
     const Host &ha = world_.hosts[at(a.host)], &hb = world_.hosts[at(b.host)];
@@ -96,8 +98,8 @@ class Layout {
     const NodeId in = rack ? machine(b.host).all(NodeKind::nvswitch).at(0) : b.port;
     if (out == no_node || in == no_node)
       throw Error(ErrorCode::unsupported,
-                  fmt::format("ranks {} and {} are on two hosts, and one of these has no port to a network", from,
-                              to),
+                  fmt::format("ranks {} and {} are on two hosts, and one of these has no port to a network",
+                              from, to),
                   {from, to});
     add(route, a.host, between(a.host, a.device, out));
     add(route, b.host, between(b.host, in, b.device));
@@ -172,7 +174,8 @@ Network network_of(const World& world) {
   std::map<std::pair<int, NodeId>, int> ports;
   std::vector<int> adapters;
   for (const Seat& seat : world.seats)
-    adapters.push_back(ports.try_emplace({seat.host, seat.port}, static_cast<int>(ports.size())).first->second);
+    adapters.push_back(
+        ports.try_emplace({seat.host, seat.port}, static_cast<int>(ports.size())).first->second);
   network.adapter = [adapters = std::move(adapters)](Rank rank) { return adapters[at(rank)]; };
   // A rank's ways to its own host and to the next one are all there are.
   for (Rank r = 0; r < std::min(world.size(), 2 * std::max(network.node_size, 1)); ++r)

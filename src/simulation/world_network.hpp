@@ -1,6 +1,6 @@
 /// \file
-/// A World (src/topology/world.hpp) as the simulator's network: every direction of every link of every host is
-/// one shared link.
+/// A World (src/topology/world.hpp) as the simulator's network: every direction of every link of every host
+/// is one shared link.
 #pragma once
 
 #include "simulation/network.hpp"

@@ -1,0 +1,56 @@
+/// tutti-sim: predicts operations on machines that need not be there. `tutti-sim --help` says how.
+#include <fmt/core.h>
+
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include <tutti/error.hpp>
+
+#include "sim/report.hpp"
+#include "sim/settings.hpp"
+#include "simulation/world_network.hpp"
+#include "topology/load.hpp"
+
+namespace {
+
+using namespace tutti;
+
+void run(const sim::Settings& settings) {
+  const topology::Machine machine = topology::load(settings.topology);
+  nlohmann::json all = nlohmann::json::array();
+  sim::print_header(stdout);
+  for (const int nodes : settings.nodes) {
+    const topology::World world = topology::uniform_world(machine, nodes, settings.ranks_per_node);
+    const simulation::Network network = simulation::network_of(world);
+    for (const std::size_t bytes : settings.sizes) {
+      const sim::Answer answer{nodes, bytes,
+                               simulation::candidates(network, {.collective = settings.collective,
+                                                                .bytes = bytes,
+                                                                .algorithm = settings.algorithm,
+                                                                .piece = settings.piece})};
+      sim::print(stdout, network, answer, settings.links);
+      std::fflush(stdout);
+      if (!settings.json.empty()) all.push_back(sim::to_json(network, answer));
+    }
+  }
+  if (settings.json.empty()) return;
+  std::ofstream file(settings.json);
+  file << all.dump(2) << '\n';
+  if (!file.flush()) throw Error(ErrorCode::system, "cannot write " + settings.json);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const auto command = sim::parse_command_line(argc, argv);
+    if (const int* status = std::get_if<int>(&command)) return *status;
+    run(std::get<sim::Settings>(command));
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "tutti-sim: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

@@ -1,0 +1,126 @@
+#include "sim/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tutti::sim {
+
+namespace {
+
+using simulation::Candidate;
+using simulation::LinkCounts;
+using simulation::Network;
+using simulation::RankCounts;
+
+constexpr double microseconds = 1e6;
+constexpr double gigabytes = 1e-9;
+// Of ConnectX adapters, from the structure of the device's interface; docs/simulation.md.
+constexpr std::size_t queue_pair_context_bytes = 232;
+
+std::string size(double bytes) {
+  const char* units[] = {"", "K", "M", "G", "T"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < std::size(units); bytes /= 1024) ++unit;
+  return fmt::format("{:.4g}{}", bytes, units[unit]);
+}
+
+template <typename Of>
+auto most(const Candidate& candidate, const Of& of) {
+  decltype(of(candidate.result.ranks[0])) found{};
+  for (const RankCounts& rank : candidate.result.ranks) found = std::max(found, of(rank));
+  return found;
+}
+
+std::uint64_t buffers(const Candidate& candidate) {
+  return most(candidate, [](const RankCounts& rank) { return rank.buffer_bytes + rank.scratch_bytes; });
+}
+
+// Of the time that a link needs for what crosses it, how much of the whole that is.
+double load(const Network& network, const Candidate& candidate, const LinkCounts& link) {
+  return link.bytes / network.bandwidth[static_cast<std::size_t>(link.link)] / candidate.result.seconds;
+}
+
+std::string name(const Network& network, const LinkCounts& link) {
+  return network.link_name(link.link) +
+         (link.alike > 1 ? fmt::format(" (and {} alike)", link.alike - 1) : "");
+}
+
+}  // namespace
+
+double bus_bandwidth(Collective collective, int ranks, std::size_t bytes, double seconds) {
+  const double share = static_cast<double>(ranks - 1) / ranks;
+  double factor = 1;
+  if (collective == Collective::all_reduce)
+    factor = 2 * share;
+  else if (collective != Collective::reduce && collective != Collective::broadcast)
+    factor = share;
+  return static_cast<double>(bytes) * factor / seconds * gigabytes;
+}
+
+void print_header(std::FILE* to) {
+  fmt::print(to, "{:>6} {:>7} {:>7}  {:<18} {:>6} {:>11} {:>8} {:>10} {:>7} {:>8} {:>8}  {}\n", "nodes",
+             "ranks", "bytes", "algorithm", "piece", "us", "busbw", "messages", "QPs/NIC", "QP ctx",
+             "buffers", "busiest link");
+}
+
+void print(std::FILE* to, const Network& network, const Answer& answer, int links) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(answer.candidates.size(), 2); ++i) {
+    const Candidate& one = answer.candidates[i];
+    const int pairs = simulation::queue_pairs_per_adapter(network, one.result);
+    std::string busiest = "-";
+    if (!one.result.links.empty())
+      busiest = fmt::format("{:.0f}% {}", 100 * load(network, one, one.result.links[0]),
+                            name(network, one.result.links[0]));
+    fmt::print(to, "{:>6} {:>7} {:>7}  {:<18} {:>6} {:>11.2f} {:>8.1f} {:>10} {:>7} {:>8} {:>8}  {}\n",
+               i == 0 ? std::to_string(answer.nodes) : "", i == 0 ? std::to_string(network.ranks) : "",
+               i == 0 ? size(static_cast<double>(answer.bytes)) : "next", one.algorithm->name,
+               size(static_cast<double>(one.result.piece)), one.result.seconds * microseconds,
+               bus_bandwidth(one.algorithm->collective, network.ranks, answer.bytes, one.result.seconds),
+               one.result.messages, pairs, size(static_cast<double>(pairs) * queue_pair_context_bytes),
+               size(static_cast<double>(buffers(one))), busiest);
+    if (i > 0) continue;
+    for (int l = 0; l < std::min(links, static_cast<int>(one.result.links.size())); ++l) {
+      const LinkCounts& link = one.result.links[static_cast<std::size_t>(l)];
+      fmt::print(to, "{:>24}{:>4.0f}% {:>8} {}\n", "", 100 * load(network, one, link), size(link.bytes),
+                 name(network, link));
+    }
+  }
+}
+
+nlohmann::json to_json(const Network& network, const Answer& answer) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const Candidate& one : answer.candidates) {
+    const int pairs = simulation::queue_pairs_per_adapter(network, one.result);
+    nlohmann::json links = nlohmann::json::array();
+    for (const LinkCounts& link : one.result.links)
+      links.push_back({{"name", network.link_name(link.link)},
+                       {"alike", link.alike},
+                       {"bytes", link.bytes},
+                       {"busy_seconds", link.busy},
+                       {"load", load(network, one, link)}});
+    all.push_back(
+        {{"algorithm", one.algorithm->name},
+         {"piece", one.result.piece},
+         {"seconds", one.result.seconds},
+         {"busbw_gb_s",
+          bus_bandwidth(one.algorithm->collective, network.ranks, answer.bytes, one.result.seconds)},
+         {"messages", one.result.messages},
+         {"messages_sent_most", most(one, [](const RankCounts& rank) { return rank.messages_sent; })},
+         {"bytes_sent_most", most(one, [](const RankCounts& rank) { return rank.bytes_sent; })},
+         {"queue_pairs_per_adapter", pairs},
+         {"queue_pair_context_bytes", static_cast<std::size_t>(pairs) * queue_pair_context_bytes},
+         {"buffer_bytes_per_rank", buffers(one)},
+         {"ranks_simulated", one.result.representatives.size()},
+         {"links", std::move(links)}});
+  }
+  return {{"nodes", answer.nodes},
+          {"ranks", network.ranks},
+          {"bytes", answer.bytes},
+          {"collective", tutti::name(answer.candidates[0].algorithm->collective)},
+          {"candidates", std::move(all)}};
+}
+
+}  // namespace tutti::sim

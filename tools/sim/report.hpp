@@ -1,0 +1,30 @@
+/// \file
+/// What tutti-sim prints and writes.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "sim/settings.hpp"
+#include "simulation/candidates.hpp"
+
+namespace tutti::sim {
+
+/// One size on one number of nodes: all candidates, the fastest first.
+struct Answer {
+  int nodes = 1;
+  std::size_t bytes = 0;
+  std::vector<simulation::Candidate> candidates;
+};
+
+/// GB/s as nccl-tests' busbw: what the busiest port would have to carry if nothing were sent twice.
+double bus_bandwidth(Collective collective, int ranks, std::size_t bytes, double seconds);
+
+void print_header(std::FILE* to);
+/// A line for the fastest candidate and the one after it, and `links` lines for links.
+void print(std::FILE* to, const simulation::Network& network, const Answer& answer, int links);
+nlohmann::json to_json(const simulation::Network& network, const Answer& answer);
+
+}  // namespace tutti::sim

@@ -1,0 +1,48 @@
+#include "sim/settings.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+
+#include <tutti/error.hpp>
+
+namespace tutti::sim {
+
+std::variant<Settings, int> parse_command_line(int argc, const char* const* argv) {
+  Settings settings;
+  std::string operation;
+  std::vector<std::uint64_t> sizes;
+  CLI::App app(
+      "Predicts how long an operation takes on machines that need not be there: the schedules that tutti "
+      "runs, on the links of a topology.");
+  constexpr int most_nodes = 1 << 20;
+  app.add_option("operation", operation, "all_reduce, all_gather, reduce_scatter, all_to_all, ...")
+      ->required();
+  app.add_option("bytes", sizes, "Sizes as nccl-tests counts them: 64K 64M")
+      ->required()
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("-t,--topology", settings.topology,
+                 "A built-in machine (dgx-h100, dgx-a100, nvl72, pcie-box), a file, or \"this\" (default "
+                 "dgx-h100)");
+  app.add_option("-n,--nodes", settings.nodes, "How many of these machines: 1 2 4 (default 1)")
+      ->check(CLI::Range(1, most_nodes));
+  app.add_option("--ranks-per-node", settings.ranks_per_node, "Default: one a GPU, or a NUMA node")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--algorithm", settings.algorithm, "Only this one (default: the fastest of all)");
+  app.add_option("--piece", settings.piece, "Bytes of a chunk a message (default: the best of several)")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--links", settings.links, "Show so many of the busiest links")->check(CLI::Range(0, 1000));
+  app.add_option("--json", settings.json, "Write all candidates to this file as well");
+  try {
+    app.parse(argc, argv);
+    settings.collective = parse_collective(operation);
+    settings.sizes.assign(sizes.begin(), sizes.end());
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : usage_error;
+  } catch (const Error& error) {
+    app.exit(CLI::ValidationError(error.what()));
+    return usage_error;
+  }
+  return settings;
+}
+
+}  // namespace tutti::sim

@@ -1,0 +1,32 @@
+/// \file
+/// What the command line of tutti-sim says.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <tutti/schedule.hpp>
+
+namespace tutti::sim {
+
+struct Settings {
+  Collective collective = Collective::all_reduce;
+  std::vector<std::size_t> sizes;  ///< bytes
+  std::vector<int> nodes{1};
+  int ranks_per_node = 0;  ///< 0: one a GPU
+  std::string topology = "dgx-h100";
+  std::string algorithm;  ///< "": all that come into question
+  std::size_t piece = 0;  ///< 0: several
+  int links = 0;          ///< so many of the busiest links are shown
+  std::string json;       ///< file name, "" for none
+};
+
+/// The settings, or the exit status with which to end at once: 0 after --help, `usage_error` after a message
+/// on stderr.
+std::variant<Settings, int> parse_command_line(int argc, const char* const* argv);
+
+inline constexpr int usage_error = 2;
+
+}  // namespace tutti::sim
