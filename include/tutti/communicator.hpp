@@ -176,6 +176,7 @@ class Communicator : public Operations<Communicator, void> {
 
  private:
   friend class Operations<Communicator, void>;
+  friend class Window;
   explicit Communicator(std::unique_ptr<detail::Impl> impl);
   void submit(const Call& call);
   std::pair<std::shared_ptr<detail::Region>, void*> allocate_bytes(std::size_t bytes);

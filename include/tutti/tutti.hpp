@@ -13,3 +13,4 @@
 #include <tutti/types.hpp>         // IWYU pragma: export
 #include <tutti/unique_id.hpp>     // IWYU pragma: export
 #include <tutti/verify.hpp>        // IWYU pragma: export
+#include <tutti/window.hpp>        // IWYU pragma: export

@@ -61,6 +61,8 @@ std::vector<std::vector<std::byte>> Impl::exchange(std::span<const Rank> members
   return all;
 }
 
+std::uint64_t Impl::next_child(int color) { return child_number(group.communicator, ++children, color); }
+
 std::optional<std::unique_ptr<Impl>> Impl::split(int color, int key) {
   struct Wish {
     int color, key;
@@ -68,7 +70,7 @@ std::optional<std::unique_ptr<Impl>> Impl::split(int color, int key) {
   const Wish mine{color, key};
   std::vector<Wish> wishes(static_cast<std::size_t>(group.size));
   run({.operation = Operation::all_gather, .in = &mine, .out = wishes.data(), .count = sizeof mine});
-  const std::uint64_t number = child_number(group.communicator, ++children, color);
+  const std::uint64_t number = next_child(color);
   if (color < 0) return std::nullopt;
   std::vector<Rank> members;
   for (Rank r = 0; r < group.size; ++r)

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,9 @@
 #include "transport/channel.hpp"
 
 namespace tutti::transport {
+
+class RemoteAccess;
+struct Exposure;
 
 /// The ranks of one communicator, as a transport sees them while it is set up.
 struct Group {
@@ -59,6 +63,10 @@ class Transport {
   /// than with one FIFO each; otherwise nullptr. Distinct from the pairwise FIFOs of the same number.
   virtual Sender* multicast_sender(int /*channel*/) { return nullptr; }
   virtual Receiver* multicast_receiver(Rank /*from*/, int /*channel*/) { return nullptr; }
+
+  /// For windows: gives memory to the peers that this transport reaches. nullptr: it has no one-sided access.
+  /// Throws Error(system).
+  virtual std::unique_ptr<RemoteAccess> expose(const Exposure& exposure);
 
   /// Moves what can be moved. Called while lanes wait.
   virtual void progress() = 0;

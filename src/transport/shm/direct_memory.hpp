@@ -50,6 +50,7 @@ class DirectMemory {
   /// Reads memory of another process. Throws Error(system).
   void read(int local, std::uint64_t address, std::byte* into, std::size_t bytes) const;
 
+  [[nodiscard]] pid_t process(int local) const { return pids_[static_cast<std::size_t>(local)]; }
   [[nodiscard]] bool same_process() const { return same_process_; }  ///< all ranks of this host
   [[nodiscard]] bool can_attach() const { return can_attach_; }
   [[nodiscard]] std::uint64_t held() const { return held_; }  ///< bytes of this rank's regions

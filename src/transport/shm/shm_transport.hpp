@@ -35,6 +35,7 @@ class ShmTransport final : public Transport {
 
   /// Ranks of the group on this host, ascending; this rank's place among them.
   [[nodiscard]] const std::vector<Rank>& locals() const { return locals_; }
+  [[nodiscard]] int local_of(Rank rank) const { return local_of_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] bool all_local() const { return locals_.size() == local_of_.size(); }
   /// Processors that the ranks of this host may run on, all together.

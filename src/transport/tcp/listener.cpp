@@ -5,10 +5,10 @@
 
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <deque>
 #include <vector>
 
+#include "base/quiet_thread.hpp"
 #include "base/system_error.hpp"
 #include "bootstrap/authenticate.hpp"
 #include "bootstrap/socket.hpp"
@@ -24,18 +24,6 @@ constexpr std::size_t max_half_open = 256;
 constexpr std::chrono::seconds handshake_timeout(10);
 /// How long to leave new connections waiting in the kernel when the process is out of descriptors or memory.
 constexpr int exhausted_pause_ms = 100;
-
-/// A thread that handles no signals of the application.
-template <class Body>
-std::unique_ptr<std::thread> quiet_thread(Body body) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  auto thread = std::make_unique<std::thread>(std::move(body));
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
 
 bool exhausted(int code) { return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM; }
 

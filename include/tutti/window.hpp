@@ -1,0 +1,176 @@
+/// \file
+/// Memory of other ranks, read and written without a call of theirs: puts, gets, notifications, atomics.
+///
+/// A window is what a mover of KV-cache blocks needs and no more. The descriptors, prepared once and posted
+/// often, and the notification that follows the data are those of NIXL; the counters that are waited for by a
+/// number those of GASPI; completion by `flush` that of MPI's passive target epochs. docs/windows.md has the
+/// promises in one place.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tutti/communicator.hpp>
+#include <tutti/types.hpp>
+
+namespace tutti {
+
+namespace detail {
+class WindowState;
+}  // namespace detail
+
+/// One contiguous piece of a transfer: offsets in bytes from the beginning of the memory that this rank
+/// (`local`) and the target (`remote`) gave to the window.
+struct Block {
+  std::size_t local = 0;
+  std::size_t remote = 0;
+  std::size_t bytes = 0;
+  bool operator==(const Block&) const = default;
+};
+
+/// The most that WindowOptions may ask for.
+inline constexpr std::uint32_t max_notifications = 1U << 16;
+
+/// What is the same for all ranks of a window.
+struct WindowOptions {
+  /// For messages; need not be unique.
+  std::string name = "window";
+  /// Numbers of notifications: 0 to `notifications` - 1. Each takes 8 bytes a rank, on every rank.
+  std::uint32_t notifications = 64;
+};
+
+/// What may be said with a transfer.
+struct TransferOptions {
+  /// Sent to the target after the data of this transfer, and of everything that this rank started before it
+  /// to the same target: whoever sees the notification sees the data.
+  std::optional<std::uint32_t> notify{};
+  /// Counted from the start; once it has passed, waiting for this transfer, and `flush`, throw
+  /// Error(timeout). Without one the timeout of the communicator counts for each wait.
+  std::optional<std::chrono::milliseconds> deadline{};
+};
+
+/// A transfer under way. Need not be kept: `Window::flush` waits for all. Copies mean the same transfer. Used
+/// on the thread that uses its window.
+class Transfer {
+ public:
+  Transfer() = default;
+  /// Returns when the transfer is done: a put is in the target's memory, a get in this rank's. Throws Error:
+  /// timeout (the transfer is still under way then: its memory is not to be touched until a later wait
+  /// returns, or the window is gone), peer_lost, aborted. Names window, target and offset.
+  void wait();
+  /// With a limit for this wait, in place of the communicator's.
+  void wait(std::chrono::milliseconds timeout);
+  /// True when done; moves things along. Throws as `wait` does.
+  bool test();
+
+ private:
+  friend class detail::WindowState;
+  std::weak_ptr<detail::WindowState> window_;
+  Rank target_ = -1;
+  std::uint64_t number_ = 0;  ///< of its last operation, counted per target
+};
+
+/// Blocks of one target and one direction, checked and prepared once. Posted any number of times, also while
+/// an earlier post is under way. Cheap to copy.
+class Batch {
+ public:
+  Batch() = default;
+  /// Together, in bytes.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  /// After neighbours that continue each other on both sides were joined.
+  [[nodiscard]] std::size_t blocks() const noexcept { return blocks_ ? blocks_->size() : 0; }
+  [[nodiscard]] Rank target() const noexcept { return target_; }
+
+ private:
+  friend class detail::WindowState;
+  std::shared_ptr<const std::vector<Block>> blocks_;
+  std::weak_ptr<detail::WindowState> window_;
+  std::size_t bytes_ = 0;
+  Rank target_ = -1;
+  bool is_put_ = true;
+};
+
+/// Any rank, where a rank may be named.
+inline constexpr Rank any_rank = -1;
+
+/// Memory that the ranks of a communicator give each other. Made and destroyed by the thread that uses the
+/// communicator, destroyed before it; in between used by one thread at a time, which may be another one.
+///
+/// **What is promised.** Transfers are not ordered among each other; a notification comes after all that its
+/// sender started before it to the same target. Words are atomic for `fetch_add` and `compare_swap` of all
+/// ranks, the owner's included, and for the owner's own std::atomic_ref. Memory under a transfer belongs to
+/// it: a put reads its local blocks until it is done. The target need not call anything: its memory is
+/// reached while it computes.
+///
+/// **Failures** concern one target: after Error(peer_lost) for one rank, transfers with others go on. An
+/// abort of the communicator ends all. Ranges beyond a rank's memory, unaligned words and numbers out of
+/// range throw Error(invalid_argument), with nothing sent.
+///
+/// Before a rank destroys its window the others must have stopped using its memory: a barrier says so. The
+/// destructor waits for this rank's own transfers, at most a second.
+class Window {
+ public:
+  /// Collective. `memory` is this rank's part: any memory, of any size, also empty; sizes may differ. It must
+  /// stay until the window is gone. Memory from `Communicator::allocate` or registered is reached fastest by
+  /// ranks of this host; `path` says how each is reached. Throws Error: mismatch (other options), system.
+  Window(Communicator& communicator, std::span<std::byte> memory, const WindowOptions& options = {});
+  template <Element T>
+  Window(Communicator& communicator, std::span<T> memory, const WindowOptions& options = {})
+      : Window(communicator, std::as_writable_bytes(memory), options) {}
+  Window(Window&&) noexcept;
+  Window& operator=(Window&&) noexcept;
+  ~Window();
+
+  [[nodiscard]] Rank rank() const noexcept;
+  [[nodiscard]] int size() const noexcept;
+  /// Bytes that a rank gave.
+  [[nodiscard]] std::size_t bytes(Rank rank) const;
+  /// By what way this rank reaches the memory of `target`, and why not by a better one.
+  [[nodiscard]] std::string path(Rank target) const;
+
+  /// Writes to, or reads from, the target's memory. Returns at once; a first transfer to a target may
+  /// connect, bounded by the communicator's timeout. Source and destination must not overlap where both are
+  /// this rank.
+  Transfer put(Rank target, const Block& block, const TransferOptions& options = {});
+  Transfer get(Rank target, const Block& block, const TransferOptions& options = {});
+  /// Nothing but a notification, after all that was started to the target before.
+  Transfer notify(Rank target, std::uint32_t id);
+
+  /// Checks the blocks and prepares them for `post`. A get that notifies tells the target that its blocks
+  /// have been read.
+  [[nodiscard]] Batch prepare_put(Rank target, std::span<const Block> blocks);
+  [[nodiscard]] Batch prepare_get(Rank target, std::span<const Block> blocks);
+  Transfer post(const Batch& batch, const TransferOptions& options = {});
+
+  /// Adds to the 64-bit word at `offset` (a multiple of 8; the target's memory must be aligned to 8) and
+  /// returns what it was. Blocking; sums wrap.
+  std::uint64_t fetch_add(Rank target, std::size_t offset, std::uint64_t value);
+  /// Sets the word to `desired` if it is `expected`; returns what it was.
+  std::uint64_t compare_swap(Rank target, std::size_t offset, std::uint64_t expected, std::uint64_t desired);
+
+  /// Returns when all transfers to `target` (or to all) are done. Throws as Transfer::wait does.
+  void flush(Rank target);
+  void flush();
+
+  /// Waits until `count` notifications of this number have come that were not taken before, and takes them.
+  /// `from`: those of one rank only. Throws Error: timeout after `timeout` (default: the communicator's)
+  /// naming what is missing; peer_lost when `from`, or without it any rank, has died meanwhile; aborted.
+  /// Takes nothing when it throws.
+  void wait_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank,
+                         std::optional<std::chrono::milliseconds> timeout = std::nullopt);
+  /// Takes them and returns true if they have come.
+  bool test_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank);
+
+ private:
+  friend class detail::WindowState;
+  explicit Window(std::shared_ptr<detail::WindowState> state);
+  std::shared_ptr<detail::WindowState> state_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,77 @@
+// What a window takes from its communicator.
+#include <numeric>
+
+#include "communicator/impl.hpp"
+#include "window/state.hpp"
+
+namespace tutti {
+
+namespace {
+
+using detail::Impl;
+
+// Zeroed memory for counters; memory of peers on this host where that is used at all.
+std::shared_ptr<std::byte> allocate_counters(const Impl& impl, bool shared, std::size_t bytes) {
+  if (!shared) {
+    auto words = std::make_shared<std::vector<std::uint64_t>>(bytes / sizeof(std::uint64_t));
+    return {words, reinterpret_cast<std::byte*>(words->data())};
+  }
+  auto region = std::make_shared<detail::Region>();
+  region->data = impl.shm->direct().allocate(bytes);
+  region->memory = impl.direct_handle;
+  return {region, region->data};
+}
+
+detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const WindowOptions& options) {
+  impl.ensure_usable();
+  if (options.notifications < 1 || options.notifications > max_notifications)
+    throw Error(ErrorCode::invalid_argument, "WindowOptions::notifications is " +
+                                                 std::to_string(options.notifications) +
+                                                 "; it must be 1 to " + std::to_string(max_notifications));
+  const bool shared = impl.options.transport.empty() || impl.options.transport == "shm";
+  detail::WindowSetting setting;
+  setting.options = options;
+  setting.memory = memory;
+  setting.group = impl.group;
+  setting.number = impl.next_child(-1);
+  setting.counters =
+      allocate_counters(impl, shared, detail::Counters::bytes_for(options.notifications, impl.group.size));
+  if (shared) setting.shm = impl.shm.get();
+  setting.network = impl.verbs.get();
+  setting.why_no_network =
+      impl.options.transport == "tcp" ? "transport tcp is forced" : "no RDMA device leads there";
+  setting.listener = [&impl] {
+    if (impl.listener == nullptr)
+      impl.listener = std::make_shared<transport::tcp::TcpListener>(impl.watch->session().address(),
+                                                                    impl.watch->session().secret());
+    return impl.listener;
+  };
+  setting.secret = impl.watch->session().secret();
+  std::vector<Rank> everybody(static_cast<std::size_t>(impl.group.size));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  setting.group.all_gather = [&impl, everybody](std::span<const std::byte> mine) {
+    return impl.exchange(everybody, mine);
+  };
+  // What is asked later must do without the communicator: another thread may use it.
+  setting.check = [alive = std::weak_ptr(impl.direct_handle), owner = &impl, watch = impl.watch] {
+    const auto handle = alive.lock();
+    if (handle == nullptr)
+      throw Error(ErrorCode::aborted, "the communicator of this window was destroyed before it");
+    watch->poll();
+    if (owner->abort_requested.load(std::memory_order_acquire)) owner->ensure_usable();
+    if (const auto notice = watch->failure(owner->group.communicator);
+        notice && notice->code == ErrorCode::aborted)
+      throw Error(notice->code, notice->text, notice->ranks);
+  };
+  setting.gone = [watch = impl.watch, world = impl.group.world](Rank rank) {
+    return watch->gone(world[static_cast<std::size_t>(rank)]);
+  };
+  return setting;
+}
+
+}  // namespace
+
+Window::Window(Communicator& communicator, std::span<std::byte> memory, const WindowOptions& options)
+    : Window(std::make_shared<detail::WindowState>(setting_of(*communicator.impl_, memory, options))) {}
+
+}  // namespace tutti

@@ -1,0 +1,102 @@
+#include "transport/shm/mapped_memory.hpp"
+
+#include <fmt/format.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include <tutti/error.hpp>
+
+namespace tutti::transport::shm {
+
+namespace {
+
+std::atomic_ref<std::uint64_t> word(std::byte* at) {
+  return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(at));
+}
+
+}  // namespace
+
+void LocalMemory::notify(std::uint32_t id, std::uint64_t total) {
+  word(places_.counters + id * places_.stride).store(total, std::memory_order_release);
+  ++started_;
+}
+
+void MappedMemory::put(std::span<const Block> blocks) {
+  for (const Block& block : blocks)
+    if (block.bytes != 0) std::memcpy(places_.theirs + block.remote, places_.mine + block.local, block.bytes);
+  ++started_;
+}
+
+void MappedMemory::get(std::span<const Block> blocks) {
+  for (const Block& block : blocks)
+    if (block.bytes != 0) std::memcpy(places_.mine + block.local, places_.theirs + block.remote, block.bytes);
+  ++started_;
+}
+
+void MappedMemory::fetch_add(std::size_t offset, std::uint64_t value, std::uint64_t* before) {
+  *before = word(places_.theirs + offset).fetch_add(value);
+  ++started_;
+}
+
+void MappedMemory::compare_swap(std::size_t offset, std::uint64_t expected, std::uint64_t desired,
+                                std::uint64_t* before) {
+  word(places_.theirs + offset).compare_exchange_strong(expected, desired);
+  *before = expected;
+  ++started_;
+}
+
+std::string AttachedMemory::explain() const {
+  return "cross-memory attach, because it is plain memory of another process (memory from allocate would be "
+         "mapped); atomics by its owner";
+}
+
+// The blocks of a batch share system calls. The kernel may stop short at any byte.
+void AttachedMemory::move(std::span<const Block> blocks, bool is_put) {
+  constexpr std::size_t pieces = 256;  // of one call; IOV_MAX is 1024
+  std::array<iovec, pieces> mine{};
+  std::array<iovec, pieces> theirs{};
+  std::size_t skip = 0;  // bytes of the first block that are done
+  while (!blocks.empty()) {
+    std::size_t count = 0;
+    std::size_t bytes = 0;
+    for (const Block& block : blocks.first(std::min(blocks.size(), pieces))) {
+      const std::size_t done = count == 0 ? skip : 0;
+      mine[count] = {places_.mine + block.local + done, block.bytes - done};
+      theirs[count] = {places_.theirs + block.remote + done, block.bytes - done};
+      bytes += mine[count++].iov_len;
+    }
+    const ssize_t moved = bytes == 0 ? 0
+                          : is_put
+                              ? ::process_vm_writev(process_, mine.data(), count, theirs.data(), count, 0)
+                              : ::process_vm_readv(process_, mine.data(), count, theirs.data(), count, 0);
+    if (moved < 0 || (moved == 0 && bytes != 0))
+      throw Error(errno == ESRCH ? ErrorCode::peer_lost : ErrorCode::system,
+                  fmt::format("cross-memory attach to rank {}: {}; {}", target_,
+                              std::generic_category().message(errno),
+                              errno == EFAULT  ? "that rank has freed memory of a window that is in use"
+                              : errno == ESRCH ? "that rank died"
+                                               : "see ptrace(2), Ptrace access mode checking"),
+                  {target_});
+    auto left = static_cast<std::size_t>(moved) + skip;
+    while (!blocks.empty() && left >= blocks.front().bytes) {
+      left -= blocks.front().bytes;
+      blocks = blocks.subspan(1);
+    }
+    skip = left;
+  }
+  ++started_;
+}
+
+void AttachedMemory::fetch_add(std::size_t, std::uint64_t, std::uint64_t*) { assert(has_atomics()); }
+void AttachedMemory::compare_swap(std::size_t, std::uint64_t, std::uint64_t, std::uint64_t*) {
+  assert(has_atomics());
+}
+
+}  // namespace tutti::transport::shm

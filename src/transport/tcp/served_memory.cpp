@@ -1,0 +1,192 @@
+#include "transport/tcp/served_memory.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include <tutti/error.hpp>
+
+#include "bootstrap/socket.hpp"
+
+namespace tutti::transport::tcp {
+
+namespace {
+
+constexpr std::size_t input_bytes = 16 << 10;
+constexpr std::size_t turn_bytes = 4 << 20;  ///< that one peer may move before the others have their turn
+constexpr std::uint64_t tell_every = 64;  ///< operations, at most, before the peer learns that they are done
+
+}  // namespace
+
+ServedConnection::ServedConnection(Rank peer, PrivateDescriptor socket, const Served& served)
+    : peer_(peer), socket_(std::move(socket)), served_(served), input_(input_bytes) {}
+
+short ServedConnection::events() const {
+  if (heads_sent_ < heads_.size() || tail_left_ > 0) return POLLOUT;
+  return more_ ? short{0} : short{POLLIN};
+}
+
+bool ServedConnection::within(std::uint64_t offset, std::uint64_t bytes) const {
+  return offset <= served_.memory.size() && bytes <= served_.memory.size() - offset;
+}
+
+std::byte* ServedConnection::word(std::uint64_t offset) const {
+  std::byte* at = served_.memory.data() + offset;
+  const bool good =
+      within(offset, sizeof offset) && reinterpret_cast<std::uintptr_t>(at) % sizeof offset == 0;
+  return good ? at : nullptr;
+}
+
+void ServedConnection::answer(WindowFrame frame, const std::byte* payload, std::size_t bytes) {
+  frame.number = told_ = finished_;
+  frame.b = bytes;
+  const auto head = std::as_bytes(std::span(&frame, 1));
+  heads_.insert(heads_.end(), head.begin(), head.end());
+  tail_ = payload;
+  tail_left_ = bytes;
+}
+
+// True when the frame makes sense. The peer has checked its arguments, so one that does not is of another
+// version, or out to harm.
+bool ServedConnection::begin(const WindowFrame& frame) {
+  if (frame.magic != WindowFrame::expected_magic) return false;
+  switch (frame.kind) {
+    case WindowKind::put:
+      if (!within(frame.a, frame.b)) return false;
+      payload_ = served_.memory.data() + frame.a;
+      payload_left_ = frame.b;
+      if (frame.b == 0) ++finished_;
+      return true;
+    case WindowKind::get:
+      if (!within(frame.a, frame.b)) return false;
+      ++finished_;
+      answer({.kind = WindowKind::data}, served_.memory.data() + frame.a, frame.b);
+      return true;
+    case WindowKind::notify:
+      if (frame.a >= served_.notifications) return false;
+      served_.notify(static_cast<std::uint32_t>(frame.a), peer_, frame.b);
+      ++finished_;
+      return true;
+    case WindowKind::fetch_add:
+    case WindowKind::compare_swap: {
+      std::byte* at = word(frame.a);
+      if (at == nullptr) return false;
+      const std::atomic_ref value(*reinterpret_cast<std::uint64_t*>(at));
+      std::uint64_t before = frame.b;
+      if (frame.kind == WindowKind::fetch_add)
+        before = value.fetch_add(frame.b);
+      else
+        value.compare_exchange_strong(before, frame.c);
+      ++finished_;
+      answer({.kind = WindowKind::value, .a = before}, nullptr, 0);
+      return true;
+    }
+    case WindowKind::ask:
+      if (frame.b > longest_question || !served_.ask) return false;
+      question_.resize(frame.b);
+      payload_ = question_.data();
+      payload_left_ = frame.b;
+      asking_ = true;
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The current payload is complete.
+bool ServedConnection::take_payload() {
+  ++finished_;
+  if (!asking_) return true;
+  asking_ = false;
+  try {
+    tail_copy_ = served_.ask(peer_, question_);
+  } catch (const Error&) {
+    return false;
+  }
+  answer({.kind = WindowKind::answer}, tail_copy_.data(), tail_copy_.size());
+  return true;
+}
+
+ServedConnection::Flow ServedConnection::read() {
+  const std::size_t ready = filled_ - used_;
+  if (payload_left_ > 0) {
+    std::size_t taken = std::min(ready, payload_left_);
+    if (taken > 0) {
+      std::memcpy(payload_, input_.data() + used_, taken);
+      used_ += taken;
+    } else {
+      const auto got =
+          bootstrap::receive_some(socket_.get(), {payload_, std::min(payload_left_, turn_bytes)});
+      if (!got) return Flow::over;
+      if (*got == 0) return Flow::blocked;
+      taken = *got;
+    }
+    payload_ += taken;
+    payload_left_ -= taken;
+    return payload_left_ > 0 || take_payload() ? Flow::moved : Flow::over;
+  }
+  if (ready >= sizeof(WindowFrame)) {
+    WindowFrame frame;
+    std::memcpy(&frame, input_.data() + used_, sizeof frame);
+    used_ += sizeof frame;
+    return begin(frame) ? Flow::moved : Flow::over;
+  }
+  std::memmove(input_.data(), input_.data() + used_, ready);
+  used_ = 0;
+  filled_ = ready;
+  const auto got = bootstrap::receive_some(socket_.get(), std::span(input_).subspan(filled_));
+  if (!got) return Flow::over;
+  filled_ += *got;
+  return *got == 0 ? Flow::blocked : Flow::moved;
+}
+
+ServedConnection::Flow ServedConnection::write() {
+  while (heads_sent_ < heads_.size() || tail_left_ > 0) {
+    std::array<iovec, 2> parts{};
+    parts[0] = {heads_.data() + heads_sent_, heads_.size() - heads_sent_};
+    parts[1] = {const_cast<std::byte*>(tail_), tail_left_};
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    const auto sent = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? Flow::blocked : Flow::over;
+    const std::size_t of_heads = std::min(static_cast<std::size_t>(sent), parts[0].iov_len);
+    heads_sent_ += of_heads;
+    tail_ += static_cast<std::size_t>(sent) - of_heads;
+    tail_left_ -= static_cast<std::size_t>(sent) - of_heads;
+  }
+  heads_.clear();
+  heads_sent_ = 0;
+  return Flow::moved;
+}
+
+bool ServedConnection::advance() {
+  more_ = false;
+  const std::uint64_t begun = finished_;
+  std::size_t moved = 0;
+  for (;;) {
+    // An answer's payload is the memory itself: nothing later may happen before it has gone.
+    if (tail_left_ > 0 || heads_.size() > input_bytes) {
+      const Flow flow = write();
+      if (flow != Flow::moved) return flow == Flow::blocked;
+    }
+    const std::size_t before = payload_left_;
+    const Flow flow = read();
+    if (flow == Flow::over) return false;
+    if (before > payload_left_) moved += before - payload_left_;
+    const bool idle = flow == Flow::blocked;
+    more_ = !idle && (moved >= turn_bytes || finished_ - begun >= 4 * tell_every);
+    if (finished_ > told_ && (idle || more_ || finished_ - told_ >= tell_every))
+      answer({.kind = WindowKind::done}, nullptr, 0);
+    if (idle || more_) return write() != Flow::over;
+  }
+}
+
+}  // namespace tutti::transport::tcp

@@ -1,0 +1,197 @@
+#include "transport/tcp/tcp_memory.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <system_error>
+
+#include <tutti/error.hpp>
+
+#include "bootstrap/socket.hpp"
+
+namespace tutti::transport::tcp {
+
+namespace {
+
+constexpr std::size_t gathered = 32;  ///< parts of one system call
+
+}  // namespace
+
+TcpMemory::TcpMemory(std::byte* mine, Rank target, std::function<PrivateDescriptor()> connect,
+                     std::string what)
+    : mine_(mine), target_(target), connect_(std::move(connect)), what_(std::move(what)) {}
+
+void TcpMemory::lost(const std::string& cause) const {
+  throw Error(ErrorCode::peer_lost,
+              fmt::format("rank {} {}: it destroyed its window, or died; look at its own error first",
+                          target_, cause),
+              {target_});
+}
+
+void TcpMemory::start(const WindowFrame& frame, const std::byte* payload, std::size_t bytes) {
+  if (!socket_) socket_ = connect_();
+  out_.push_back({frame, payload, bytes});
+  ++started_;
+}
+
+void TcpMemory::put(std::span<const Block> blocks) {
+  for (const Block& block : blocks)
+    start({.kind = WindowKind::put, .a = block.remote, .b = block.bytes}, mine_ + block.local, block.bytes);
+  write();
+}
+
+void TcpMemory::get(std::span<const Block> blocks) {
+  for (const Block& block : blocks) {
+    start({.kind = WindowKind::get, .a = block.remote, .b = block.bytes}, nullptr, 0);
+    awaited_.push_back({mine_ + block.local, block.bytes});
+  }
+  write();
+}
+
+void TcpMemory::notify(std::uint32_t id, std::uint64_t total) {
+  start({.kind = WindowKind::notify, .a = id, .b = total}, nullptr, 0);
+  write();
+}
+
+void TcpMemory::fetch_add(std::size_t offset, std::uint64_t value, std::uint64_t* before) {
+  start({.kind = WindowKind::fetch_add, .a = offset, .b = value}, nullptr, 0);
+  awaited_.push_back({reinterpret_cast<std::byte*>(before), sizeof *before});
+  write();
+}
+
+void TcpMemory::compare_swap(std::size_t offset, std::uint64_t expected, std::uint64_t desired,
+                             std::uint64_t* before) {
+  start({.kind = WindowKind::compare_swap, .a = offset, .b = expected, .c = desired}, nullptr, 0);
+  awaited_.push_back({reinterpret_cast<std::byte*>(before), sizeof *before});
+  write();
+}
+
+std::vector<std::byte> TcpMemory::ask(std::span<const std::byte> question, const Deadline& deadline) {
+  answered_ = false;
+  start({.kind = WindowKind::ask, .b = question.size()}, question.data(), question.size());
+  while (!answered_) {
+    done();
+    if (answered_) break;
+    if (deadline.passed())
+      throw Error(ErrorCode::timeout, fmt::format("rank {} did not answer", target_), {target_});
+    wait(std::chrono::milliseconds(std::clamp(deadline.poll_ms(), 1, 50)));
+  }
+  return std::move(answer_);
+}
+
+void TcpMemory::write() {
+  while (!out_.empty()) {
+    std::array<iovec, gathered> parts{};
+    std::size_t count = 0;
+    std::size_t skip = written_;
+    const auto add = [&](const void* data, std::size_t bytes) {
+      const std::size_t done = std::min(skip, bytes);
+      skip -= done;
+      if (bytes > done)
+        parts.at(count++) = {const_cast<std::byte*>(static_cast<const std::byte*>(data)) + done,
+                             bytes - done};
+    };
+    for (auto it = out_.begin(); it != out_.end() && count + 2 <= parts.size(); ++it) {
+      add(&it->frame, sizeof it->frame);
+      add(it->payload, it->bytes);
+    }
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    const auto sent = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      lost("closed the connection (" + std::generic_category().message(errno) + ")");
+    }
+    written_ += static_cast<std::size_t>(sent);
+    while (!out_.empty() && written_ >= sizeof(WindowFrame) + out_.front().bytes) {
+      written_ -= sizeof(WindowFrame) + out_.front().bytes;
+      out_.pop_front();
+    }
+  }
+}
+
+void TcpMemory::take(const WindowFrame& frame) {
+  const auto violated = [this] { lost("sent what makes no sense: it is of another version of tutti"); };
+  if (frame.magic != WindowFrame::expected_magic || frame.number > started_) violated();
+  done_ = frame.number;
+  switch (frame.kind) {
+    case WindowKind::done:
+      return;
+    case WindowKind::data:
+      if (awaited_.empty() || awaited_.front().bytes != frame.b) violated();
+      payload_ = awaited_.front().into;
+      payload_left_ = frame.b;
+      awaited_.pop_front();
+      // Not before its last byte is here.
+      if (payload_left_ > 0) --done_;
+      return;
+    case WindowKind::value:
+      if (awaited_.empty() || awaited_.front().bytes != sizeof frame.a) violated();
+      std::memcpy(awaited_.front().into, &frame.a, sizeof frame.a);
+      awaited_.pop_front();
+      return;
+    case WindowKind::answer:
+      if (frame.b > longest_question) violated();
+      answer_.resize(frame.b);
+      payload_ = answer_.data();
+      payload_left_ = frame.b;
+      answered_ = frame.b == 0;
+      return;
+    default:
+      violated();
+  }
+}
+
+// False when nothing has come.
+bool TcpMemory::read_some() {
+  const bool head = payload_left_ == 0;
+  const auto into = head ? std::as_writable_bytes(std::span(&head_, 1)).subspan(head_got_)
+                         : std::span(payload_, payload_left_);
+  const auto got = bootstrap::receive_some(socket_.get(), into);
+  if (!got) lost("closed the connection");
+  if (*got == 0) return false;
+  if (head) {
+    head_got_ += *got;
+    if (head_got_ < sizeof head_) return true;
+    head_got_ = 0;
+    take(head_);
+    return true;
+  }
+  payload_ += *got;
+  payload_left_ -= *got;
+  if (payload_left_ == 0) {
+    done_ = head_.number;
+    answered_ = answered_ || head_.kind == WindowKind::answer;
+  }
+  return true;
+}
+
+void TcpMemory::read() {
+  while (socket_ && read_some()) {
+  }
+}
+
+std::uint64_t TcpMemory::done() {
+  if (done_ == started_) return done_;
+  if (!out_.empty()) write();
+  read();
+  return done_;
+}
+
+void TcpMemory::wait(std::chrono::microseconds longest) {
+  pollfd one{socket_.get(), static_cast<short>(out_.empty() ? POLLIN : POLLIN | POLLOUT), 0};
+  const timespec limit{static_cast<time_t>(longest.count() / 1'000'000),
+                       static_cast<long>(longest.count() % 1'000'000) * 1000};
+  ::ppoll(&one, 1, &limit, nullptr);
+}
+
+}  // namespace tutti::transport::tcp

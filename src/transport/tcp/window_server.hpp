@@ -1,0 +1,41 @@
+/// \file
+/// Serves one rank's window memory to peers that reach it by TCP, and atomics to those that can reach only
+/// the bytes.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/fork_guard.hpp"
+#include "transport/tcp/inbox.hpp"
+#include "transport/tcp/served_memory.hpp"
+
+namespace tutti::transport::tcp {
+
+/// One thread a window, asleep in poll: so the memory is reachable while its rank computes. It is started
+/// only where some peer needs it.
+class WindowServer {
+ public:
+  /// Takes connections from `inbox`. `world`: world ranks, by rank.
+  WindowServer(Served served, Rank rank, std::vector<Rank> world, std::shared_ptr<Inbox> inbox);
+  ~WindowServer();
+  WindowServer(const WindowServer&) = delete;
+  WindowServer& operator=(const WindowServer&) = delete;
+
+ private:
+  void serve();
+  void accept();
+
+  Served served_;
+  Rank rank_;
+  std::vector<Rank> world_;
+  std::shared_ptr<Inbox> inbox_;
+  PrivateDescriptor stop_;
+  std::uint64_t generation_ = fork_generation();
+  std::list<ServedConnection> connections_;
+  std::unique_ptr<std::thread> thread_;
+};
+
+}  // namespace tutti::transport::tcp

@@ -1,0 +1,201 @@
+#include "window/peers.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "bootstrap/authenticate.hpp"
+#include "transport/shm/mapped_memory.hpp"
+#include "transport/tcp/purpose.hpp"
+
+namespace tutti::detail {
+
+namespace {
+
+using transport::shm::MemoryOffer;
+using transport::shm::Reach;
+
+/// What ranks tell each other; the address of the listener follows as text.
+struct Introduction {
+  std::uint64_t bytes = 0;
+  std::uint32_t notifications = 0;
+  std::uint16_t port = 0;
+  std::uint8_t shares = 0;        ///< memory with ranks of its host
+  std::uint8_t misalignment = 0;  ///< of the memory's address, modulo 8
+  MemoryOffer memory, counters;
+};
+
+struct Contact : Introduction {
+  std::string address;
+};
+
+std::vector<Contact> exchange(const WindowSetting& setting, const transport::tcp::TcpListener* listener) {
+  Introduction mine;
+  mine.bytes = setting.memory.size();
+  mine.notifications = setting.options.notifications;
+  mine.misalignment = static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(setting.memory.data()) % 8);
+  if (listener != nullptr) mine.port = listener->port();
+  if (setting.shm != nullptr) {
+    auto& direct = setting.shm->direct();
+    mine.shares = 1;
+    mine.memory = direct.offer(setting.memory.data(), setting.memory.size());
+    mine.counters =
+        direct.offer(setting.counters.get(), Counters::bytes_for(mine.notifications, setting.group.size));
+  }
+  const std::string address = listener != nullptr ? listener->address() : "";
+  std::vector<std::byte> message(sizeof mine + address.size());
+  std::memcpy(message.data(), &mine, sizeof mine);
+  std::memcpy(message.data() + sizeof mine, address.data(), address.size());
+  std::vector<Contact> all;
+  for (const auto& bytes : setting.group.all_gather(message)) {
+    Contact& contact = all.emplace_back();
+    std::memcpy(static_cast<Introduction*>(&contact), bytes.data(), sizeof mine);
+    contact.address.assign(reinterpret_cast<const char*>(bytes.data()) + sizeof mine,
+                           bytes.size() - sizeof mine);
+    if (contact.notifications == mine.notifications) continue;
+    const auto other = static_cast<Rank>(all.size()) - 1;
+    throw Error(ErrorCode::mismatch,
+                fmt::format("window \"{}\": rank {} wants {} notifications, rank {} wants {}; all ranks must "
+                            "want the same",
+                            setting.options.name, setting.group.rank, mine.notifications, other,
+                            contact.notifications),
+                {setting.group.rank, other});
+  }
+  return all;
+}
+
+PrivateDescriptor connect(const WindowSetting& setting, Rank peer, const Contact& contact) {
+  const auto world = [&](Rank rank) { return setting.group.world[static_cast<std::size_t>(rank)]; };
+  const bootstrap::Hello hello{world(setting.group.rank), static_cast<std::uint32_t>(setting.group.size),
+                               transport::tcp::Purpose{setting.number, 0, 0}.pack()};
+  try {
+    return PrivateDescriptor(bootstrap::connect_authenticated(contact.address, contact.port, setting.secret,
+                                                              hello, Deadline(setting.group.timeout)));
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("connecting to rank {}: {}", peer, error.what()), {peer});
+  }
+}
+
+/// Chooses for one rank of a window.
+class Chooser {
+ public:
+  Chooser(const WindowSetting& setting, const std::vector<Contact>& contacts, transport::RemoteAccess* access)
+      : setting_(setting), contacts_(contacts), access_(access) {}
+
+  WindowPeer choose(Rank rank) const {
+    WindowPeer peer;
+    peer.bytes = contact(rank).bytes;
+    peer.misalignment = contact(rank).misalignment;
+    peer.notified.resize(setting_.options.notifications);
+    if (rank == setting_.group.rank)
+      peer.memory = over_own();
+    else if (shares(rank))
+      over_shared_memory(rank, peer);
+    else
+      over_network(rank, peer);
+    return peer;
+  }
+
+ private:
+  [[nodiscard]] const Contact& contact(Rank rank) const { return contacts_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] bool shares(Rank rank) const {
+    return setting_.shm != nullptr && contact(rank).shares != 0 && setting_.shm->reaches(rank);
+  }
+  [[nodiscard]] transport::shm::LocalPlaces places(std::byte* memory, std::byte* counters) const {
+    const auto stride = Counters::offset_of(1, 0, setting_.group.size);
+    return {setting_.memory.data(), memory,
+            counters + Counters::offset_of(0, setting_.group.rank, setting_.group.size), stride};
+  }
+  [[nodiscard]] std::unique_ptr<transport::RemoteMemory> over_own() const {
+    return std::make_unique<transport::shm::MappedMemory>(
+        places(setting_.memory.data(), setting_.counters.get()), "this rank's own memory");
+  }
+
+  void over_shared_memory(Rank rank, WindowPeer& peer) const {
+    auto& direct = setting_.shm->direct();
+    const int local = setting_.shm->local_of(rank);
+    const Contact& to = contact(rank);
+    std::byte* const counters = direct.map(local, to.counters);
+    switch (direct.reach(to.memory)) {
+      case Reach::mapped: {
+        std::byte* const memory = to.bytes == 0 ? nullptr : direct.map(local, to.memory);
+        peer.memory = std::make_unique<transport::shm::MappedMemory>(
+            places(memory, counters),
+            direct.same_process() ? "memory of the same process" : "shared memory, mapped");
+        return;
+      }
+      case Reach::attach:
+        peer.memory = std::make_unique<transport::shm::AttachedMemory>(
+            // NOLINTNEXTLINE(performance-no-int-to-ptr): the peer's address, for the kernel
+            places(reinterpret_cast<std::byte*>(to.memory.address), counters), direct.process(local), rank);
+        peer.owner = over_tcp(rank, "atomics are done by the owner");
+        return;
+      case Reach::none:
+        peer.memory = over_tcp(rank,
+                               "plain memory of another process of this host, to which the kernel permits no "
+                               "cross-memory attach (memory from allocate would be mapped)");
+    }
+  }
+
+  void over_network(Rank rank, WindowPeer& peer) const {
+    if (access_ == nullptr || !setting_.network->reaches(rank)) {
+      peer.memory =
+          over_tcp(rank, access_ == nullptr ? setting_.why_no_network : setting_.network->explain(rank));
+      return;
+    }
+    peer.owner = over_tcp(rank, "atomics are done by the owner");
+    peer.memory = access_->reach(
+        rank, [owner = peer.owner.get(), timeout = setting_.group.timeout](
+                  std::span<const std::byte> question) { return owner->ask(question, Deadline(timeout)); });
+  }
+
+  [[nodiscard]] std::unique_ptr<transport::tcp::TcpMemory> over_tcp(Rank rank, const std::string& why) const {
+    const Contact& to = contact(rank);
+    return std::make_unique<transport::tcp::TcpMemory>(
+        setting_.memory.data(), rank, [setting = &setting_, rank, to] { return connect(*setting, rank, to); },
+        fmt::format("tcp to {} port {}, because: {}", to.address, to.port, why));
+  }
+
+  const WindowSetting& setting_;
+  const std::vector<Contact>& contacts_;
+  transport::RemoteAccess* access_;
+};
+
+/// Some peer cannot map this rank's memory.
+bool needs_server(const WindowSetting& setting) {
+  if (setting.group.size == 1) return false;
+  if (setting.shm == nullptr || !setting.shm->all_local()) return true;
+  auto& direct = setting.shm->direct();
+  return direct.reach(direct.offer(setting.memory.data(), setting.memory.size())) != Reach::mapped;
+}
+
+}  // namespace
+
+WindowPeers::WindowPeers(const WindowSetting& setting, const Counters& counters) {
+  const std::size_t counter_bytes = Counters::bytes_for(counters.numbers(), setting.group.size);
+  if (setting.network != nullptr)
+    access = setting.network->expose(
+        {setting.memory, {setting.counters.get(), counter_bytes}, setting.group.rank, setting.group.size});
+  std::shared_ptr<transport::tcp::TcpListener> listener;
+  if (needs_server(setting)) {
+    listener = setting.listener();
+    transport::tcp::Served served;
+    served.memory = setting.memory;
+    served.notifications = counters.numbers();
+    served.notify = [&counters](std::uint32_t id, Rank from, std::uint64_t total) {
+      counters.set(id, from, total);
+    };
+    if (access)
+      served.ask = [this](Rank from, std::span<const std::byte> question) {
+        return access->answer(from, question);
+      };
+    // Open before the peers learn the port.
+    server = std::make_unique<transport::tcp::WindowServer>(
+        std::move(served), setting.group.rank, setting.group.world, listener->open_inbox(setting.number));
+  }
+  const auto contacts = exchange(setting, listener.get());
+  const Chooser chooser(setting, contacts, access.get());
+  for (Rank rank = 0; rank < setting.group.size; ++rank) all.push_back(chooser.choose(rank));
+}
+
+}  // namespace tutti::detail

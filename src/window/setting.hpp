@@ -1,0 +1,42 @@
+/// \file
+/// What a window is made in: the parts of a communicator that it uses, or what tests put in their place.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <tutti/window.hpp>
+
+#include "communicator/watch.hpp"
+#include "transport/shm/shm_transport.hpp"
+#include "transport/tcp/listener.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti::detail {
+
+struct WindowSetting {
+  WindowOptions options;
+  std::span<std::byte> memory;
+  /// `all_gather` is used during construction only.
+  transport::Group group;
+  /// The same on all ranks, unlike that of any communicator or other window of the session; below 2^48.
+  std::uint64_t number = 0;
+  /// Zeroed, Counters::bytes_for; from `shm` where there is one.
+  std::shared_ptr<std::byte> counters;
+  transport::shm::ShmTransport* shm = nullptr;  ///< nullptr: ranks of this host are reached like others
+  transport::Transport* network = nullptr;      ///< what is better than TCP, if anything is
+  std::string why_no_network;                   ///< when nullptr
+  /// Asked only where some peer needs it.
+  std::function<std::shared_ptr<transport::tcp::TcpListener>()> listener;
+  bootstrap::Secret secret{};
+  /// Throws when all of the window is over: the communicator was aborted or destroyed.
+  std::function<void()> check = [] {};
+  /// Whether a rank has died or left.
+  std::function<std::optional<Watch::Gone>(Rank)> gone = [](Rank) { return std::nullopt; };
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,95 @@
+/// \file
+/// The state behind a Window.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/deadline.hpp"
+#include "window/counters.hpp"
+#include "window/peers.hpp"
+#include "window/setting.hpp"
+
+namespace tutti::detail {
+
+class WindowState : public std::enable_shared_from_this<WindowState> {
+ public:
+  explicit WindowState(WindowSetting setting);
+  ~WindowState();
+  WindowState(const WindowState&) = delete;
+  WindowState& operator=(const WindowState&) = delete;
+  /// For tests, which make windows without a communicator.
+  static Window make_window(WindowSetting setting);
+
+  [[nodiscard]] const transport::Group& group() const { return setting_.group; }
+  [[nodiscard]] const WindowPeer& peer(Rank rank) const;
+  WindowPeer& peer(Rank rank);
+
+  // state.cpp: starting.
+  enum class Direction : std::uint8_t { put, get };
+  Transfer move(Direction direction, Rank target, const Block& block, const TransferOptions& options);
+  Transfer notify(Rank target, std::uint32_t id);
+  Batch prepare(Direction direction, Rank target, std::span<const Block> blocks);
+  Transfer post(const Batch& batch, const TransferOptions& options);
+  std::uint64_t atomic(Rank target, std::size_t offset,
+                       const std::function<void(transport::RemoteMemory&, std::uint64_t*)>& start);
+
+  // wait.cpp: until something is done, or something has happened to somebody.
+  void wait(const Transfer& transfer, std::optional<std::chrono::milliseconds> timeout);
+  bool test(const Transfer& transfer);
+  void flush(Rank target);
+  void wait_notification(std::uint32_t id, std::uint64_t count, Rank from,
+                         std::optional<std::chrono::milliseconds> timeout);
+  bool test_notification(std::uint32_t id, std::uint64_t count, Rank from);
+
+ private:
+  /// What an error is about.
+  struct Subject {
+    const char* verb;  ///< "put", "get", "atomic", ...
+    Rank target;
+    std::size_t offset = 0, bytes = 0;
+  };
+  /// "window "kv" on rank 0: put of 64 bytes, rank 1 at offset 128".
+  [[nodiscard]] std::string describe(const Subject& subject) const;
+  [[nodiscard]] std::string title() const;
+  void check_block(const Subject& subject, const Block& block) const;
+  void check_number(std::uint32_t id) const;
+  Transfer start(const Subject& subject, Direction direction, std::span<const Block> blocks,
+                 const TransferOptions& options);
+  /// Runs what uses the way to a target; a failure is kept for all later uses.
+  template <class Use>
+  auto use(const Subject& subject, Use use_it) {
+    WindowPeer& to = peer(subject.target);
+    if (to.failure) throw Error(*to.failure);
+    try {
+      return use_it(to);
+    } catch (const Error& error) {
+      fail(subject, to, error);
+    }
+  }
+  [[noreturn]] void fail(const Subject& subject, WindowPeer& to, const Error& why) const;
+
+  void wait_until(const Subject& subject, transport::RemoteMemory& way, std::uint64_t number, Deadline limit);
+  /// Throws when the window is over or the target gone; `grace`: what a rank sent before it went may still
+  /// arrive for so long.
+  void check_target(const Subject& subject, Clock::duration grace);
+  void check_deadlines(WindowPeer& to, std::uint64_t number) const;
+  void check_sources(std::uint32_t id, Rank from);
+  /// Rarely more than a look at the clock.
+  void look_around();
+  void mark_busy(Rank target);
+  /// Moves what is under way to all targets.
+  void progress();
+  void sleep(std::chrono::microseconds longest);
+
+  WindowSetting setting_;
+  Counters counters_;
+  std::optional<WindowPeers> peers_;
+  std::vector<Rank> busy_;  ///< targets with transfers that may not be done
+  Clock::time_point looked_;
+  std::uint64_t generation_ = fork_generation();
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,186 @@
+// Waiting for transfers and notifications: spin, yield, then sleep, and look around now and then.
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "window/state.hpp"
+
+namespace tutti::detail {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto look_interval = 1ms;
+constexpr auto gone_grace = 100ms;  ///< what a rank did before it went may take so long to be seen
+constexpr auto linger = 1s;         ///< for own transfers, when a window is destroyed
+
+/// How a wait goes on: polls at once, then yields, then sleeps longer and longer.
+class Patience {
+ public:
+  /// True while there is no need to sleep or to look around.
+  bool awake() {
+    if (++polls_ < 100) return true;
+    if (polls_ == 100) since_ = Clock::now();
+    if (Clock::now() - since_ > 200us) return false;
+    ::sched_yield();
+    return true;
+  }
+  std::chrono::microseconds nap() {
+    nap_ = std::min<std::chrono::microseconds>(nap_ * 2, 500us);
+    return nap_;
+  }
+
+ private:
+  unsigned polls_ = 0;
+  Clock::time_point since_;
+  std::chrono::microseconds nap_ = 10us;
+};
+
+}  // namespace
+
+WindowState::~WindowState() {
+  if (fork_generation() != generation_) return;
+  for (const Deadline deadline(linger); !busy_.empty() && !deadline.passed();) {
+    progress();
+    if (!busy_.empty()) sleep(100us);
+  }
+}
+
+void WindowState::mark_busy(Rank target) {
+  WindowPeer& to = peer(target);
+  if (std::exchange(to.busy, true)) return;
+  busy_.push_back(target);
+}
+
+void WindowState::progress() {
+  std::erase_if(busy_, [this](Rank target) {
+    WindowPeer& to = peer(target);
+    try {
+      to.busy =
+          use({"transfer", target}, [](WindowPeer& p) { return p.memory->done() < p.memory->started(); });
+    } catch (const Error&) {
+      to.busy = false;  // kept; whoever waits for that target learns of it
+    }
+    return !to.busy;
+  });
+}
+
+void WindowState::sleep(std::chrono::microseconds longest) {
+  if (busy_.empty())
+    std::this_thread::sleep_for(longest);
+  else
+    peer(busy_.front()).memory->wait(longest);
+}
+
+void WindowState::look_around() {
+  if (fork_generation() != generation_)
+    throw Error(ErrorCode::forked,
+                title() + ": it belongs to the parent process; make a new one in the child");
+  const auto now = Clock::now();
+  if (now - looked_ < look_interval) return;
+  looked_ = now;
+  setting_.check();
+}
+
+void WindowState::check_target(const Subject& subject, Clock::duration grace) {
+  look_around();
+  const auto gone = setting_.gone(subject.target);
+  if (!gone || Clock::now() - gone->since < grace) return;
+  use(subject, [&](WindowPeer&) {
+    throw Error(ErrorCode::peer_lost, fmt::format("that rank {}; transfers with others go on",
+                                                  gone->orderly ? "destroyed its communicator" : "died"));
+  });
+}
+
+void WindowState::check_deadlines(WindowPeer& to, std::uint64_t number) const {
+  if (to.timed.empty()) return;
+  const std::uint64_t done = to.memory->done();
+  std::erase_if(to.timed, [&](const Timed& one) { return one.number <= done; });
+  for (const Timed& one : to.timed)
+    if (one.number <= number && one.deadline.passed())
+      throw Error(ErrorCode::timeout, one.what + ": its deadline has passed; it is still under way",
+                  {static_cast<Rank>(&to - peers_->all.data())});
+}
+
+void WindowState::wait_until(const Subject& subject, transport::RemoteMemory& way, std::uint64_t number,
+                             Deadline limit) {
+  WindowPeer& to = peer(subject.target);
+  for (Patience patience; use(subject, [&](WindowPeer&) { return way.done(); }) < number;) {
+    if (&way == to.memory.get()) check_deadlines(to, number);
+    if (patience.awake()) continue;
+    check_target(subject, gone_grace);
+    if (limit.passed())
+      throw Error(ErrorCode::timeout,
+                  describe(subject) +
+                      ": not done in time; it is still under way and can be waited for again "
+                      "(Options::timeout or TUTTI_TIMEOUT sets the limit of waits without one)",
+                  {subject.target});
+    way.wait(patience.nap());
+  }
+}
+
+void WindowState::wait(const Transfer& transfer, std::optional<std::chrono::milliseconds> timeout) {
+  WindowPeer& to = peer(transfer.target_);
+  wait_until({"transfer", transfer.target_}, *to.memory, transfer.number_,
+             Deadline(timeout.value_or(setting_.group.timeout)));
+}
+
+bool WindowState::test(const Transfer& transfer) {
+  const Subject subject{"transfer", transfer.target_};
+  if (use(subject, [](WindowPeer& to) { return to.memory->done(); }) >= transfer.number_) return true;
+  check_deadlines(peer(transfer.target_), transfer.number_);
+  check_target(subject, gone_grace);
+  return false;
+}
+
+void WindowState::flush(Rank target) {
+  WindowPeer& to = peer(target);
+  wait_until({"flush", target}, *to.memory, to.memory->started(), Deadline(setting_.group.timeout));
+}
+
+// Who is awaited and cannot send any more.
+void WindowState::check_sources(std::uint32_t id, Rank from) {
+  const auto now = Clock::now();
+  int left = 0;
+  for (Rank r = from < 0 ? 0 : from; r < (from < 0 ? setting_.group.size : from + 1); ++r) {
+    const auto gone = setting_.gone(r);
+    if (!gone || now - gone->since < gone_grace) continue;
+    if (gone->orderly && from < 0 && ++left < setting_.group.size - 1) continue;
+    throw Error(ErrorCode::peer_lost,
+                fmt::format("{}: waiting for notification {}: rank {} {}", title(), id, r,
+                            gone->orderly ? "destroyed its communicator" : "died"),
+                {r});
+  }
+}
+
+void WindowState::wait_notification(std::uint32_t id, std::uint64_t count, Rank from,
+                                    std::optional<std::chrono::milliseconds> timeout) {
+  const auto limit = timeout.value_or(setting_.group.timeout);
+  const Deadline deadline(limit);
+  for (Patience patience; !test_notification(id, count, from);) {
+    progress();
+    if (patience.awake()) continue;
+    look_around();
+    check_sources(id, from);
+    if (deadline.passed())
+      throw Error(
+          ErrorCode::timeout,
+          fmt::format("{}: waited {} ms for {} of notification {}{}; {} came", title(), limit.count(), count,
+                      id, from < 0 ? "" : fmt::format(" of rank {}", from), counters_.arrived(id, from)),
+          from < 0 ? std::vector<Rank>{} : std::vector<Rank>{from});
+    sleep(patience.nap());
+  }
+}
+
+bool WindowState::test_notification(std::uint32_t id, std::uint64_t count, Rank from) {
+  check_number(id);
+  if (from != any_rank) static_cast<void>(peer(from));
+  if (counters_.take(id, count, from)) return true;
+  look_around();
+  return false;
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,345 @@
+// What every window promises, over every way that leads to a rank's memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "bootstrap/ranks.hpp"
+#include "window/seats.hpp"
+
+namespace tutti::test {
+namespace {
+
+using namespace std::chrono_literals;
+using bootstrap::test::thrown_by;
+using testing::HasSubstr;
+
+class Windows : public testing::TestWithParam<Way> {
+ protected:
+  void SetUp() override {
+    if (const auto why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Ways, Windows,
+                         testing::Values(Way::threads, Way::mapped, Way::attached, Way::tcp_threads,
+                                         Way::tcp_processes, Way::verbs_fake, Way::verbs_devices),
+                         [](const auto& way) { return name_of(way.param); });
+
+std::uint8_t pattern(Rank rank, std::size_t i) {
+  return static_cast<std::uint8_t>(i * 7 + i / 251 + static_cast<std::size_t>(rank) * 31 + 1);
+}
+void fill(std::span<std::uint8_t> memory, Rank rank) {
+  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = pattern(rank, i);
+}
+
+TEST_P(Windows, PutAndGetMoveEveryByteAndNoOther) {
+  run(GetParam(), 3, [](Seat& seat) {
+    constexpr std::size_t part = 3 << 20;
+    auto place = seat.place(2 * part + 64);
+    const auto memory = place.as<std::uint8_t>();
+    fill(memory, seat.rank);
+    seat.barrier();
+    const Rank next = (seat.rank + 1) % seat.size;
+    const Rank previous = (seat.rank + 2) % seat.size;
+    // The first part to the next rank's second part, unaligned on both sides.
+    place.window.put(next, {.local = 3, .remote = part + 1, .bytes = part - 5}).wait();
+    seat.barrier();
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      const bool written = i >= part + 1 && i < part + 1 + part - 5;
+      ASSERT_EQ(memory[i], written ? pattern(previous, i - part - 1 + 3) : pattern(seat.rank, i)) << i;
+    }
+    seat.barrier();
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{4096}, part}) {
+      place.window.get(previous, {.local = part + 7, .remote = 11, .bytes = bytes});
+      place.window.flush(previous);
+      for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(memory[part + 7 + i], pattern(previous, 11 + i)) << i;
+    }
+    place.window.put(seat.rank, {.local = 0, .remote = part + 64, .bytes = 100}).wait();
+    EXPECT_EQ(memory[part + 64], pattern(seat.rank, 0));
+    seat.barrier();
+  });
+}
+
+TEST_P(Windows, SizesMayDifferAndBadRangesAreRefused) {
+  run(GetParam(), 2, [](Seat& seat) {
+    auto place = seat.place(seat.rank == 0 ? 4096 : 64, {.name = "kv"});
+    Window& window = place.window;
+    EXPECT_EQ(window.bytes(0), 4096U);
+    EXPECT_EQ(window.bytes(1), 64U);
+    const auto refused = [&](const std::function<void()>& call, const char* part) {
+      const auto thrown = thrown_by(call);
+      EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << thrown.text;
+      EXPECT_THAT(thrown.text, HasSubstr("window \"kv\" on rank"));
+      EXPECT_THAT(thrown.text, HasSubstr(part));
+    };
+    if (seat.rank == 0) {
+      constexpr auto huge = static_cast<std::size_t>(-1);
+      refused([&] { window.put(1, {.local = 0, .remote = 60, .bytes = 8}); },
+              "put of 8 bytes, rank 1 at offset 60");
+      refused([&] { window.put(1, {.local = 0, .remote = 0, .bytes = 65}); }, "the 64 bytes of rank 1");
+      refused([&] { window.get(1, {.local = 4090, .remote = 0, .bytes = 8}); }, "the 4096 bytes of rank 0");
+      refused([&] { window.get(1, {.local = 0, .remote = huge, .bytes = 2}); }, "beyond");
+      refused([&] { window.get(1, {.local = 0, .remote = 2, .bytes = huge}); }, "beyond");
+      refused([&] { window.put(2, {.bytes = 1}); }, "there is no rank 2");
+      refused([&] { window.put(1, {.bytes = 1}, {.notify = 64}); }, "there is no notification 64");
+      refused([&] { window.wait_notification(64); }, "there is no notification 64");
+      refused([&] { window.fetch_add(1, 4, 1); }, "not a multiple of 8");
+      refused([&] { window.fetch_add(1, 64, 1); }, "has 64 bytes");
+      const std::vector<Block> blocks{{.bytes = 8}, {.remote = 64, .bytes = 1}};
+      refused([&] { static_cast<void>(window.prepare_put(1, blocks)); }, "offset 64");
+      refused([&] { window.post(Batch()); }, "another window");
+    }
+    seat.barrier();
+    for (const auto byte : place.as<std::uint8_t>()) ASSERT_EQ(byte, 0);
+    EXPECT_FALSE(window.path(1 - seat.rank).empty());
+    seat.barrier();
+  });
+}
+
+TEST_P(Windows, ANotificationFollowsItsDataAndAllBefore) {
+  run(GetParam(), 3, [](Seat& seat) {
+    constexpr std::size_t words = 40'000;
+    constexpr std::uint32_t rounds = 20;
+    auto place = seat.place(2 * words * sizeof(std::uint32_t));
+    const auto mine = place.as<std::uint32_t>().first(words);
+    const auto got = place.as<std::uint32_t>().subspan(words);
+    const Rank next = (seat.rank + 1) % seat.size;
+    const Rank previous = (seat.rank + 2) % seat.size;
+    for (std::uint32_t round = 1; round <= rounds; ++round) {
+      std::ranges::fill(mine, round);
+      // Large, small, then the notification on another small one.
+      place.window.put(next, {.local = 0, .remote = words * 4, .bytes = words * 4 - 8});
+      place.window.put(next, {.local = words * 4 - 8, .remote = words * 8 - 8, .bytes = 4});
+      place.window.put(next, {.local = words * 4 - 4, .remote = words * 8 - 4, .bytes = 4}, {.notify = 7});
+      place.window.wait_notification(7, 1, previous);
+      ASSERT_EQ(got.front(), round);
+      ASSERT_EQ(std::ranges::count(got, round), static_cast<std::ptrdiff_t>(words));
+      EXPECT_FALSE(place.window.test_notification(7));
+      place.window.flush();
+      place.window.notify(previous, 3);  // it may write again
+      place.window.wait_notification(3);
+    }
+    seat.barrier();
+  });
+}
+
+TEST_P(Windows, NotificationsAreCountedByNumberAndSource) {
+  run(GetParam(), 3, [](Seat& seat) {
+    auto place = seat.place(64, {.notifications = 5});
+    if (seat.rank != 0) {
+      for (int i = 0; i < 10 * seat.rank; ++i) place.window.notify(0, 4);
+      place.window.notify(0, 0);
+    } else {
+      place.window.wait_notification(4, 15, 2);
+      EXPECT_FALSE(place.window.test_notification(4, 6, 2));
+      place.window.wait_notification(4, 15);  // 10 of rank 1, the other 5 of rank 2
+      EXPECT_FALSE(place.window.test_notification(4));
+      place.window.wait_notification(0, 2);
+      EXPECT_FALSE(place.window.test_notification(1));
+    }
+    seat.barrier();
+  });
+}
+
+TEST_P(Windows, ABatchIsPostedManyTimes) {
+  run(GetParam(), 2, [](Seat& seat) {
+    constexpr std::size_t block = 96;
+    constexpr std::size_t count = 500;
+    auto place = seat.place(2 * block * count);
+    const auto memory = place.as<std::uint8_t>();
+    // Pages in a scattered order, as a paged cache has them; some continue each other.
+    std::vector<Block> blocks(count);
+    for (std::size_t i = 0; i < count; ++i) blocks[i] = {.local = i * block, .bytes = block};
+    std::vector<std::size_t> order(count);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin() + 10, order.end(), std::mt19937(5));
+    for (std::size_t i = 0; i < count; ++i) blocks[i].remote = (count + order[i]) * block;
+    if (seat.rank == 0) {
+      const Batch batch = place.window.prepare_put(1, blocks);
+      EXPECT_EQ(batch.bytes(), block * count);
+      EXPECT_LE(batch.blocks(), count - 9);
+      for (std::uint8_t round = 1; round <= 30; ++round) {
+        std::ranges::fill(memory.first(block * count), round);
+        place.window.post(batch, {.notify = 1}).wait();
+      }
+      place.window.wait_notification(2);  // the other has read
+      const std::vector<std::uint8_t> expected = [&] {
+        std::vector<std::uint8_t> e(block * count);
+        for (std::size_t i = 0; i < e.size(); ++i) e[i] = pattern(1, i);
+        return e;
+      }();
+      EXPECT_TRUE(std::ranges::equal(memory.first(block * count), expected));
+    } else {
+      place.window.wait_notification(1, 30);
+      EXPECT_EQ(std::ranges::count(memory.subspan(block * count), 30),
+                static_cast<std::ptrdiff_t>(block * count));
+      fill(memory.first(block * count), 1);
+      for (std::size_t i = 0; i < count; ++i) {
+        auto& b = blocks[i];
+        b = {.local = b.remote, .remote = b.local, .bytes = block};
+      }
+      // Back and forth: scattered here, read from the other, then written back in order.
+      const Batch read = place.window.prepare_get(0, blocks);
+      place.window.post(read).wait();
+      EXPECT_EQ(std::ranges::count(memory.subspan(block * count), 30),
+                static_cast<std::ptrdiff_t>(block * count));
+      place.window.put(0, {.local = 0, .remote = 0, .bytes = block * count});
+      place.window.post(place.window.prepare_get(0, {}), {.notify = 2});
+      place.window.flush();
+    }
+    seat.barrier();
+  });
+}
+
+TEST_P(Windows, AtomicsOfAllRanksOnOneWord) {
+  run(GetParam(), 4, [](Seat& seat) {
+    constexpr std::uint64_t rounds = 200;
+    auto place = seat.place(4096);
+    seat.barrier();
+    std::uint64_t last = 0;
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+      const auto before = place.window.fetch_add(2, 64, 3);
+      EXPECT_GE(before, last);  // never back
+      last = before;
+      // A lock of one word, and a counter under it.
+      while (place.window.compare_swap(2, 128, 0, static_cast<std::uint64_t>(seat.rank) + 1) != 0)
+        std::this_thread::yield();
+      place.window.get(2, {.local = 1024, .remote = 256, .bytes = 8}).wait();
+      ++place.as<std::uint64_t>()[128];
+      place.window.put(2, {.local = 1024, .remote = 256, .bytes = 8}).wait();
+      EXPECT_EQ(place.window.compare_swap(2, 128, static_cast<std::uint64_t>(seat.rank) + 1, 0),
+                static_cast<std::uint64_t>(seat.rank) + 1);
+    }
+    seat.barrier();
+    place.window.get(2, {.local = 2048, .remote = 0, .bytes = 512}).wait();
+    const auto seen = place.as<std::uint64_t>().subspan(256);
+    EXPECT_EQ(seen[8], 4 * rounds * 3);
+    EXPECT_EQ(seen[16], 0U);
+    EXPECT_EQ(seen[32], 4 * rounds);
+    seat.barrier();
+  });
+}
+
+// Every rank writes into its own share of every other one's memory; a model of all memories says what must be
+// there.
+TEST_P(Windows, RandomSequencesGiveWhatAModelSays) {
+  run(GetParam(), 3, [](Seat& seat) {
+    constexpr std::size_t share = 20'000;
+    const auto ranks = static_cast<std::size_t>(seat.size);
+    const auto me = static_cast<std::size_t>(seat.rank);
+    auto place = seat.place(share * (ranks + 2));  // shares of the others, a source, a sink
+    const std::size_t source = share * ranks;
+    const std::size_t sink = source + share;
+    const auto memory = place.as<std::uint8_t>();
+    std::mt19937 random(17 + static_cast<unsigned>(seat.rank));
+    for (auto& byte : memory.subspan(source, share)) byte = static_cast<std::uint8_t>(random());
+    std::vector<std::vector<std::uint8_t>> model(ranks, std::vector<std::uint8_t>(share));
+    seat.barrier();
+    for (int step = 0; step < 300; ++step) {
+      const auto target = random() % ranks;
+      const auto to = static_cast<Rank>(target);
+      const std::size_t bytes = random() % (random() % 4 == 0 ? share : 200);
+      const std::size_t from = random() % (share - bytes);
+      const std::size_t at = random() % (share - bytes);
+      switch (random() % 4) {
+        case 0: {
+          place.window.flush(to);  // transfers are not ordered
+          place.window.get(to, {.local = sink + from, .remote = me * share + at, .bytes = bytes}).wait();
+          ASSERT_TRUE(std::equal(model[target].begin() + static_cast<std::ptrdiff_t>(at),
+                                 model[target].begin() + static_cast<std::ptrdiff_t>(at + bytes),
+                                 memory.begin() + static_cast<std::ptrdiff_t>(sink + from)))
+              << "step " << step;
+          break;
+        }
+        case 1: {
+          std::vector<Block> blocks;
+          for (std::size_t k = 0; k < 8; ++k)
+            blocks.push_back({.local = source + from + bytes / 8 * k,
+                              .remote = me * share + at + bytes / 8 * (7 - k),
+                              .bytes = bytes / 8});
+          place.window.flush(to);
+          place.window.post(place.window.prepare_put(to, blocks), {.notify = 1});
+          for (const Block& b : blocks)
+            std::copy_n(memory.begin() + static_cast<std::ptrdiff_t>(b.local), b.bytes,
+                        model[target].begin() + static_cast<std::ptrdiff_t>(b.remote - me * share));
+          break;
+        }
+        default:
+          place.window.flush(to);
+          place.window.put(to, {.local = source + from, .remote = me * share + at, .bytes = bytes});
+          std::copy_n(memory.begin() + static_cast<std::ptrdiff_t>(source + from), bytes,
+                      model[target].begin() + static_cast<std::ptrdiff_t>(at));
+      }
+    }
+    place.window.flush();
+    for (Rank r = 0; r < seat.size; ++r) {
+      place.window.get(r, {.local = sink, .remote = me * share, .bytes = share}).wait();
+      EXPECT_TRUE(std::ranges::equal(model[static_cast<std::size_t>(r)], memory.subspan(sink, share)));
+    }
+    seat.barrier();
+  });
+}
+
+TEST_P(Windows, ATargetThatComputesIsReached) {
+  run(GetParam(), 2, [](Seat& seat) {
+    auto place = seat.place(8 << 20);
+    if (seat.rank == 1) {
+      const auto first = std::atomic_ref(place.as<std::uint64_t>()[0]);
+      const auto until = std::chrono::steady_clock::now() + 10s;
+      while (first.load(std::memory_order_acquire) == 0 && std::chrono::steady_clock::now() < until) {
+      }
+      EXPECT_EQ(first.load(), 1U);  // and not one call of the window
+    } else {
+      std::ranges::fill(place.as<std::uint8_t>().subspan(8), 9);
+      place.window.put(1, {.local = 8, .remote = 8, .bytes = (8 << 20) - 8}).wait();
+      place.window.get(1, {.local = 0, .remote = 4 << 20, .bytes = 8}).wait();
+      EXPECT_EQ(place.as<std::uint8_t>()[0], 9);
+      place.window.fetch_add(1, 0, 1);
+    }
+    seat.barrier();
+  });
+}
+
+TEST_P(Windows, WaitsEndAtTheirDeadlineAndSayWhatIsMissing) {
+  run(GetParam(), 2, [](Seat& seat) {
+    auto place = seat.place(64, {.name = "late"});
+    if (seat.rank == 0) {
+      const auto start = std::chrono::steady_clock::now();
+      const auto thrown = thrown_by([&] { place.window.wait_notification(5, 2, 1, 150ms); });
+      EXPECT_EQ(thrown.code, ErrorCode::timeout) << thrown.text;
+      EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+      EXPECT_THAT(
+          thrown.text,
+          HasSubstr("window \"late\" on rank 0: waited 150 ms for 2 of notification 5 of rank 1; 0 came"));
+      EXPECT_GE(std::chrono::steady_clock::now() - start, 150ms);
+    }
+    seat.barrier();
+    // Nothing is lost by it.
+    place.window.notify(1 - seat.rank, 5);
+    place.window.wait_notification(5);
+    seat.barrier();
+  });
+}
+
+TEST_P(Windows, WindowsAreIndependentAndMadeOften) {
+  run(GetParam(), 2, [](Seat& seat) {
+    auto kept = seat.place(64);
+    for (std::uint64_t i = 1; i <= 20; ++i) {
+      auto place = seat.place(4096);
+      place.as<std::uint64_t>()[1] = i;
+      place.window.put(1 - seat.rank, {.local = 8, .remote = 0, .bytes = 8}, {.notify = 0});
+      place.window.wait_notification(0);
+      EXPECT_EQ(place.as<std::uint64_t>()[0], i);
+      EXPECT_FALSE(kept.window.test_notification(0));
+      seat.barrier();
+    }
+    EXPECT_EQ(kept.as<std::uint64_t>()[0], 0U);
+    seat.barrier();
+  });
+}
+
+}  // namespace
+}  // namespace tutti::test
