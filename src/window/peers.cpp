@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "bootstrap/authenticate.hpp"
+#include "bootstrap/frame.hpp"
 #include "transport/shm/mapped_memory.hpp"
 #include "transport/tcp/purpose.hpp"
 
@@ -52,14 +53,14 @@ std::vector<Contact> exchange(const WindowSetting& setting, const transport::tcp
     std::memcpy(static_cast<Introduction*>(&contact), bytes.data(), sizeof mine);
     contact.address.assign(reinterpret_cast<const char*>(bytes.data()) + sizeof mine,
                            bytes.size() - sizeof mine);
-    if (contact.notifications == mine.notifications) continue;
+    if (contact.notifications == all.front().notifications) continue;
     const auto other = static_cast<Rank>(all.size()) - 1;
-    throw Error(ErrorCode::mismatch,
-                fmt::format("window \"{}\": rank {} wants {} notifications, rank {} wants {}; all ranks must "
-                            "want the same",
-                            setting.options.name, setting.group.rank, mine.notifications, other,
-                            contact.notifications),
-                {setting.group.rank, other});
+    throw Error(
+        ErrorCode::mismatch,
+        fmt::format("window \"{}\": rank 0 wants {} notifications, rank {} wants {}; all ranks must want "
+                    "the same",
+                    setting.options.name, all.front().notifications, other, contact.notifications),
+        {0, other});
   }
   return all;
 }
@@ -72,7 +73,8 @@ PrivateDescriptor connect(const WindowSetting& setting, Rank peer, const Contact
     return PrivateDescriptor(bootstrap::connect_authenticated(contact.address, contact.port, setting.secret,
                                                               hello, Deadline(setting.group.timeout)));
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("connecting to rank {}: {}", peer, error.what()), {peer});
+    throw Error(error.code(), fmt::format("connecting to rank {}: {}", peer, bootstrap::to_fault(error).text),
+                {peer});
   }
 }
 

@@ -42,6 +42,7 @@ std::string WindowState::title() const {
 }
 
 std::string WindowState::describe(const Subject& subject) const {
+  if (subject.bytes == 0) return fmt::format("{}: {}, rank {}", title(), subject.verb, subject.target);
   return fmt::format("{}: {} of {} bytes, rank {} at offset {}", title(), subject.verb, subject.bytes,
                      subject.target, subject.offset);
 }

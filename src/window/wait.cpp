@@ -89,6 +89,8 @@ void WindowState::check_target(const Subject& subject, Clock::duration grace) {
   look_around();
   const auto gone = setting_.gone(subject.target);
   if (!gone || Clock::now() - gone->since < grace) return;
+  looked_ = {};
+  look_around();  // an abort is the better explanation
   use(subject, [&](WindowPeer&) {
     throw Error(ErrorCode::peer_lost, fmt::format("that rank {}; transfers with others go on",
                                                   gone->orderly ? "destroyed its communicator" : "died"));

@@ -1,0 +1,187 @@
+// Windows when a rank dies, stops, leaves or aborts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+#include "bootstrap/ranks.hpp"
+#include "window/seats.hpp"
+
+namespace tutti::test {
+namespace {
+
+using namespace std::chrono_literals;
+using bootstrap::test::thrown_by;
+using std::chrono::steady_clock;
+using testing::HasSubstr;
+
+class WindowFailures : public testing::TestWithParam<Way> {};
+INSTANTIATE_TEST_SUITE_P(Processes, WindowFailures,
+                         testing::Values(Way::mapped, Way::attached, Way::tcp_processes),
+                         [](const auto& way) { return name_of(way.param); });
+
+TEST_P(WindowFailures, AKilledRankIsNoticedAndTheOthersGoOn) {
+  run(
+      GetParam(), 3,
+      [](Seat& seat) {
+        auto place = seat.place(4096, {.name = "kv"});
+        Window& window = place.window;
+        seat.barrier();
+        if (seat.rank == 1) {
+          window.notify(0, 1);
+          window.flush();
+          std::this_thread::sleep_for(100ms);
+          ::raise(SIGKILL);
+        }
+        if (seat.rank == 0) {
+          window.wait_notification(1);
+          const auto start = steady_clock::now();
+          const auto waiting = thrown_by([&] { window.wait_notification(2, 1, 1); });
+          EXPECT_EQ(waiting.code, ErrorCode::peer_lost) << waiting.text;
+          EXPECT_EQ(waiting.ranks, std::vector<Rank>{1});
+          EXPECT_LT(steady_clock::now() - start, 1500ms);
+          EXPECT_EQ(thrown_by([&] { window.wait_notification(2); }).code, ErrorCode::peer_lost);
+          const auto writing = thrown_by([&] { window.put(1, {.bytes = 64}).wait(); });
+          EXPECT_EQ(writing.code, ErrorCode::peer_lost) << writing.text;
+          EXPECT_EQ(writing.ranks, std::vector<Rank>{1});
+          EXPECT_THAT(writing.text,
+                      HasSubstr("window \"kv\" on rank 0: put of 64 bytes, rank 1 at offset 0"));
+          EXPECT_EQ(thrown_by([&] { window.fetch_add(1, 0, 1); }).code, ErrorCode::peer_lost);
+        }
+        // The two that live.
+        const Rank other = 2 - seat.rank;
+        window.fetch_add(other, 8, 5);
+        window.put(other, {.local = 8, .remote = 16, .bytes = 8}, {.notify = 3});
+        window.wait_notification(3, 1, other);
+        window.flush(other);
+        // The communicator has failed, and cannot say when the other is done with this rank's memory.
+        window.notify(other, 4);
+        window.wait_notification(4, 1, other);
+      },
+      20s, 1);
+}
+
+TEST_P(WindowFailures, ARankThatLeavesIsNamed) {
+  run(GetParam(), 2, [](Seat& seat) {
+    {
+      auto place = seat.place(64);
+      seat.barrier();
+      if (seat.rank == 0) return;  // and its communicator goes, too
+      const auto thrown = thrown_by([&] { place.window.wait_notification(0); });
+      EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+      EXPECT_THAT(thrown.text, HasSubstr("rank 0 destroyed its communicator"));
+      EXPECT_EQ(thrown_by([&] { place.window.put(0, {.bytes = 8}).wait(); }).code, ErrorCode::peer_lost);
+    }
+  });
+}
+
+// A rank that is stopped keeps its connections, but serves nothing.
+TEST(WindowDeadlines, ATransferThatIsLateSaysWhichOne) {
+  run(
+      Way::tcp_processes, 2,
+      [](Seat& seat) {
+        constexpr std::size_t bytes = 64 << 20;  // more than sockets hold
+        auto place = seat.place(bytes, {.name = "kv"});
+        if (seat.rank == 1) {
+          place.as<std::uint64_t>()[0] = static_cast<std::uint64_t>(::getpid());
+          place.window.notify(0, 0);
+          place.window.flush();
+          place.window.wait_notification(5);
+          ::raise(SIGSTOP);
+          seat.barrier();
+          return;
+        }
+        place.window.wait_notification(0);
+        place.window.get(1, {.local = 0, .remote = 0, .bytes = 8}).wait();
+        const auto other = static_cast<pid_t>(place.as<std::uint64_t>()[0]);
+        place.window.notify(1, 5).wait();
+        std::this_thread::sleep_for(100ms);
+        const auto start = steady_clock::now();
+        Transfer late = place.window.put(1, {.local = 0, .remote = 0, .bytes = bytes}, {.deadline = 200ms});
+        const auto thrown = thrown_by([&] { late.wait(); });
+        EXPECT_EQ(thrown.code, ErrorCode::timeout) << thrown.text;
+        EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+        EXPECT_THAT(
+            thrown.text,
+            HasSubstr("window \"kv\" on rank 0: put of 67108864 bytes, rank 1 at offset 0: its deadline"));
+        EXPECT_GE(steady_clock::now() - start, 200ms);
+        EXPECT_EQ(thrown_by([&] { place.window.flush(); }).code, ErrorCode::timeout);
+        EXPECT_EQ(thrown_by([&] { late.test(); }).code, ErrorCode::timeout);
+        const auto shorter = thrown_by([&] { place.window.notify(1, 1).wait(50ms); });
+        EXPECT_EQ(shorter.code, ErrorCode::timeout) << shorter.text;
+        // It goes on where it stopped.
+        ::kill(other, SIGCONT);
+        for (const auto until = steady_clock::now() + 10s; steady_clock::now() < until;)
+          if (!thrown_by([&] { place.window.flush(); }).code) break;
+        place.window.flush();
+        seat.barrier();
+      },
+      20s);
+}
+
+class WindowAborts : public testing::TestWithParam<Way> {};
+INSTANTIATE_TEST_SUITE_P(Threads, WindowAborts, testing::Values(Way::threads, Way::tcp_threads),
+                         [](const auto& way) { return name_of(way.param); });
+
+TEST_P(WindowAborts, AbortEndsWaitsOnAllRanks) {
+  const auto start = steady_clock::now();
+  run(GetParam(), 2, [](Seat& seat) {
+    auto place = seat.place(64);
+    seat.barrier();
+    std::jthread helper;
+    if (seat.rank == 0)
+      helper = std::jthread([&] {
+        std::this_thread::sleep_for(100ms);
+        seat.communicator->abort("the disk is full");
+      });
+    const auto thrown = thrown_by([&] { place.window.wait_notification(0); });
+    EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+    EXPECT_THAT(thrown.text, HasSubstr("the disk is full"));
+    EXPECT_EQ(thrown_by([&] {
+                for (;;) place.window.put(seat.rank, {.bytes = 8}).wait();
+              }).code,
+              ErrorCode::aborted);
+  });
+  EXPECT_LT(steady_clock::now() - start, 5s);
+}
+
+TEST(WindowSetup, RanksThatWantDifferentWindowsAreToldSo) {
+  run(Way::threads, 2, [](Seat& seat) {
+    const auto thrown =
+        thrown_by([&] { const auto place = seat.place(64, {.notifications = seat.rank == 0 ? 8U : 9U}); });
+    EXPECT_EQ(thrown.code, ErrorCode::mismatch) << thrown.text;
+    EXPECT_THAT(thrown.text, HasSubstr("rank 0 wants 8 notifications, rank 1 wants 9"));
+    EXPECT_EQ(thrown_by([&] { const auto place = seat.place(64, {.notifications = 0}); }).code,
+              ErrorCode::invalid_argument);
+    seat.barrier();
+  });
+}
+
+TEST(WindowSetup, AWindowThatOutlivesItsCommunicatorSaysSo) {
+  std::vector<std::uint64_t> memory(8);
+  std::optional<Window> window;
+  {
+    Communicator alone = Communicator(UniqueId{}, 0, 1);
+    window.emplace(alone, std::span(memory));
+    EXPECT_EQ(window->fetch_add(0, 8, 5), 0U);
+    EXPECT_EQ(memory[1], 5U);
+  }
+  std::this_thread::sleep_for(5ms);
+  EXPECT_EQ(thrown_by([&] { window->put(0, {.bytes = 8}); }).code, ErrorCode::aborted);
+}
+
+TEST(WindowSetup, AForkedChildMayNotUseIt) {
+  run(Way::attached, 1, [](Seat& seat) {
+    auto place = seat.place(64);
+    bootstrap::test::Child child([&] {
+      return thrown_by([&] { place.window.put(0, {.bytes = 8}); }).code == ErrorCode::forked ? 0 : 1;
+    });
+    EXPECT_EQ(child.wait(), 0);
+    place.window.put(0, {.bytes = 8}).wait();
+  });
+}
+
+}  // namespace
+}  // namespace tutti::test
