@@ -141,8 +141,9 @@ class Chooser {
 
   void over_network(Rank rank, WindowPeer& peer) const {
     if (access_ == nullptr || !setting_.network->reaches(rank)) {
-      peer.memory =
-          over_tcp(rank, access_ == nullptr ? setting_.why_no_network : setting_.network->explain(rank));
+      peer.memory = over_tcp(rank, setting_.network == nullptr ? setting_.why_no_network
+                                   : access_ == nullptr        ? "windows do not use iWARP"
+                                                               : setting_.network->explain(rank));
       return;
     }
     peer.owner = over_tcp(rank, "atomics are done by the owner");

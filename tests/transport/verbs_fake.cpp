@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 
 namespace tutti::transport::testing {
 
@@ -44,6 +45,7 @@ struct FakePair {
   std::deque<ibv_sge> pieces;
   std::uint32_t peer = 0;
   int access = 0;
+  int reads = 0, reads_served = 0;
   std::uint32_t held = 0;  ///< send requests since the last one that completed
 };
 struct FakeRegion {
@@ -85,6 +87,8 @@ class Fake final : public verbs::Verbs {
     a->phys_port_cnt = 1;
     a->max_cqe = device(context).max_cqe;
     a->max_qp = 65536;
+    a->max_qp_rd_atom = 16;
+    a->max_qp_init_rd_atom = 8;
     a->max_srq = device(context).max_srq;
     a->max_srq_wr = device(context).max_srq == 0 ? 0 : 65536;
     return 0;
@@ -245,7 +249,9 @@ class Fake final : public verbs::Verbs {
                        (next == IBV_QPS_RTS && pair->state == IBV_QPS_RTR) || next == IBV_QPS_ERR;
     if (!legal || (mask & IBV_QP_STATE) == 0) return EINVAL;
     if (next == IBV_QPS_INIT) mine.access = static_cast<int>(a->qp_access_flags);
+    if (next == IBV_QPS_RTS) mine.reads = a->max_rd_atomic;
     if (next == IBV_QPS_RTR) {
+      mine.reads_served = a->max_dest_rd_atomic;
       mine.peer = a->dest_qp_num;
       if (!has_address(a->ah_attr)) return ENETUNREACH;
     }
@@ -353,6 +359,27 @@ class Fake final : public verbs::Verbs {
     return address >= begin && address + bytes <= begin + region.length;
   }
 
+  /// What a READ asks for, straight into its pieces.
+  ibv_wc_status read(const FakePair& from, const FakePair& to, const ibv_send_wr& request) {
+    if (from.reads == 0 || from.reads > to.reads_served) return IBV_WC_REM_INV_REQ_ERR;
+    std::uint64_t at = request.wr.rdma.remote_addr;
+    const auto source = regions_.find(request.wr.rdma.rkey);
+    for (const auto& piece : std::span(request.sg_list, static_cast<std::size_t>(request.num_sge))) {
+      if (source == regions_.end() || source->second->visible.pd != to.visible.pd ||
+          (source->second->access & to.access & IBV_ACCESS_REMOTE_READ) == 0 ||
+          !within(source->second->visible, at, piece.length))
+        return IBV_WC_REM_ACCESS_ERR;
+      const auto sink = regions_.find(piece.lkey);
+      if (sink == regions_.end() || sink->second->visible.pd != from.visible.pd ||
+          (sink->second->access & IBV_ACCESS_LOCAL_WRITE) == 0 ||
+          !within(sink->second->visible, piece.addr, piece.length))
+        return IBV_WC_LOC_PROT_ERR;
+      std::memcpy(reinterpret_cast<void*>(piece.addr), reinterpret_cast<const void*>(at), piece.length);
+      at += piece.length;
+    }
+    return IBV_WC_SUCCESS;
+  }
+
   ibv_wc_status deliver(FakePair& from, const ibv_send_wr& request, const std::vector<std::byte>& bytes) {
     const auto peer = pairs_.find(from.peer);
     if (peer == pairs_.end() || peer->second->visible.state < IBV_QPS_RTR ||
@@ -361,6 +388,7 @@ class Fake final : public verbs::Verbs {
         cut_off_.contains(device(peer->second->visible.context).name))
       return IBV_WC_RETRY_EXC_ERR;
     FakePair& to = *peer->second;
+    if (request.opcode == IBV_WR_RDMA_READ) return read(from, to, request);
     if (request.opcode != IBV_WR_SEND && !bytes.empty()) {
       const auto region = regions_.find(request.wr.rdma.rkey);
       if (region == regions_.end() || region->second->visible.pd != to.visible.pd ||
@@ -408,7 +436,7 @@ class Fake final : public verbs::Verbs {
       completion.status = IBV_WC_WR_FLUSH_ERR;
     } else {
       std::vector<std::byte> bytes;
-      completion.status = gather(pair, request, bytes);
+      completion.status = request.opcode == IBV_WR_RDMA_READ ? IBV_WC_SUCCESS : gather(pair, request, bytes);
       if (completion.status == IBV_WC_SUCCESS) completion.status = deliver(pair, request, bytes);
     }
     if (completion.status != IBV_WC_SUCCESS) pair.visible.state = IBV_QPS_ERR;

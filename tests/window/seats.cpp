@@ -1,12 +1,22 @@
 #include "window/seats.hpp"
 
+#include <barrier>
 #include <csignal>
 
 #include "communicator/ranks.hpp"
+#include "window/state.hpp"
+#ifdef TUTTI_HAVE_VERBS
+#include "transport/verbs_devices.hpp"
+#endif
 
 namespace tutti::test {
 
 namespace {
+
+std::shared_ptr<std::byte> zeroed(std::size_t bytes) {
+  auto words = std::make_shared<std::vector<std::uint64_t>>(bytes / 8 + 1);
+  return {words, reinterpret_cast<std::byte*>(words->data())};
+}
 
 Seat seat_of(Communicator& comm, bool library_memory) {
   Seat seat;
@@ -22,16 +32,58 @@ Seat seat_of(Communicator& comm, bool library_memory) {
       auto buffer = std::make_shared<Buffer<std::uint8_t>>(comm.allocate<std::uint8_t>(bytes));
       return {buffer, reinterpret_cast<std::byte*>(buffer->data())};
     }
-    auto words = std::make_shared<std::vector<std::uint64_t>>(bytes / 8 + 1);
-    return {words, reinterpret_cast<std::byte*>(words->data())};
+    return zeroed(bytes);
   };
   return seat;
 }
 
+#ifdef TUTTI_HAVE_VERBS
+/// Ranks as threads, each with a verbs transport and nothing else.
+void run_over_verbs(Way way, int ranks, const std::function<void(Seat&)>& body,
+                    std::chrono::milliseconds timeout) {
+  using namespace transport::testing;
+  const auto transports = way == Way::verbs_fake ? fake_ranks(ranks) : device_ranks(ranks, 1);
+  const auto listeners = listeners_at("127.0.0.1", ranks);
+  const auto groups = local_groups(ranks);
+  std::barrier meeting(ranks);
+  const auto window = [&](Rank rank, std::span<std::byte> memory, const WindowOptions& options,
+                          std::uint64_t number) {
+    detail::WindowSetting setting;
+    setting.options = options;
+    setting.memory = memory;
+    setting.group = groups[static_cast<std::size_t>(rank)];
+    setting.group.timeout = timeout;
+    setting.number = number;
+    setting.counters = zeroed(detail::Counters::bytes_for(options.notifications, ranks));
+    setting.network = transports[static_cast<std::size_t>(rank)].get();
+    setting.listener = [&listeners, rank] { return listeners[static_cast<std::size_t>(rank)]; };
+    setting.secret = tcp_secret;
+    return detail::WindowState::make_window(std::move(setting));
+  };
+  bootstrap::test::on_threads(ranks, [&](Rank rank) {
+    std::uint64_t windows = 0;
+    Seat seat;
+    seat.rank = rank;
+    seat.size = ranks;
+    seat.barrier = [&] { meeting.arrive_and_wait(); };
+    seat.allocate = zeroed;
+    seat.window = [&](std::span<std::byte> memory, const WindowOptions& options) {
+      return window(rank, memory, options, 1000 + ++windows);
+    };
+    body(seat);
+  });
+}
+#endif
+
 }  // namespace
 
 std::string why_not(Way way) {
-  return way == Way::verbs_fake || way == Way::verbs_devices ? "not there yet" : "";
+#ifdef TUTTI_HAVE_VERBS
+  if (way == Way::verbs_devices && transport::testing::device_nodes(1).empty()) return "no RDMA device";
+#else
+  if (way == Way::verbs_fake || way == Way::verbs_devices) return "built without rdma-core";
+#endif
+  return "";
 }
 
 std::string name_of(Way way) {
@@ -60,6 +112,9 @@ bool has_processes(Way way) {
 
 void run(Way way, int ranks, const std::function<void(Seat&)>& body, std::chrono::milliseconds timeout,
          Rank victim) {
+#ifdef TUTTI_HAVE_VERBS
+  if (way == Way::verbs_fake || way == Way::verbs_devices) return run_over_verbs(way, ranks, body, timeout);
+#endif
   const bool over_tcp = way == Way::tcp_threads || way == Way::tcp_processes;
   const Options options = over(over_tcp ? "tcp" : "shm", timeout);
   const auto on_communicator = [&](Communicator& comm) {

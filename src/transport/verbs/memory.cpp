@@ -32,9 +32,11 @@ const std::byte* address(std::uintptr_t number) {
 
 std::shared_ptr<const Region> register_region(Verbs& verbs, const Domains& domains, const std::byte* begin,
                                               std::size_t bytes, Access access) {
-  const int flags = access == Access::remote_write  ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
-                    : access == Access::local_write ? IBV_ACCESS_LOCAL_WRITE
-                                                    : 0;
+  const int flags = access == Access::window
+                        ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
+                    : access == Access::remote_write ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
+                    : access == Access::local_write  ? IBV_ACCESS_LOCAL_WRITE
+                                                     : 0;
   std::vector<MemoryRegion> handles;
   for (ibv_pd* domain : domains) {
     ibv_mr* handle = verbs.reg_mr(domain, const_cast<std::byte*>(begin), bytes, flags);

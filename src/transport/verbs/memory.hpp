@@ -40,6 +40,7 @@ enum class Access : std::uint8_t {
   local_read,    ///< nobody else
   local_write,   ///< the local device writes what it receives
   remote_write,  ///< peers write
+  window,        ///< peers write and read, and the local device writes what it reads from them
 };
 
 /// The protection domains of all rails, as one place to register with.

@@ -59,9 +59,9 @@ Address QueuePair::address() const {
   return {setting_.gid, number(), first_packet_, setting_.lid, static_cast<std::uint16_t>(setting_.mtu)};
 }
 
-void QueuePair::connect(const Address& peer) {
+void QueuePair::connect(const Address& peer, int reads) {
   to_rtr(peer);
-  to_rts();
+  to_rts(reads);
 }
 
 void QueuePair::modify(ibv_qp_attr& attributes, int mask, const char* step) {
@@ -75,7 +75,7 @@ void QueuePair::to_init() {
   a.qp_state = IBV_QPS_INIT;
   a.pkey_index = 0;
   a.port_num = static_cast<std::uint8_t>(setting_.port);
-  a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+  a.qp_access_flags = static_cast<unsigned>(setting_.access);
   modify(a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
 }
 
@@ -85,7 +85,7 @@ void QueuePair::to_rtr(const Address& peer) {
   a.path_mtu = mtu_of(std::min<int>(setting_.mtu, peer.mtu));
   a.dest_qp_num = peer.queue_pair;
   a.rq_psn = peer.first_packet;
-  a.max_dest_rd_atomic = 1;
+  a.max_dest_rd_atomic = static_cast<std::uint8_t>(setting_.reads_served);
   a.min_rnr_timer = rnr_timer_0_64_ms;
   a.ah_attr.port_num = static_cast<std::uint8_t>(setting_.port);
   a.ah_attr.sl = static_cast<std::uint8_t>(setting_.service_level);
@@ -101,14 +101,14 @@ void QueuePair::to_rtr(const Address& peer) {
          "RTR");
 }
 
-void QueuePair::to_rts() {
+void QueuePair::to_rts(int reads) {
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_RTS;
   a.sq_psn = first_packet_;
   a.timeout = static_cast<std::uint8_t>(setting_.patience.timeout);
   a.retry_cnt = static_cast<std::uint8_t>(setting_.patience.retries);
   a.rnr_retry = rnr_retries;
-  a.max_rd_atomic = 1;
+  a.max_rd_atomic = static_cast<std::uint8_t>(reads);
   modify(a,
          IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
              IBV_QP_MAX_QP_RD_ATOMIC,
@@ -139,6 +139,7 @@ std::uint64_t QueuePair::add(const Write& write) {
     last_signalled_ = added_;
   }
   if (write.inlined) request.send_flags |= IBV_SEND_INLINE;
+  if (write.fenced) request.send_flags |= IBV_SEND_FENCE;
   return added_;
 }
 

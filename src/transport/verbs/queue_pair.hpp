@@ -28,6 +28,8 @@ struct QueuePairSetting {
   std::uint16_t lid = 0;
   int gid_index = 0;
   int mtu = 1024;
+  int access = IBV_ACCESS_REMOTE_WRITE;  ///< what the peer may do, where the memory allows it as well
+  int reads_served = 1;                  ///< RDMA READs of the peer under way at most
   int service_level = 0;
   int traffic_class = 0;
   Patience patience;
@@ -42,6 +44,7 @@ struct Write {
   std::uint32_t remote_key = 0;
   std::uint32_t immediate = 0;
   bool inlined = false;
+  bool fenced = false;     ///< not before all earlier RDMA READs are done
   bool signalled = false;  ///< ask for a completion; others come now and then
 };
 
@@ -56,8 +59,9 @@ class QueuePair {
   [[nodiscard]] ibv_qp* handle() const { return handle_.get(); }
   [[nodiscard]] int max_inline() const { return max_inline_; }
   [[nodiscard]] Address address() const;
+  /// `reads`: RDMA READs under way at most, of what the peer serves.
   /// RTR and RTS. Throws Error(system).
-  void connect(const Address& peer);
+  void connect(const Address& peer, int reads = 1);
 
   /// Work requests that can be added now.
   [[nodiscard]] int room() const;
@@ -76,7 +80,7 @@ class QueuePair {
   void modify(ibv_qp_attr& attributes, int mask, const char* step);
   void to_init();
   void to_rtr(const Address& peer);
-  void to_rts();
+  void to_rts(int reads);
 
   Verbs& verbs_;
   QueuePairSetting setting_;

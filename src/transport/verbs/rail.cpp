@@ -62,16 +62,9 @@ void Rail::make_queues(int peers) {
 
 Place Rail::place(Rank peer) const { return {rank_, peer, device().name, port().number}; }
 
-std::unique_ptr<QueuePair> Rail::make_pair(Rank peer) {
+QueuePairSetting Rail::setting(Rank peer) const {
   QueuePairSetting setting;
   setting.place = place(peer);
-  if (pairs_ == most_pairs_)
-    throw call_error(setting.place, "creating one more queue pair than its queues hold", ENOMEM);
-  setting.domain = domain_.get();
-  setting.completions = completions_.get();
-  setting.shared_receives = shared_.get();
-  setting.sends = sends_a_pair;
-  setting.receives = receives_a_peer;
   setting.max_inline = options_.max_inline;
   setting.port = port().number;
   setting.global_route = port().layer != LinkLayer::infiniband;
@@ -82,6 +75,18 @@ std::unique_ptr<QueuePair> Rail::make_pair(Rank peer) {
   setting.service_level = options_.service_level;
   setting.traffic_class = options_.traffic_class;
   setting.patience = patience_;
+  return setting;
+}
+
+std::unique_ptr<QueuePair> Rail::make_pair(Rank peer) {
+  QueuePairSetting setting = this->setting(peer);
+  if (pairs_ == most_pairs_)
+    throw call_error(setting.place, "creating one more queue pair than its queues hold", ENOMEM);
+  setting.domain = domain_.get();
+  setting.completions = completions_.get();
+  setting.shared_receives = shared_.get();
+  setting.sends = sends_a_pair;
+  setting.receives = receives_a_peer;
   auto pair = std::make_unique<QueuePair>(verbs_, setting);
   ++pairs_;
   post_receives(*pair);

@@ -38,6 +38,8 @@ class Rail {
   /// Queue pairs that fit the completion queue.
   [[nodiscard]] int most_pairs() const { return most_pairs_; }
 
+  /// How its queue pairs go on their way; queues are for whoever makes one.
+  [[nodiscard]] QueuePairSetting setting(Rank peer) const;
   /// In INIT, its receives posted. Throws Error(system).
   std::unique_ptr<QueuePair> make_pair(Rank peer);
   /// Before a queue pair is destroyed.

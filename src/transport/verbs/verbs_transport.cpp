@@ -15,6 +15,7 @@
 #include "transport/tcp/dial.hpp"
 #include "transport/tcp/purpose.hpp"
 #include "transport/verbs/probe.hpp"
+#include "transport/verbs/window_access.hpp"
 
 namespace tutti::transport::verbs {
 
@@ -214,6 +215,12 @@ Receiver& VerbsTransport::receiver(Rank peer, int channel) {
   Link& link = this->link(peer);
   link.receive_on(channel);
   return link.receiver(channel);
+}
+
+std::unique_ptr<RemoteAccess> VerbsTransport::expose(const Exposure& exposure) {
+  const Rail& rail = *shared_.rails.front();
+  if (rail.port().layer == LinkLayer::iwarp) return nullptr;
+  return std::make_unique<WindowAccess>(shared_.verbs, rail, exposure);
 }
 
 bool VerbsTransport::poll() {

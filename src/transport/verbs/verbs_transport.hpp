@@ -34,6 +34,8 @@ class VerbsTransport final : public Transport {
   [[nodiscard]] std::size_t max_message_bytes() const override { return shared_.agreed.message_bytes; }
   Sender& sender(Rank peer, int channel) override;
   Receiver& receiver(Rank peer, int channel) override;
+  /// Over the first rail. iWARP has no windows.
+  std::unique_ptr<RemoteAccess> expose(const Exposure& exposure) override;
   void progress() override;
   void wait(std::chrono::microseconds longest) override;
   [[nodiscard]] Traffic traffic() const override { return shared_.traffic; }

@@ -1,0 +1,87 @@
+#include "transport/verbs/window_access.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/verbs/window_memory.hpp"
+
+namespace tutti::transport::verbs {
+
+namespace {
+
+constexpr int most_reads = 16;  // more does not fill a link better, and takes memory of the device
+
+std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+template <class T>
+T* check(T* object, const Place& place, const char* what) {
+  if (object == nullptr) throw call_error(place, what, errno);
+  return object;
+}
+
+}  // namespace
+
+WindowAccess::WindowAccess(std::shared_ptr<Verbs> verbs, const Rail& rail, const Exposure& exposure)
+    : verbs_(std::move(verbs)),
+      exposure_(exposure),
+      setting_(rail.setting(-1)),
+      longest_message_(rail.port().longest_message) {
+  const Place& place = setting_.place;
+  context_ = Context(check(verbs_->open_device(device()), place, "opening the device"), {verbs_.get()});
+  domain_ = Domain(check(verbs_->alloc_pd(context_.get()), place, "allocating a protection domain"),
+                   {verbs_.get()});
+  ibv_device_attr limits{};
+  if (const int code = verbs_->query_device(context_.get(), &limits); code != 0)
+    throw call_error(place, "querying the device", code);
+  reads_ = std::clamp(limits.max_qp_init_rd_atom, 1, most_reads);
+  reads_served_ = std::clamp(limits.max_qp_rd_atom, 1, most_reads);
+  const Domains domains{domain_.get()};
+  if (!exposure_.memory.empty())
+    memory_ =
+        register_region(*verbs_, domains, exposure_.memory.data(), exposure_.memory.size(), Access::window);
+  counters_ = register_region(*verbs_, domains, exposure_.counters.data(), exposure_.counters.size(),
+                              Access::remote_write);
+  unused_ = CompletionQueue(
+      check(verbs_->create_cq(context_.get(), 16, nullptr), place, "creating a completion queue"),
+      {verbs_.get()});
+}
+
+QueuePairSetting WindowAccess::setting(Rank peer) const {
+  QueuePairSetting setting = setting_;
+  setting.place.peer = peer;
+  setting.domain = domain_.get();
+  return setting;
+}
+
+RemoteAccess::Bytes WindowAccess::answer(Rank from, std::span<const std::byte> question) {
+  WindowQuestion asked;
+  if (question.size() != sizeof asked)
+    throw Error(ErrorCode::mismatch, "a rank runs another version of tutti", {from});
+  std::memcpy(&asked, question.data(), sizeof asked);
+  QueuePairSetting its = setting(from);
+  its.completions = unused_.get();
+  its.sends = 1;
+  its.receives = 1;
+  its.max_inline = 0;
+  its.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  its.reads_served = reads_served_;
+  auto pair = std::make_unique<QueuePair>(*verbs_, its);
+  pair->connect(asked.address);
+  WindowAnswer mine;
+  mine.address = pair->address();
+  mine.memory = number(exposure_.memory.data());
+  mine.counters = number(exposure_.counters.data());
+  mine.memory_key = memory_ ? memory_->remote_key(0) : 0;
+  mine.counters_key = counters_->remote_key(0);
+  mine.reads = static_cast<std::uint32_t>(reads_served_);
+  served_.push_back(std::move(pair));
+  const auto bytes = std::as_bytes(std::span(&mine, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::unique_ptr<RemoteMemory> WindowAccess::reach(Rank target, Ask ask) {
+  return std::make_unique<WindowMemory>(*this, target, std::move(ask));
+}
+
+}  // namespace tutti::transport::verbs

@@ -1,0 +1,74 @@
+/// \file
+/// The memory of a target over RDMA: WRITE and READ where its data lie, and a small WRITE behind them into
+/// its counters for a notification.
+///
+/// That the small WRITE is seen after the data rests on two things: a reliable connection executes WRITEs in
+/// their order, and a device without relaxed ordering, which is never asked for here, makes them visible in
+/// it. perftest's latency tests and NVSHMEM's signals rest on the same.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "transport/remote_memory.hpp"
+#include "transport/verbs/window_access.hpp"
+
+namespace tutti::transport::verbs {
+
+class WindowMemory final : public RemoteMemory {
+ public:
+  /// `access` must stay. Connects on first use.
+  WindowMemory(const WindowAccess& access, Rank target, RemoteAccess::Ask ask);
+
+  [[nodiscard]] std::string explain() const override;
+  void put(std::span<const tutti::Block> blocks) override { move(blocks, IBV_WR_RDMA_WRITE); }
+  void get(std::span<const tutti::Block> blocks) override { move(blocks, IBV_WR_RDMA_READ); }
+  void notify(std::uint32_t id, std::uint64_t total) override;
+  /// A device's atomics are as a rule atomic among themselves only (IBV_ATOMIC_HCA), not with those of
+  /// processors: the owner's, and those of ranks of its host.
+  [[nodiscard]] bool has_atomics() const override { return false; }
+  void fetch_add(std::size_t offset, std::uint64_t value, std::uint64_t* before) override;
+  void compare_swap(std::size_t offset, std::uint64_t expected, std::uint64_t desired,
+                    std::uint64_t* before) override;
+  [[nodiscard]] std::uint64_t started() const override { return started_; }
+  std::uint64_t done() override;
+  void wait(std::chrono::microseconds longest) override;
+
+ private:
+  /// An operation that has not been posted wholly.
+  struct Waiting {
+    ibv_wr_opcode opcode{};
+    tutti::Block block;
+    bool is_notification = false;
+    bool ends_call = false;   ///< the last operation of a call: its completion is asked for
+    std::uint64_t total = 0;  ///< of a notification
+  };
+  /// An operation whose work requests end with number `request`.
+  struct Posted {
+    std::uint64_t request;
+    bool is_read;
+  };
+
+  void ensure_connected();
+  void move(std::span<const tutti::Block> blocks, ibv_wr_opcode opcode);
+  void pump();
+  Write next_write(Waiting& operation);
+
+  const WindowAccess& access_;
+  Rank target_;
+  RemoteAccess::Ask ask_;
+  CompletionQueue completions_;
+  std::unique_ptr<QueuePair> pair_;
+  std::unique_ptr<verbs::Block> totals_;  ///< that notifications are written from
+  std::uint64_t next_total_ = 0;
+  WindowAnswer theirs_;
+
+  std::deque<Waiting> waiting_;
+  std::deque<Posted> posted_;
+  int reads_under_way_ = 0;
+  std::uint64_t started_ = 0, done_ = 0;
+};
+
+}  // namespace tutti::transport::verbs
