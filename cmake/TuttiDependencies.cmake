@@ -26,6 +26,12 @@ if(VERBS_FOUND)
   list(APPEND tutti_dependencies PkgConfig::VERBS)
   string(APPEND tutti_pkgconfig_requires " libibverbs")
   add_compile_definitions(TUTTI_HAVE_VERBS=1)
+  pkg_check_modules(RDMACM IMPORTED_TARGET librdmacm)  # without it iWARP devices are not used
+endif()
+if(RDMACM_FOUND)
+  list(APPEND tutti_dependencies PkgConfig::RDMACM)
+  string(APPEND tutti_pkgconfig_requires " librdmacm")
+  add_compile_definitions(TUTTI_HAVE_RDMACM=1)
 endif()
 
 option(TUTTI_WITH_EXPAT "Find expat, for topology files in XML" ON)

@@ -150,7 +150,8 @@ class Communicator : public Operations<Communicator, void> {
   void abort(const std::string& reason = "abort was called") noexcept;
 
   /// `count` elements, zeroed, that peers on this host reach directly: operations whose buffers are all such
-  /// memory copy nothing through the library. Collective; counts may differ.
+  /// memory copy nothing through the library. RDMA devices send from it without a copy, to other hosts.
+  /// Collective; counts may differ. Throws Error(system) where the devices' memory cannot be locked.
   template <Element T>
   [[nodiscard]] Buffer<T> allocate(std::size_t count) {
     if (count > static_cast<std::size_t>(-1) / sizeof(T))
@@ -161,7 +162,7 @@ class Communicator : public Operations<Communicator, void> {
   /// Makes existing memory reachable as if it had been allocated here, at the same address. Whole pages of
   /// private anonymous memory (mmap, aligned_alloc of whole pages), not accessed by other threads during the
   /// call; a child made by fork afterwards shares it. Collective. Throws Error(invalid_argument) for anything
-  /// else.
+  /// else, Error(system) where it cannot be locked for RDMA devices (ulimit -l).
   [[nodiscard]] Registration register_memory(void* data, std::size_t bytes);
 
   /// Runs calls of `schedule.collective` by this schedule from now on (nullopt-like: `use_default`). It is

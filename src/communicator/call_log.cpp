@@ -59,10 +59,9 @@ std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
 std::string Impl::doing(Rank rank) const {
   if (!shm->reaches(rank)) return "";
   const auto calls = logged_calls(rank);
-  if (calls.empty() || calls.back().sequence <= before_use.operations)
-    return " (has not made a collective call yet)";
-  return " (last called " + calls.back().text + " #" +
-         std::to_string(calls.back().sequence - before_use.operations) + ")";
+  if (calls.empty() || calls.back().sequence <= warm_up_calls) return " (has not made a collective call yet)";
+  return " (last called " + calls.back().text + " #" + std::to_string(calls.back().sequence - warm_up_calls) +
+         ")";
 }
 
 }  // namespace tutti::detail

@@ -90,6 +90,7 @@ std::pair<std::shared_ptr<detail::Region>, void*> Communicator::allocate_bytes(s
   auto region = std::make_shared<detail::Region>();
   region->data = impl_->shm->direct().allocate(std::max<std::size_t>(bytes, 1));
   region->memory = impl_->direct_handle;
+  if (impl_->verbs) region->devices = impl_->verbs->register_memory(region->data, bytes);
   return {region, region->data};
 }
 
@@ -104,6 +105,7 @@ Registration Communicator::register_memory(void* data, std::size_t bytes) {
     region->data = static_cast<std::byte*>(data);
     region->memory = impl_->direct_handle;
   }
+  if (impl_->verbs) region->devices = impl_->verbs->register_memory(static_cast<std::byte*>(data), bytes);
   barrier();
   impl_->planner->enable_direct_memory();
   return Registration(std::move(region));

@@ -93,7 +93,7 @@ void Impl::check_calls(const Task& task) {
                                      [&](const LoggedCall& c) { return c.sequence == call.sequence; });
       if (call.sequence == 0 || same == theirs.end() || same->tag == call.tag) continue;
       throw Error(ErrorCode::mismatch,
-                  "call " + std::to_string(call.sequence - before_use.operations) + ": rank " +
+                  "call " + std::to_string(call.sequence - warm_up_calls) + ": rank " +
                       std::to_string(group.rank) + " called " + call.text + ", rank " + std::to_string(r) +
                       " called " + same->text +
                       (same->text == call.text ? " with other options, schedule or counts" : "") +
@@ -106,8 +106,8 @@ void Impl::check_calls(const Task& task) {
 void Impl::report_calls() {
   std::vector<bootstrap::CallRecord> calls;
   for (LoggedCall& call : logged_calls(group.rank))
-    if (call.sequence > before_use.operations)
-      calls.push_back({call.sequence - before_use.operations, call.tag, std::move(call.text)});
+    if (call.sequence > warm_up_calls)
+      calls.push_back({call.sequence - warm_up_calls, call.tag, std::move(call.text)});
   watch->session().report_stuck(group.communicator, group.rank, calls);
 }
 
@@ -159,11 +159,14 @@ void Impl::mismatched(const Task& task, const transport::Mismatch& mismatch) {
 }
 
 std::uint64_t Impl::number(const Task& task) const {
-  return task.plan == nullptr ? task.sequence : task.sequence - before_use.operations;
+  return task.plan == nullptr ? task.sequence : task.sequence - warm_up_calls;
 }
 
 std::string Impl::title(const Task& task) const {
-  return describe(task.call) + " #" + std::to_string(number(task)) + " on rank " + std::to_string(group.rank);
+  const bool warming = task.plan != nullptr && task.sequence <= warm_up_calls;
+  return describe(task.call) +
+         (warming ? ", while the communicator was made," : " #" + std::to_string(number(task))) +
+         " on rank " + std::to_string(group.rank);
 }
 
 std::exception_ptr Impl::fail(const Task* task) {

@@ -60,6 +60,7 @@ transport::Receiver* Routes::multicast_receiver(Rank from, int channel) {
 }
 
 Region::~Region() {
+  devices.reset();  // before its pages go
   if (const auto direct = memory.lock()) (*direct)->release(data);
 }
 

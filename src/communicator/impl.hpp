@@ -40,6 +40,7 @@ struct Queued {
 struct Region {
   std::weak_ptr<transport::shm::DirectMemory*> memory;
   std::byte* data = nullptr;
+  std::shared_ptr<void> devices;  ///< keeps it registered with RDMA devices
   ~Region();
 };
 
@@ -68,6 +69,9 @@ class Routes final : public execution::Channels {
   transport::tcp::TcpTransport* tcp_;  ///< nullptr: all peers share memory
   bool multicast_;
 };
+
+/// Calls that `Impl::warm_up` makes; users count from there.
+inline constexpr std::uint64_t warm_up_calls = 2;
 
 /// What a rank sent before it went is still delivered: so long it is not held against it.
 inline constexpr std::chrono::milliseconds gone_grace{100};

@@ -67,6 +67,11 @@ class Transport {
   /// For windows: gives memory to the peers that this transport reaches. nullptr: it has no one-sided access.
   /// Throws Error(system).
   virtual std::unique_ptr<RemoteAccess> expose(const Exposure& exposure);
+  /// Lets stable messages be sent from this memory without a copy while the result lives; nullptr where that
+  /// makes no difference. Throws Error(system).
+  virtual std::shared_ptr<void> register_memory(const std::byte* /*data*/, std::size_t /*bytes*/) {
+    return nullptr;
+  }
 
   /// Moves what can be moved. Called while lanes wait.
   virtual void progress() = 0;

@@ -2,11 +2,15 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <ifaddrs.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
 
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 namespace tutti::transport::verbs {
 
@@ -53,6 +57,37 @@ int lanes(int code) {
   }
 }
 
+/// The IP addresses of the network interface with this hardware address: by them iWARP connects. IPv4 first;
+/// no link-local ones, which mean nothing without an interface.
+std::vector<Gid> addresses_of(const Gid& hardware) {
+  std::vector<Gid> found;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return found;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(list, &::freeifaddrs);
+  std::string interface;
+  for (const auto* one = list; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_PACKET) continue;
+    const auto* link = reinterpret_cast<const sockaddr_ll*>(one->ifa_addr);
+    if (std::equal(link->sll_addr, link->sll_addr + ETH_ALEN, hardware.raw.begin()))
+      interface = one->ifa_name;
+  }
+  for (const int family : {AF_INET, AF_INET6})
+    for (const auto* one = list; one != nullptr; one = one->ifa_next) {
+      if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != family || interface != one->ifa_name)
+        continue;
+      Gid gid;
+      if (family == AF_INET) {
+        gid.raw[10] = gid.raw[11] = 0xff;
+        std::memcpy(&gid.raw[12], &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, 4);
+      } else {
+        std::memcpy(gid.raw.data(), &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr, 16);
+      }
+      gid.index = static_cast<int>(found.size());
+      if (!gid.is_link_local()) found.push_back(gid);
+    }
+  return found;
+}
+
 Port describe_port(Verbs& verbs, ibv_context* context, int number, const std::vector<ibv_gid_entry>& gids) {
   Port port;
   port.number = number;
@@ -74,6 +109,8 @@ Port describe_port(Verbs& verbs, ibv_context* context, int number, const std::ve
     gid.roce_v2 = entry.gid_type == IBV_GID_TYPE_ROCE_V2;
     port.gids.push_back(gid);
   }
+  // What such a port calls its GID is the hardware address of its interface.
+  if (port.layer == LinkLayer::iwarp && !port.gids.empty()) port.gids = addresses_of(port.gids.front());
   return port;
 }
 

@@ -15,7 +15,7 @@ namespace tutti::transport::verbs {
 enum class LinkLayer : std::uint8_t { infiniband, roce, iwarp };
 std::string_view name(LinkLayer layer);
 
-/// An address of a port.
+/// An address of a port; of an iWARP port an IP address of its interface.
 struct Gid {
   std::array<std::uint8_t, 16> raw{};
   int index = 0;

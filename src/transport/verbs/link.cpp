@@ -198,6 +198,10 @@ void Link::retry() {
 void Link::complete(std::size_t rail, const ibv_wc& completion) {
   if (completion.status != IBV_WC_SUCCESS) {
     advance();  // a peer that is gone is the better explanation
+    // iWARP's connections end with the peer's, which may be seen before its goodbye.
+    if (shared_.rails[rail]->manager() != nullptr && completion.status == IBV_WC_WR_FLUSH_ERR && !lost_at_)
+      lost_at_ = Clock::now();
+    if (lost_at_) return;
     if (!bye_taken_ && !control_.closed())
       fail(completion_error(shared_.rails[rail]->place(peer_), completion.status, completion.vendor_err,
                             shared_.rails[rail]->patience()));

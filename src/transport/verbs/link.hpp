@@ -3,7 +3,8 @@
 /// both.
 ///
 ///     begin     queue pairs in INIT, receives posted, hello sent      (control connection made or accepted)
-///     hello     the peer's queue pairs are known: RTR, RTS, ready sent
+///     hello     the peer's queue pairs are known: RTR, RTS (iWARP: the lower rank connects through rdma_cm)
+///               when all are connected, ready is sent
 ///     ready     the peer can receive: posting may begin, on each channel once its slots were offered
 ///     bye       the peer leaves; what it has received is known
 ///
@@ -44,10 +45,12 @@ class Link {
 
   /// Neither a connection of ours nor one of the peer's is in use.
   [[nodiscard]] bool unused() const { return !control_; }
-  [[nodiscard]] bool ready() const { return hello_taken_ && ready_taken_; }
+  [[nodiscard]] bool ready() const { return connected() && ready_taken_; }
   [[nodiscard]] bool connecting() const { return !finished() && !ready(); }
   /// Uses a connection that this rank made, or that the peer made.
   void begin(PrivateDescriptor connection, bool mine);
+  /// What became of a queue pair that rdma_cm connects.
+  void managed_outcome(const ConnectionManager::Outcome& outcome);
   /// Messages will be sent on, or awaited from, this channel.
   void send_on(int channel);
   void receive_on(int channel);
@@ -91,7 +94,9 @@ class Link {
     std::uint64_t sequence;
   };
 
+  [[nodiscard]] bool connected() const { return hello_taken_ && unconnected_ == 0; }
   void make_pairs();
+  void connect_pairs(const Hello& hello);
   void watch_control();
   void stop_watching();
   void say_hello();
@@ -117,6 +122,7 @@ class Link {
   Control control_, parked_;
   bool began_ = false;  ///< `control_` was made by this rank
   bool hello_taken_ = false, ready_taken_ = false, bye_taken_ = false;
+  int unconnected_ = 0;                                                   ///< queue pairs
   std::uint32_t sending_ = 0, receiving_ = 0, wanted_ = 0, offered_ = 0;  ///< bit c: channel c
   std::array<std::optional<Offer>, channels> offers_;
   std::uint8_t epoch_ = 0;

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -24,6 +25,7 @@ void Link::make_pairs() {
     shared_.owners[rail][pairs_.back()->number()] = this;
   }
   pending_.resize(pairs_.size());
+  unconnected_ = rails_;
 }
 
 void Link::begin(PrivateDescriptor connection, bool mine) {
@@ -123,17 +125,43 @@ void Link::take(ControlKind kind, std::span<const std::byte> bytes) {
 void Link::take(const Hello& hello) {
   if (hello_taken_ || hello.rails != static_cast<std::uint32_t>(rails_))
     return violated("it introduces itself twice, or counts other devices than it said first");
+  hello_taken_ = true;
   try {
-    for (std::size_t rail = 0; rail < pairs_.size(); ++rail) pairs_[rail]->connect(hello.addresses.at(rail));
+    connect_pairs(hello);
   } catch (const Error& error) {
     return fail(error);
   }
-  hello_taken_ = true;
-  control_.send(ControlKind::ready, Ready{});
   for (int channel = 0; channel < channels; ++channel) {
     if (((hello.wanted | receiving_) & bit(channel)) != 0) give_offer(channel);
     if ((sending_ & bit(channel)) != 0) send_on(channel);
   }
+}
+
+void Link::connect_pairs(const Hello& hello) {
+  for (std::size_t rail = 0; rail < pairs_.size(); ++rail) {
+    const Address& theirs = hello.addresses.at(rail);
+    if (auto* manager = shared_.rails[rail]->manager()) {
+      if (shared_.rank < peer_) manager->connect(pairs_[rail]->number(), theirs);
+      continue;
+    }
+    pairs_[rail]->connect(theirs);
+    --unconnected_;
+  }
+  if (connected()) control_.send(ControlKind::ready, Ready{});
+}
+
+void Link::managed_outcome(const ConnectionManager::Outcome& outcome) {
+  if (finished()) return;
+  if (!outcome.failure.empty()) {
+    const auto& rail = *shared_.rails[0];
+    return fail(Error(ErrorCode::peer_lost,
+                      fmt::format("verbs, {} port {} to rank {}: rdma_cm does not connect: {}; look at the "
+                                  "route between the two addresses and at firewalls",
+                                  rail.device().name, rail.port().number, peer_, outcome.failure),
+                      {peer_}));
+  }
+  --unconnected_;
+  if (connected()) control_.send(ControlKind::ready, Ready{});
 }
 
 void Link::take(const Offer& offer) {

@@ -20,10 +20,10 @@ constexpr std::uint8_t hop_limit = 64;
 constexpr std::uint8_t rnr_timer_0_64_ms = 12;
 constexpr std::uint8_t rnr_retries = 6;  // 7 would be for ever
 
-std::uint32_t random_packet_number() {
-  std::uint32_t number = 0;
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
   bootstrap::random_bytes(std::as_writable_bytes(std::span(&number, 1)));
-  return number & packet_numbers;
+  return number;
 }
 
 ibv_qp* create(Verbs& verbs, const QueuePairSetting& setting, int max_inline) {
@@ -44,7 +44,10 @@ ibv_qp* create(Verbs& verbs, const QueuePairSetting& setting, int max_inline) {
 }  // namespace
 
 QueuePair::QueuePair(Verbs& verbs, const QueuePairSetting& setting)
-    : verbs_(verbs), setting_(setting), first_packet_(random_packet_number()) {
+    : verbs_(verbs),
+      setting_(setting),
+      first_packet_(static_cast<std::uint32_t>(random_number() & packet_numbers)),
+      token_(random_number()) {
   int code = 0;
   for (max_inline_ = setting.max_inline;; max_inline_ = max_inline_ > 64 ? 64 : 0) {
     handle_ = QueuePairHandle(create(verbs, setting, max_inline_), {&verbs});
@@ -56,7 +59,9 @@ QueuePair::QueuePair(Verbs& verbs, const QueuePairSetting& setting)
 }
 
 Address QueuePair::address() const {
-  return {setting_.gid, number(), first_packet_, setting_.lid, static_cast<std::uint16_t>(setting_.mtu)};
+  return {
+      setting_.gid,          number(), first_packet_, setting_.lid, static_cast<std::uint16_t>(setting_.mtu),
+      setting_.manager_port, token_};
 }
 
 void QueuePair::connect(const Address& peer, int reads) {
@@ -76,7 +81,8 @@ void QueuePair::to_init() {
   a.pkey_index = 0;
   a.port_num = static_cast<std::uint8_t>(setting_.port);
   a.qp_access_flags = static_cast<unsigned>(setting_.access);
-  modify(a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
+  const int of_packets = setting_.managed ? 0 : IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+  modify(a, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | of_packets, "INIT");
 }
 
 void QueuePair::to_rtr(const Address& peer) {

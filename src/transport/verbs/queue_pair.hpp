@@ -23,6 +23,8 @@ struct QueuePairSetting {
   int receives = 0;                    ///< of its own queue
   int max_inline = 0;                  ///< wanted; the device may grant less
   int port = 1;
+  bool managed = false;  ///< rdma_cm connects it (iWARP)
+  std::uint16_t manager_port = 0;
   bool global_route = true;  ///< RoCE, or another subnet
   std::array<std::uint8_t, 16> gid{};
   std::uint16_t lid = 0;
@@ -60,7 +62,7 @@ class QueuePair {
   [[nodiscard]] int max_inline() const { return max_inline_; }
   [[nodiscard]] Address address() const;
   /// `reads`: RDMA READs under way at most, of what the peer serves.
-  /// RTR and RTS. Throws Error(system).
+  /// RTR and RTS; not for managed ones. Throws Error(system).
   void connect(const Address& peer, int reads = 1);
 
   /// Work requests that can be added now.
@@ -87,6 +89,7 @@ class QueuePair {
   QueuePairHandle handle_;
   int max_inline_ = 0;
   std::uint32_t first_packet_ = 0;
+  std::uint64_t token_ = 0;
   std::array<ibv_send_wr, batch> requests_{};
   std::array<std::array<ibv_sge, 2>, batch> pieces_{};
   int batched_ = 0;

@@ -40,6 +40,7 @@ Rail::Rail(Verbs& verbs, ChosenPort chosen, ChosenGid gid, const VerbsOptions& o
       check(verbs.create_comp_channel(context_.get()), place(), "creating an event channel"), {&verbs});
   make_nonblocking(event_fd());
   make_queues(peers);
+  if (port().layer == LinkLayer::iwarp) manager_ = std::make_unique<ConnectionManager>(place(), gid_.gid);
 }
 
 void Rail::make_queues(int peers) {
@@ -67,6 +68,8 @@ QueuePairSetting Rail::setting(Rank peer) const {
   setting.place = place(peer);
   setting.max_inline = options_.max_inline;
   setting.port = port().number;
+  setting.managed = manager_ != nullptr;
+  setting.manager_port = manager_ ? manager_->port() : std::uint16_t{0};
   setting.global_route = port().layer != LinkLayer::infiniband;
   setting.gid = gid_.gid.raw;
   setting.gid_index = gid_.gid.index;
@@ -90,6 +93,7 @@ std::unique_ptr<QueuePair> Rail::make_pair(Rank peer) {
   auto pair = std::make_unique<QueuePair>(verbs_, setting);
   ++pairs_;
   post_receives(*pair);
+  if (manager_) manager_->expect(pair->number(), pair->address().token);
   return pair;
 }
 
@@ -108,6 +112,7 @@ void Rail::post_receives(QueuePair& pair) {
 // The receives of a shared queue stay, and serve the next pair.
 void Rail::forget_pair(const QueuePair& pair) {
   --pairs_;
+  if (manager_) manager_->forget(pair.number());
   const auto own = own_places_.extract(pair.number());
   if (own) free_places_.insert(free_places_.end(), own.mapped().begin(), own.mapped().end());
 }

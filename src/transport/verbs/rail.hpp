@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "transport/verbs/choice.hpp"
+#include "transport/verbs/connection_manager.hpp"
 #include "transport/verbs/memory.hpp"
 #include "transport/verbs/queue_pair.hpp"
 
@@ -34,6 +35,8 @@ class Rail {
   [[nodiscard]] const ChosenGid& gid() const { return gid_; }
   [[nodiscard]] Place place(Rank peer = -1) const;
   [[nodiscard]] const Patience& patience() const { return patience_; }
+  /// What connects its queue pairs; nullptr where they are connected by numbers alone.
+  [[nodiscard]] ConnectionManager* manager() const { return manager_.get(); }
   [[nodiscard]] bool shares_receives() const { return shared_ != nullptr; }
   /// Queue pairs that fit the completion queue.
   [[nodiscard]] int most_pairs() const { return most_pairs_; }
@@ -78,6 +81,7 @@ class Rail {
   EventChannel channel_;
   CompletionQueue completions_;
   SharedReceiveQueue shared_;
+  std::unique_ptr<ConnectionManager> manager_;
   int most_pairs_ = 0;
   int pairs_ = 0;
   int shared_posted_ = 0;

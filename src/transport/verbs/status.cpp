@@ -18,11 +18,13 @@ struct Known {
 Known explain(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_RETRY_EXC_ERR:
-      return {"no answer from the peer",
-              "look whether that rank and its host live (its own error comes first), then at the link: "
-              "ibv_devinfo, "
-              "cables, switch, the route between the two addresses, PFC for RoCE; TUTTI_VERBS_TIMEOUT and "
-              "TUTTI_VERBS_RETRIES set the budget"};
+      return {
+          "no answer from the peer",
+          "look whether that rank and its host live (its own error comes first), then at the link: "
+          "ibv_devinfo, "
+          "cables, switch, the route between the two addresses, PFC for RoCE; where only long messages are "
+          "lost, a switch takes shorter packets than both ports: TUTTI_VERBS_MTU=1024; TUTTI_VERBS_TIMEOUT "
+          "and TUTTI_VERBS_RETRIES set the budget"};
     case IBV_WC_RNR_RETRY_EXC_ERR:
       return {"the peer had no receive posted", "this cannot happen with credits: please report it"};
     case IBV_WC_REM_ACCESS_ERR:

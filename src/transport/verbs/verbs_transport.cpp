@@ -95,7 +95,7 @@ bool VerbsTransport::compatible(const Contact::RailContact& a, const Contact::Ra
     case LinkLayer::roce:
       return a.roce_v2 == b.roce_v2 && one.is_ipv4() == other.is_ipv4();
     case LinkLayer::iwarp:
-      return false;  // its connections are not made yet
+      return one.is_ipv4() == other.is_ipv4();
   }
   return false;
 }
@@ -254,9 +254,23 @@ bool VerbsTransport::look_around() {
     peer.link->retry();
     connecting = connecting || peer.link->connecting();
   }
-  for (auto& rail : shared_.rails) take_events(*rail);
+  for (std::size_t k = 0; k < shared_.rails.size(); ++k) {
+    take_events(*shared_.rails[k]);
+    moved = take_outcomes(k) || moved;
+  }
   next_look_ = Clock::now() + (connecting ? look_connecting : look_connected);
   return moved;
+}
+
+bool VerbsTransport::take_outcomes(std::size_t rail) {
+  auto* manager = shared_.rails[rail]->manager();
+  if (manager == nullptr) return false;
+  const auto outcomes = manager->advance();
+  for (const auto& outcome : outcomes) {
+    const auto owner = shared_.owners[rail].find(outcome.queue_pair);
+    if (owner != shared_.owners[rail].end()) owner->second->managed_outcome(outcome);
+  }
+  return !outcomes.empty();
 }
 
 void VerbsTransport::take_events(Rail& rail) {
@@ -269,6 +283,10 @@ void VerbsTransport::take_events(Rail& rail) {
   }
 }
 
+std::shared_ptr<void> VerbsTransport::register_memory(const std::byte* data, std::size_t bytes) {
+  return shared_.cache->acquire(data, bytes);
+}
+
 void VerbsTransport::progress() { poll(); }
 
 void VerbsTransport::add_waits() {
@@ -276,6 +294,7 @@ void VerbsTransport::add_waits() {
   for (const auto& rail : shared_.rails) {
     waits_.push_back({rail->event_fd(), POLLIN, 0});
     waits_.push_back({rail->async_fd(), POLLIN, 0});
+    if (rail->manager() != nullptr) waits_.push_back({rail->manager()->event_fd(), POLLIN, 0});
   }
 }
 

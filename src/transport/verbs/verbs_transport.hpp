@@ -40,10 +40,8 @@ class VerbsTransport final : public Transport {
   void wait(std::chrono::microseconds longest) override;
   [[nodiscard]] Traffic traffic() const override { return shared_.traffic; }
 
-  /// Lets messages be sent from this memory without a copy, while the result lives. Throws Error(system).
-  std::shared_ptr<MemoryCache::Lease> register_memory(const std::byte* data, std::size_t bytes) const {
-    return shared_.cache->acquire(data, bytes);
-  }
+  /// May outlive the transport. What is under way from the memory keeps it registered for so long.
+  std::shared_ptr<void> register_memory(const std::byte* data, std::size_t bytes) override;
   /// Immediates that came without a credit: always 0.
   [[nodiscard]] std::uint64_t credits_violated() const { return shared_.credits_violated; }
 
@@ -81,6 +79,7 @@ class VerbsTransport final : public Transport {
   bool poll();
   bool look_around();
   void take_events(Rail& rail);
+  bool take_outcomes(std::size_t rail);
   void add_waits();
   void deliver();
 
