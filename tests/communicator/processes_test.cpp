@@ -1,6 +1,5 @@
 // Ranks as processes: killed in the middle of every operation, and forked.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <atomic>
 
@@ -11,22 +10,6 @@ namespace tutti::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Memory that children share with the test.
-template <class T>
-class Shared {
- public:
-  Shared() : at_(::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
-    new (at_) T{};
-  }
-  Shared(const Shared&) = delete;
-  Shared& operator=(const Shared&) = delete;
-  ~Shared() { ::munmap(at_, sizeof(T)); }
-  T* operator->() const { return static_cast<T*>(at_); }
-
- private:
-  void* at_;
-};
 
 struct Progress {
   std::atomic<int> rounds[4];
@@ -63,7 +46,7 @@ void kill_one(const char* transport, Rank victim,
   auto children = fork_ranks(ranks, over(transport, 20s), [&](Communicator& comm) {
     comm.barrier();
     repeat(
-        comm, [&](std::uint32_t round) { once(comm, round); }, victim, *progress.operator->());
+        comm, [&](std::uint32_t round) { once(comm, round); }, victim, *progress);
   });
   const auto slowest = [&] {
     return std::min({progress->rounds[0].load(), progress->rounds[1].load(), progress->rounds[2].load()});

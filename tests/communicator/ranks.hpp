@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <chrono>
 #include <cstdio>
@@ -28,6 +29,23 @@ inline Options over(std::string transport, std::chrono::milliseconds timeout = 3
   options.timeout = timeout;
   return options;
 }
+
+/// Memory that children share with the test.
+template <class T>
+class Shared {
+ public:
+  Shared() : at_(::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    new (at_) T{};
+  }
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  ~Shared() { ::munmap(at_, sizeof(T)); }
+  T* operator->() const { return static_cast<T*>(at_); }
+  T& operator*() const { return *static_cast<T*>(at_); }
+
+ private:
+  void* at_;
+};
 
 /// What each rank's `body` threw, and when.
 struct Outcome : Thrown {

@@ -1,0 +1,86 @@
+// Communicators whose ranks meet over shared memory within a node and over RDMA between nodes.
+#include <gtest/gtest.h>
+
+#include "bootstrap/environment.hpp"
+#include "communicator/exercise.hpp"
+#include "communicator/ranks.hpp"
+#include "communicator/sequence.hpp"
+#include "rdma/nodes.hpp"
+
+namespace tutti::test {
+namespace {
+
+/// Ranks of this node by shared memory, all others by RDMA on every rail.
+void expect_routes(Communicator& comm, const Job& job) {
+  std::int32_t value = 1;
+  const Call call{.operation = Operation::all_reduce, .type = DataType::int32, .count = 1};
+  Call asked = call;
+  asked.in = asked.out = &value;
+  const std::string text = comm.explain(asked);
+  for (Rank peer = 0; peer < comm.size(); ++peer) {
+    if (peer == comm.rank()) continue;
+    const bool near = job.node_of(peer) == job.node_of(comm.rank());
+    const auto line = "rank " + std::to_string(peer) + (near ? ": shm: " : ": verbs: ");
+    EXPECT_NE(text.find(line), std::string::npos) << line << "is not in\n" << text;
+  }
+}
+
+/// Packets that each device has sent.
+std::vector<long> sent_by_each() {
+  std::vector<long> sent;
+  for (int node = 0; node < 4; ++node)
+    for (int rail = 0; rail < 2; ++rail) sent.push_back(counter(node, rail, "sent_pkts"));
+  return sent;
+}
+
+class LabCollectives : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto lacks = lab_lacks(4, 2); !lacks.empty()) GTEST_SKIP() << lacks;
+  }
+};
+
+TEST_F(LabCollectives, SharedMemoryWithinNodesAndRdmaBetweenThem) {
+  const Job eight = job(8, 4, 2);
+  const auto before = sent_by_each();
+  expect_well(eight, [&](Communicator& comm) {
+    expect_routes(comm, eight);
+    EXPECT_EQ(comm.local_size(), 2);
+    every_operation(comm, {0, 1, 1000, 40'000});
+    run_sequence(comm, 1, 40);
+  });
+  const auto after = sent_by_each();
+  for (std::size_t device = 0; device < after.size(); ++device)
+    EXPECT_GT(after[device], before[device] + 1000) << "device " << device;
+}
+
+// Some nodes have more ranks than others, and none a power of two.
+TEST_F(LabCollectives, UnevenNodes) {
+  for (const auto& [ranks, nodes] : {std::pair{2, 2}, {3, 2}, {5, 4}, {7, 3}})
+    expect_well(job(ranks, nodes, 2), [&](Communicator& comm) {
+      every_operation(comm, {1, 5000});
+      run_sequence(comm, 2, 20);
+    });
+}
+
+TEST_F(LabCollectives, LargeMessages) {
+  expect_well(job(4, 4, 2), [](Communicator& comm) {
+    for (const auto operation : {Operation::all_reduce, Operation::broadcast})
+      expect_right(comm, {.operation = operation, .count = std::size_t{4} << 20, .seed = 3});  // 16 MiB
+    for (const auto operation : {Operation::all_to_all, Operation::all_gather})
+      expect_right(comm, {.operation = operation, .count = std::size_t{1} << 20, .seed = 4});
+  });
+}
+
+// What a launcher starts, in a process of its own.
+TEST(LaunchedRank, RunsEveryOperation) {
+  Communicator comm = Communicator::from_environment();
+  EXPECT_EQ(comm.size(), 8);
+  EXPECT_EQ(comm.local_size(), 2);
+  every_operation(comm, {1, 20'000});
+  run_sequence(comm, 3, 20);
+  EXPECT_GT(comm.stats().messages_sent, 0U);
+}
+
+}  // namespace
+}  // namespace tutti::test
