@@ -1,6 +1,7 @@
 #include "communicator/impl.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/fork_guard.hpp"
 #ifdef TUTTI_HAVE_VERBS
@@ -20,6 +21,18 @@ bool everybody_reached(const transport::Transport& transport, int size) {
   for (Rank r = 0; r < size; ++r)
     if (!transport.reaches(r)) return false;
   return true;
+}
+
+/// The smallest value of any rank: ranks that are alone on their host use other transports. Collective.
+std::size_t smallest(const transport::Group& group, std::size_t mine) {
+  for (const auto& bytes : group.all_gather(std::as_bytes(std::span(&mine, 1)))) {
+    std::size_t theirs = 0;
+    if (bytes.size() != sizeof theirs)
+      throw Error(ErrorCode::mismatch, "ranks run different versions of tutti");
+    std::memcpy(&theirs, bytes.data(), sizeof theirs);
+    mine = std::min(mine, theirs);
+  }
+  return mine;
 }
 
 /// RDMA, if it leads to anybody; with `forced`, Error(unsupported) unless it leads to everybody. Collective.
@@ -110,6 +123,7 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
   if (tcp != nullptr && !tcp_only && shm->locals().size() > 1)
     setting.max_message = std::min(setting.max_message, shm->max_message_bytes());
   if (verbs != nullptr) setting.max_message = std::min(setting.max_message, verbs->max_message_bytes());
+  if (!all_shared) setting.max_message = smallest(group, setting.max_message);
   setting.channels = routes.get();
   setting.options = &options;
   setting.direct_memory = all_shared && group.size > 1 && shm->direct().same_process();

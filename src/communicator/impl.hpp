@@ -70,9 +70,6 @@ class Routes final : public execution::Channels {
   bool multicast_;
 };
 
-/// Calls that `Impl::warm_up` makes; users count from there.
-inline constexpr std::uint64_t warm_up_calls = 2;
-
 /// What a rank sent before it went is still delivered: so long it is not held against it.
 inline constexpr std::chrono::milliseconds gone_grace{100};
 
@@ -172,7 +169,8 @@ struct Impl {
   std::vector<std::uint64_t> tickets_sent, tickets_received, served_sent, served_received;  ///< by peer
   std::vector<std::pair<PlanKey, std::shared_ptr<const execution::Program>>> point_to_point_programs;
   std::uint64_t sequence = 0;
-  transport::Tag history = 0;  ///< of the last collective call
+  std::uint64_t warm_up_calls = 0;  ///< users count from there
+  transport::Tag history = 0;       ///< of the last collective call
   std::uint64_t logged = 0;
   std::uint64_t children = 0;
   std::uint64_t completed = 0;

@@ -156,6 +156,8 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
   settings.in_place = sizes.in_place && !plan->copies_input;
   settings.stream_from = setting_.options->stream_from;
   plan->program = execution::lower(schedule, setting_.rank, shape, settings, *setting_.channels);
+  // Who goes on to something else, another communicator say, does not move what is left here.
+  plan->program.flushes = !setting_.shared_memory;
   if (key.op == ReduceOp::average && reducing(call.operation)) plan->program.divisor = setting_.size;
   plan->empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
   if (!by_user && !shape.uneven && setting_.shared_memory && setting_.options->algorithm.empty())

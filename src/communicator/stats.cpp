@@ -5,6 +5,7 @@ namespace tutti::detail {
 // The first call of a process meets cold code and untouched pages; so it is made here, where nobody measures.
 void Impl::warm_up() {
   float one = 1, sum = 0;
+  warm_up_calls = 2;
   run({.operation = Operation::barrier});
   run({.operation = Operation::all_reduce, .type = DataType::float32, .in = &one, .out = &sum, .count = 1});
   before_use = counted();

@@ -46,7 +46,8 @@ execution::Program message_program(const Call& call, execution::Channels& channe
   program.sources = {source};
   program.sinks = {sink};
   program.piece = program.stride = program.message_bytes = piece;
-  program.stable = call.operation == Operation::send;  // the buffer belongs to the call until it is done
+  program.stable = program.flushes =
+      call.operation == Operation::send;  // the buffer belongs to the call until it is done
   program.lanes.resize(1);
   program.lanes[0].push_back(
       {{instruction}, std::max<std::uint64_t>(1, (instruction.bytes + piece - 1) / piece)});

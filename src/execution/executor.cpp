@@ -50,7 +50,7 @@ void Execution::step_over(LaneState& lane) const {
 
 bool Execution::done() {
   if (unfinished_ != 0) return false;
-  if (!program_->stable) return true;
+  if (!program_->flushes) return true;
   return std::all_of(program_->sinks.begin(), program_->sinks.end(),
                      [](const Sink& sink) { return sink.sender == nullptr || sink.sender->flushed(); });
 }

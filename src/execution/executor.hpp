@@ -34,7 +34,8 @@ class Execution {
   void begin(const Program& program, const Buffers& buffers, transport::Tag tag);
   /// Runs what can run. True when something moved.
   bool advance();
-  /// All lanes are through, and nothing that was sent reads the caller's buffers any more.
+  /// All lanes are through, nothing that was sent reads the caller's buffers any more, and all of it arrives
+  /// without another call.
   [[nodiscard]] bool done();
   /// For messages about a wait: ranks that unfinished lanes wait for, and checks for messages of another
   /// form.

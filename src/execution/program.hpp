@@ -72,7 +72,8 @@ struct Program {
   std::size_t element_bytes = 1;
   kernels::Fold kernel = nullptr;
   std::int64_t divisor = 1;
-  bool stable = false;  ///< sends may read the caller's buffers until they are flushed
+  bool stable = false;   ///< sends may read the caller's buffers until they are flushed
+  bool flushes = false;  ///< a run ends when all it sent is flushed: over networks, and always if `stable`
   std::uint32_t max_operands = 1;
 
   /// Bytes of each of the instruction's chunks that it handles in an iteration.

@@ -72,6 +72,38 @@ TEST_F(LabCollectives, LargeMessages) {
   });
 }
 
+// Each rank receives into slots and copies from there; what it sends from registered memory is not copied.
+TEST_F(LabCollectives, RegisteredMemoryIsSentWithoutACopy) {
+  expect_well(job(4, 4, 2), [](Communicator& comm) {
+    constexpr std::size_t bytes = std::size_t{1} << 20;
+    const auto copied_by = [&](const Exercise& exercise, std::byte* in, std::byte* out) {
+      const Trial trial(exercise, comm.rank(), comm.size(), in, out);
+      const auto before = comm.stats().bytes_copied;
+      issue(comm, trial.call());
+      EXPECT_EQ(trial.wrong(), "");
+      return comm.stats().bytes_copied - before;
+    };
+    std::vector<std::byte> plain_in(bytes), plain_out(bytes);
+    const auto in = comm.allocate<std::uint8_t>(bytes);
+    auto* out = static_cast<std::byte*>(std::aligned_alloc(4096, bytes));
+    {
+      const auto registration = comm.register_memory(out, bytes);
+      for (const auto operation : {Operation::all_to_all, Operation::all_gather}) {
+        // In place an all_gather stores nothing itself, and its steps are sends.
+        const Exercise exercise{
+            .operation = operation, .count = 50'000, .in_place = operation == Operation::all_gather};
+        const auto with_copies = copied_by(exercise, plain_in.data(), plain_out.data());
+        const auto without = copied_by(exercise, reinterpret_cast<std::byte*>(in.data()), out);
+        EXPECT_LT(without, with_copies * 6 / 10) << to_string(exercise);
+      }
+    }
+    // Registered no more: copied, and still right.
+    const Exercise in_place{.operation = Operation::all_gather, .count = 50'000, .in_place = true};
+    copied_by(in_place, plain_in.data(), out);
+    std::free(out);
+  });
+}
+
 // What a launcher starts, in a process of its own.
 TEST(LaunchedRank, RunsEveryOperation) {
   Communicator comm = Communicator::from_environment();

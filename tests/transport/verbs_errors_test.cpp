@@ -131,9 +131,19 @@ TEST_P(VerbsErrors, AReceiveThatIsRefusedIsReported) {
   EXPECT_THAT(error_of_sending().what(), HasSubstr("posting a receive"));
 }
 
+TEST_P(VerbsErrors, AnAddressThatIsUnreachableForAWhileIsTriedAgain) {
+  start();
+  faults_->reaching_rtr_error = ENETUNREACH;
+  faults_->reaching_rtr_times = 3;
+  use();
+  EXPECT_EQ(faults_->fired, 3);
+  EXPECT_EQ(ranks_[1]->traffic().messages_received, 1U);
+}
+
 TEST_P(VerbsErrors, AnUnreachableAddressIsReported) {
   start();
   faults_->reaching_rtr_error = ENETUNREACH;
+  faults_->reaching_rtr_times = 1'000'000;
   EXPECT_THAT(error_of_sending().what(),
               AllOf(HasSubstr("to RTR"), HasSubstr("Network is unreachable"), HasSubstr("ip route")));
 }

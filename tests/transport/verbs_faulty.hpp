@@ -20,7 +20,8 @@ struct VerbsFaults {
   std::atomic<int> create_shared_error{0};  ///< errno of the next create_srq
   std::atomic<int> register_error{0};       ///< errno of the next reg_mr
   std::atomic<int> receive_error{0};        ///< result of the next post of a receive
-  std::atomic<int> reaching_rtr_error{0};   ///< result of the next modify_qp to RTR
+  std::atomic<int> reaching_rtr_error{0};   ///< result of modify_qp to RTR,
+  std::atomic<int> reaching_rtr_times{1};   ///< so many times
   std::atomic<int> fired{0};
 };
 
@@ -93,7 +94,10 @@ class FaultyVerbs final : public ForwardingVerbs {
     return fails(faults_->create_pair_error) ? nullptr : to_->create_qp(d, a);
   }
   int modify_qp(ibv_qp* p, ibv_qp_attr* a, int mask) override {
-    if (a->qp_state == IBV_QPS_RTR && fails(faults_->reaching_rtr_error)) return errno;
+    if (a->qp_state == IBV_QPS_RTR && faults_->reaching_rtr_error != 0 && faults_->reaching_rtr_times-- > 0) {
+      ++faults_->fired;
+      return faults_->reaching_rtr_error;
+    }
     return to_->modify_qp(p, a, mask);
   }
   int post_recv(ibv_qp* p, ibv_recv_wr* first, ibv_recv_wr** bad) override {

@@ -187,6 +187,7 @@ bool Link::post_credit(int channel) {
 void Link::retry() {
   if (finished()) return;
   if (control_.backlogged()) advance();
+  connect_pairs();
   bool posted = false;
   for (int channel = 0; channel < channels; ++channel) {
     posted = post_credit(channel) || posted;

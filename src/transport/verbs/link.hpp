@@ -50,7 +50,7 @@ class Link {
   /// Uses a connection that this rank made, or that the peer made.
   void begin(PrivateDescriptor connection, bool mine);
   /// What became of a queue pair that rdma_cm connects.
-  void managed_outcome(const ConnectionManager::Outcome& outcome);
+  void managed_outcome(std::size_t rail, const ConnectionManager::Outcome& outcome);
   /// Messages will be sent on, or awaited from, this channel.
   void send_on(int channel);
   void receive_on(int channel);
@@ -94,9 +94,9 @@ class Link {
     std::uint64_t sequence;
   };
 
-  [[nodiscard]] bool connected() const { return hello_taken_ && unconnected_ == 0; }
+  [[nodiscard]] bool connected() const { return hello_taken_ && connected_rails_ == (1U << rails_) - 1; }
   void make_pairs();
-  void connect_pairs(const Hello& hello);
+  void connect_pairs();
   void watch_control();
   void stop_watching();
   void say_hello();
@@ -122,7 +122,9 @@ class Link {
   Control control_, parked_;
   bool began_ = false;  ///< `control_` was made by this rank
   bool hello_taken_ = false, ready_taken_ = false, bye_taken_ = false;
-  int unconnected_ = 0;                                                   ///< queue pairs
+  Hello theirs_;                       ///< once `hello_taken_`
+  std::uint32_t connected_rails_ = 0;  ///< bit k: the queue pair of rail k can receive and send
+  Clock::time_point connect_by_, connect_next_;
   std::uint32_t sending_ = 0, receiving_ = 0, wanted_ = 0, offered_ = 0;  ///< bit c: channel c
   std::array<std::optional<Offer>, channels> offers_;
   std::uint8_t epoch_ = 0;

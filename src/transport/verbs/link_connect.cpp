@@ -12,6 +12,10 @@ namespace tutti::transport::verbs {
 
 namespace {
 
+/// So long routes and neighbours may be missing while a link comes up, and so often it is tried.
+constexpr std::chrono::seconds unreachable_for{3};
+constexpr std::chrono::milliseconds retry_unreachable_after{20};
+
 constexpr std::uint32_t bit(int channel) { return std::uint32_t{1} << channel; }
 
 }  // namespace
@@ -25,7 +29,6 @@ void Link::make_pairs() {
     shared_.owners[rail][pairs_.back()->number()] = this;
   }
   pending_.resize(pairs_.size());
-  unconnected_ = rails_;
 }
 
 void Link::begin(PrivateDescriptor connection, bool mine) {
@@ -126,41 +129,50 @@ void Link::take(const Hello& hello) {
   if (hello_taken_ || hello.rails != static_cast<std::uint32_t>(rails_))
     return violated("it introduces itself twice, or counts other devices than it said first");
   hello_taken_ = true;
+  theirs_ = hello;
+  connect_by_ = Clock::now() + unreachable_for;
   try {
-    connect_pairs(hello);
+    for (std::size_t rail = 0; rail < pairs_.size(); ++rail)
+      if (auto* manager = shared_.rails[rail]->manager(); manager != nullptr && shared_.rank < peer_)
+        manager->connect(pairs_[rail]->number(), theirs_.addresses.at(rail));
   } catch (const Error& error) {
     return fail(error);
   }
+  connect_pairs();
   for (int channel = 0; channel < channels; ++channel) {
     if (((hello.wanted | receiving_) & bit(channel)) != 0) give_offer(channel);
     if ((sending_ & bit(channel)) != 0) send_on(channel);
   }
 }
 
-void Link::connect_pairs(const Hello& hello) {
-  for (std::size_t rail = 0; rail < pairs_.size(); ++rail) {
-    const Address& theirs = hello.addresses.at(rail);
-    if (auto* manager = shared_.rails[rail]->manager()) {
-      if (shared_.rank < peer_) manager->connect(pairs_[rail]->number(), theirs);
-      continue;
+// Those that no manager connects; again and again while there is no way to the peer.
+void Link::connect_pairs() {
+  const auto now = Clock::now();
+  if (!hello_taken_ || connected() || now < connect_next_) return;
+  connect_next_ = now + retry_unreachable_after;
+  try {
+    for (std::size_t rail = 0; rail < pairs_.size(); ++rail) {
+      const auto bit = 1U << rail;
+      if ((connected_rails_ & bit) != 0 || shared_.rails[rail]->manager() != nullptr) continue;
+      if (pairs_[rail]->connect(theirs_.addresses.at(rail), 1, now >= connect_by_)) connected_rails_ |= bit;
     }
-    pairs_[rail]->connect(theirs);
-    --unconnected_;
+  } catch (const Error& error) {
+    return fail(error);
   }
   if (connected()) control_.send(ControlKind::ready, Ready{});
 }
 
-void Link::managed_outcome(const ConnectionManager::Outcome& outcome) {
+void Link::managed_outcome(std::size_t rail_number, const ConnectionManager::Outcome& outcome) {
   if (finished()) return;
   if (!outcome.failure.empty()) {
-    const auto& rail = *shared_.rails[0];
+    const auto& rail = *shared_.rails[rail_number];
     return fail(Error(ErrorCode::peer_lost,
                       fmt::format("verbs, {} port {} to rank {}: rdma_cm does not connect: {}; look at the "
                                   "route between the two addresses and at firewalls",
                                   rail.device().name, rail.port().number, peer_, outcome.failure),
                       {peer_}));
   }
-  --unconnected_;
+  connected_rails_ |= 1U << rail_number;
   if (connected()) control_.send(ControlKind::ready, Ready{});
 }
 

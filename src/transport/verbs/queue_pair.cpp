@@ -64,15 +64,24 @@ Address QueuePair::address() const {
       setting_.manager_port, token_};
 }
 
-void QueuePair::connect(const Address& peer, int reads) {
-  to_rtr(peer);
+bool QueuePair::connect(const Address& peer, int reads, bool last_try) {
+  if (!to_rtr(peer, last_try)) return false;
   to_rts(reads);
+  return true;
+}
+
+// 0, or an errno.
+int QueuePair::try_modify(ibv_qp_attr& attributes, int mask) {
+  const int code = verbs_.modify_qp(handle_.get(), &attributes, mask);
+  return code < 0 ? errno : code;
+}
+
+Error QueuePair::modify_error(const char* step, int code) const {
+  return call_error(setting_.place, fmt::format("bringing a queue pair to {}", step), code);
 }
 
 void QueuePair::modify(ibv_qp_attr& attributes, int mask, const char* step) {
-  if (const int code = verbs_.modify_qp(handle_.get(), &attributes, mask); code != 0)
-    throw call_error(setting_.place, fmt::format("bringing a queue pair to {}", step),
-                     code < 0 ? errno : code);
+  if (const int code = try_modify(attributes, mask); code != 0) throw modify_error(step, code);
 }
 
 void QueuePair::to_init() {
@@ -85,7 +94,7 @@ void QueuePair::to_init() {
   modify(a, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | of_packets, "INIT");
 }
 
-void QueuePair::to_rtr(const Address& peer) {
+bool QueuePair::to_rtr(const Address& peer, bool last_try) {
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_RTR;
   a.path_mtu = mtu_of(std::min<int>(setting_.mtu, peer.mtu));
@@ -101,10 +110,11 @@ void QueuePair::to_rtr(const Address& peer) {
   a.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(setting_.gid_index);
   a.ah_attr.grh.hop_limit = hop_limit;
   a.ah_attr.grh.traffic_class = static_cast<std::uint8_t>(setting_.traffic_class);
-  modify(a,
-         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-         "RTR");
+  const int code = try_modify(a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  const bool no_way = code == ENETUNREACH || code == EHOSTUNREACH || code == ETIMEDOUT;
+  if (code != 0 && (last_try || !no_way)) throw modify_error("RTR", code);
+  return code == 0;
 }
 
 void QueuePair::to_rts(int reads) {

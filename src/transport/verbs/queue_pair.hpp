@@ -62,8 +62,9 @@ class QueuePair {
   [[nodiscard]] int max_inline() const { return max_inline_; }
   [[nodiscard]] Address address() const;
   /// `reads`: RDMA READs under way at most, of what the peer serves.
-  /// RTR and RTS; not for managed ones. Throws Error(system).
-  void connect(const Address& peer, int reads = 1);
+  /// RTR and RTS; not for managed ones. False when there is no way to the peer's address just now: routes and
+  /// neighbours come and go. Throws Error(system) for all else, and with `last_try` for that too.
+  bool connect(const Address& peer, int reads = 1, bool last_try = true);
 
   /// Work requests that can be added now.
   [[nodiscard]] int room() const;
@@ -79,9 +80,11 @@ class QueuePair {
 
  private:
   static constexpr int batch = 32;
+  int try_modify(ibv_qp_attr& attributes, int mask);
   void modify(ibv_qp_attr& attributes, int mask, const char* step);
+  [[nodiscard]] Error modify_error(const char* step, int code) const;
   void to_init();
-  void to_rtr(const Address& peer);
+  bool to_rtr(const Address& peer, bool last_try);
   void to_rts(int reads);
 
   Verbs& verbs_;

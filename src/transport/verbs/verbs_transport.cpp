@@ -268,7 +268,7 @@ bool VerbsTransport::take_outcomes(std::size_t rail) {
   const auto outcomes = manager->advance();
   for (const auto& outcome : outcomes) {
     const auto owner = shared_.owners[rail].find(outcome.queue_pair);
-    if (owner != shared_.owners[rail].end()) owner->second->managed_outcome(outcome);
+    if (owner != shared_.owners[rail].end()) owner->second->managed_outcome(rail, outcome);
   }
   return !outcomes.empty();
 }
