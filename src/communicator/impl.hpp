@@ -141,8 +141,8 @@ struct Impl {
   [[nodiscard]] std::string doing(Rank rank) const;
 
   // groups.cpp
-  /// A number for the next communicator, or window, made from this one. Collective: all ranks count them alike.
-  /// `color` tells those apart that one call makes; windows have -1.
+  /// A number for the next communicator, or window, made from this one. Collective: all ranks count them
+  /// alike. `color` tells those apart that one call makes; windows have -1.
   std::uint64_t next_child(int color);
   std::optional<std::unique_ptr<Impl>> split(int color, int key);
   std::vector<std::vector<std::byte>> exchange(std::span<const Rank> members,
