@@ -165,9 +165,7 @@ class Importer {
     Node node{.pci = pci_address(element.text("pci_busid")), .details = std::move(type.details)};
     if (node.pci.empty()) element.refuse("pci_busid=\"" + element.text("pci_busid") + "\" is no PCI address");
     const std::string id = "PCIDev:" + element.text("gp_index");
-    if (type.base == "0680" && node.details["vendor"] == "0x10de") {
-      switches_.insert(id);
-    } else if (is_gpu(element, type.base)) {
+    if (is_gpu(element, type.base)) {
       gpu(element, place, std::move(node), id);
     } else if (type.base.starts_with("02")) {
       nic(element, place, std::move(node));
@@ -270,6 +268,9 @@ class Importer {
     }
     if (ids.size() > 1024 || values.size() != ids.size() * ids.size())
       element.refuse(fmt::format("{} values for {} devices", values.size(), ids.size()));
+    // Besides GPUs there are switches, some of whose PCI class the system may hide.
+    for (const std::string& id : ids)
+      if (id.starts_with("PCIDev:") && !gpus_.contains(id)) switches_.insert(id);
     const LinkKind kind = name == "XGMIBandwidth" ? LinkKind::xgmi : LinkKind::nvlink;
     const double each = kind == LinkKind::xgmi ? xgmi_bandwidth("") : nvlink_bandwidth(0);
     constexpr double told_each = 25'000;  // what hwloc writes for one link, before Blackwell

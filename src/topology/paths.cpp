@@ -41,7 +41,8 @@ PathClass extended(const Machine& machine, const Path& path, LinkId id) {
              &next = machine.node(machine.other_end(id, path.nodes.back()));
   PathClass step = PathClass::same;
   if (link.kind == LinkKind::nvlink || link.kind == LinkKind::xgmi || link.kind == LinkKind::c2c)
-    step = here.kind == NodeKind::nvswitch ? PathClass::nvswitch : PathClass::direct;
+    step = here.kind == NodeKind::nvswitch || next.kind == NodeKind::nvswitch ? PathClass::nvswitch
+                                                                              : PathClass::direct;
   else if (between_sockets(machine, link))
     step = PathClass::sockets;
   else if (link.kind == LinkKind::pcie && here.kind == NodeKind::bridge && path.links.size() > 1 &&

@@ -1,0 +1,90 @@
+// hwloc's files, and this machine as hwloc sees it.
+#include <gmock/gmock.h>
+
+#include "samples.hpp"
+#include "topology/affinity.hpp"
+#include "topology/hwloc.hpp"
+#include "topology/paths.hpp"
+
+namespace tutti::topology {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::refusal;
+
+using HwlocFile = testing::Xml;
+
+std::string with(const std::string& from, const std::string& to) {
+  std::string text = testing::lstopo;
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST_F(HwlocFile, DevicesAndTheirPlaces) {
+  const Machine machine = from_text(testing::lstopo, "sample");
+  EXPECT_EQ(machine.count(NodeKind::cpu), 2U);
+  EXPECT_EQ(machine.node(machine.find("cpu1")).package, 1);
+  EXPECT_EQ(machine.node(machine.find("cpu0")).details.at("vendor"), "GenuineIntel");
+  EXPECT_EQ(machine.count(NodeKind::gpu), 2U) << "the board's own display is none";
+  EXPECT_EQ(machine.node(machine.find("gpu1")).pci, "0000:04:00.0") << "CUDA's number";
+  EXPECT_EQ(machine.node(machine.find("gpu1")).label, "Tesla V100");
+  EXPECT_EQ(machine.count(NodeKind::bridge), 1U) << "ports of the switch are no switches";
+  EXPECT_EQ(machine.count(NodeKind::nic), 2U) << "two functions are one adapter";
+  EXPECT_EQ(machine.count(NodeKind::port), 3U);
+  EXPECT_TRUE(machine.node(machine.find("mlx5_1")).rdma);
+  EXPECT_EQ(machine.find("ib0"), no_node) << "the interface of an RDMA port is no port of its own";
+  EXPECT_FALSE(machine.node(machine.find("eth0")).rdma);
+  const Path near = path(machine, machine.find("gpu0"), machine.find("mlx5_0"));
+  EXPECT_EQ(near.kind, PathClass::pcie_switch);
+  EXPECT_NEAR(near.bandwidth, 6, 1e-3) << "x8 of the third generation";
+}
+
+TEST_F(HwlocFile, NvlinksFromTheMatrix) {
+  const Machine machine = from_text(testing::lstopo, "sample");
+  const auto links = [&](const char* a, const char* b) {
+    for (const Link& link : machine.links)
+      if (link.kind == LinkKind::nvlink &&
+          std::minmax(link.a, link.b) == std::minmax(machine.find(a), machine.find(b)))
+        return link.count;
+    return 0;
+  };
+  EXPECT_EQ(links("gpu0", "gpu1"), 2);
+  EXPECT_EQ(links("gpu0", "nvswitch0"), 1);
+  EXPECT_EQ(links("gpu1", "nvswitch0"), 1);
+}
+
+TEST_F(HwlocFile, VersionThreeAndOlder) {
+  const std::string three = with("version=\"2.0\"", "version=\"3.0\"");
+  EXPECT_EQ(from_text(three, "sample").count(NodeKind::gpu), 2U);
+  EXPECT_THAT(refusal(with("version=\"2.0\"", "")), HasSubstr("line 3: <topology>: version \"\""));
+}
+
+TEST_F(HwlocFile, WhatIsNotKnownIsSaid) {
+  const Machine machine = from_text(testing::lstopo, "sample");
+  EXPECT_THAT(machine.unseen, Contains(HasSubstr("which NUMA domain 0000:80:02.0 is near to")));
+  EXPECT_THAT(machine.unseen, Contains(HasSubstr("rates of network ports")));
+}
+
+TEST_F(HwlocFile, Errors) {
+  EXPECT_THAT(refusal(with("pci_busid=\"0000:04:00.0\"", "pci_busid=\"x\"")),
+              HasSubstr("line 15: <object>: pci_busid"));
+  EXPECT_THAT(refusal(with("25000 25000 0 ", "25000 25000")), HasSubstr("8 values for 3 devices"));
+  EXPECT_THAT(refusal("<topology version=\"2.0\"/>"), HasSubstr("holds no Machine"));
+  EXPECT_THAT(refusal("<topology version=\"2.0\"><object type=\"Machine\"/></topology>"),
+              HasSubstr("no NUMANode"));
+  EXPECT_THAT(refusal(with("pci_link_speed=\"2.000000\"", "pci_link_speed=\"-3\"")), HasSubstr("line 47"));
+}
+
+TEST_F(HwlocFile, ThisMachine) {
+#if TUTTI_HAVE_HWLOC
+  const Machine machine = from_hwloc_xml(hwloc_xml_of_this_machine());
+  EXPECT_NO_THROW(check(machine));
+  EXPECT_GE(machine.count(NodeKind::cpu), 1U);
+#else
+  GTEST_SKIP() << "this build is without hwloc";
+#endif
+}
+
+}  // namespace
+}  // namespace tutti::topology

@@ -1,0 +1,112 @@
+// The graph itself, and tutti's own form of it.
+#include <gmock/gmock.h>
+
+#include "samples.hpp"
+#include "topology/json.hpp"
+#include "topology/machine.hpp"
+
+namespace tutti::topology {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::known;
+using testing::refusal;
+
+TEST(Machine, NumbersAndFindsItsDevices) {
+  Machine machine;
+  const NodeId cpu = machine.add(Node{.kind = NodeKind::cpu});
+  const NodeId first = machine.add(Node{.kind = NodeKind::gpu, .pci = "0000:01:00.0"});
+  const NodeId second = machine.add(Node{.kind = NodeKind::gpu, .label = "the other"});
+  const LinkId link = machine.add(Link{.a = cpu, .b = first, .bandwidth = 1});
+  EXPECT_EQ(name(machine.node(second)), "gpu1");
+  EXPECT_EQ(machine.find("gpu0"), first);
+  EXPECT_EQ(machine.find("0000:01:00.0"), first);
+  EXPECT_EQ(machine.find("the other"), second);
+  EXPECT_EQ(machine.find(""), no_node);
+  EXPECT_EQ(machine.find("gpu2"), no_node);
+  EXPECT_EQ(machine.other_end(link, cpu), first);
+  EXPECT_EQ(machine.all(NodeKind::gpu), (std::vector{first, second}));
+}
+
+TEST(Machine, RefusesWhatIsNone) {
+  const Machine good = known("uneven-box");
+  const auto refuses = [&](auto spoil, const char* why) {
+    Machine bad = good;
+    spoil(bad);
+    try {
+      check(bad);
+      ADD_FAILURE() << "accepted: " << why;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(error.what(), HasSubstr(why));
+    }
+  };
+  EXPECT_NO_THROW(check(good));
+  refuses([](Machine& bad) { bad.links[0].b = 1000; }, "joins nodes");
+  refuses([](Machine& bad) { bad.links[0].b = bad.links[0].a; }, "linked to itself");
+  refuses([](Machine& bad) { bad.links[0].bandwidth = 0; }, "0 GB/s");
+  refuses([](Machine& bad) { bad.links[0].latency = std::numeric_limits<double>::quiet_NaN(); }, "nan us");
+  refuses([](Machine& bad) { bad.links[0].count = 0; }, "count 0");
+  refuses(
+      [](Machine& bad) { bad.nodes[2].kind = bad.nodes[0].kind, bad.nodes[2].index = bad.nodes[0].index; },
+      "two nodes are cpu0");
+  refuses([](Machine& bad) { bad.nvlink_machines = 0; }, "nvlink_machines");
+  Machine growing;
+  EXPECT_THROW(for (std::size_t i = 0; i <= most_nodes; ++i) growing.add(Node{}), Error);
+}
+
+TEST(MachineJson, ComesBackAsItWas) {
+  for (const std::string& name : builtin_names()) {
+    Machine machine = known(name);
+    machine.unseen = {"what \"quotes\" and \\ hide"};
+    const Machine back = from_json(to_json(machine));
+    EXPECT_EQ(back.nodes, machine.nodes) << name;
+    EXPECT_EQ(back.links, machine.links) << name;
+    EXPECT_EQ(back.unseen, machine.unseen);
+    EXPECT_EQ(back.name, machine.name);
+    EXPECT_EQ(back.nvlink_machines, machine.nvlink_machines);
+    EXPECT_EQ(hash(back), hash(machine));
+  }
+}
+
+TEST(MachineJson, TheHashIsThatOfTheBuild) {
+  const Machine machine = known("dgx-h100");
+  Machine other = machine;
+  other.name = "another of the kind";
+  other.unseen = {"something"};
+  EXPECT_EQ(hash(other), hash(machine));
+  other.links.back().bandwidth += 1;
+  EXPECT_NE(hash(other), hash(machine));
+  EXPECT_NE(hash(known("nvl72")), hash(machine));
+}
+
+TEST(MachineJson, ErrorsSayWhatIsWrongAndWhere) {
+  EXPECT_THAT(refusal("{\"tutti_topology\": 1,\n \"nodes\": [}"), HasSubstr("line 2"));
+  EXPECT_THAT(refusal(R"({"tutti_topology": 2})"), HasSubstr("version 2"));
+  EXPECT_THAT(refusal(R"({"nodes": []})"), HasSubstr("tutti_topology"));
+  EXPECT_THAT(refusal(R"({"tutti_topology": 1, "nodes": [{"node": "gpu"}], "links": []})"),
+              HasSubstr("\"gpu\""));
+  EXPECT_THAT(refusal(R"({"tutti_topology": 1, "nodes": [{"node": "tpu0"}], "links": []})"),
+              HasSubstr("\"tpu\""));
+  EXPECT_THAT(
+      refusal(R"({"tutti_topology": 1, "nodes": [{"node": "gpu0"}], "links": [{"link": "pcie", "a": "gpu0",
+                          "b": "cpu0", "bandwidth_gbs": 1, "latency_us": 1}]})"),
+      HasSubstr("ends at \"cpu0\""));
+  EXPECT_THAT(refusal(R"({"tutti_topology": 1, "nodes": 7, "links": []})"), HasSubstr("JSON"));
+}
+
+TEST(Load, TellsFormsApartAndNamesWhatItKnows) {
+  EXPECT_THAT(refusal("# a text"), HasSubstr("neither JSON nor XML"));
+  EXPECT_THAT(refusal(""), HasSubstr("neither JSON nor XML"));
+  EXPECT_EQ(load("dgx-a100").count(NodeKind::gpu), 8U);
+  try {
+    load("dgx-z80");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("dgx-h100, dgx-a100, nvl72, pcie-box, uneven-box"));
+  }
+  EXPECT_THROW(load("."), Error);
+}
+
+}  // namespace
+}  // namespace tutti::topology
