@@ -9,25 +9,20 @@
 #include <tutti/error.hpp>
 
 #include "topology/builtin.hpp"
+#include "topology/choice.hpp"
 #include "topology/json.hpp"
 #include "topology/load.hpp"
 #include "topology/nccl.hpp"
 #include "topology/paths.hpp"
 #include "topology/svg.hpp"
 #include "topology/text.hpp"
+#include "topology/world.hpp"
 
 namespace tutti::topo {
 
 namespace {
 
 using topology::Machine;
-
-std::string help_on_topologies() {
-  std::string text =
-      "this (default): this machine; a file: tutti's JSON, NCCL's or RCCL's XML, hwloc's XML; or one of";
-  for (const std::string& name : topology::builtin_names()) text += " " + name;
-  return text;
-}
 
 void show(const std::string& topology) {
   const Machine machine = topology::load(topology);
@@ -55,7 +50,8 @@ topology::NodeId find(const Machine& machine, const std::string& text) {
 
 void paths(const std::string& topology, const std::string& from, const std::string& to) {
   const Machine machine = topology::load(topology);
-  const auto path = topology::path(machine, find(machine, from), find(machine, to));
+  const auto first = find(machine, from), second = find(machine, to);
+  const auto path = topology::path(machine, first, second);
   if (path.kind == topology::PathClass::none) {
     fmt::print("none\n");
     return;
@@ -70,7 +66,29 @@ void paths(const std::string& topology, const std::string& from, const std::stri
   }
 }
 
+struct Question {
+  std::string topology = "this", memory = "gpu";
+  int nodes = 1, ranks = 0;
+  Rank from = 0, to = 1;
+};
+
+void means(const Question& question) {
+  const auto world =
+      topology::uniform_world(topology::load(question.topology), question.nodes, question.ranks);
+  const topology::Rules rules{.memory =
+                                  question.memory == "cpu" ? topology::Memory::cpu : topology::Memory::gpu};
+  const auto choice = topology::choose(world, question.from, question.to, rules);
+  fmt::print("{}", topology::describe(world, question.from, question.to, choice));
+}
+
 }  // namespace
+
+std::string help_on_topologies() {
+  std::string text =
+      "this (default): this machine; a file: tutti's JSON, NCCL's or RCCL's XML, hwloc's XML; or one of";
+  for (const std::string& name : topology::builtin_names()) text += " " + name;
+  return text;
+}
 
 void add_show(CLI::App& app) {
   auto topology = std::make_shared<std::string>("this");
@@ -98,6 +116,23 @@ void add_paths(CLI::App& app) {
   command->add_option("to", *to, "Another one")->required();
   command->add_option("--topology", *topology, help_on_topologies());
   command->callback([topology, from, to] { paths(*topology, *from, *to); });
+}
+
+void add_means(CLI::App& app) {
+  auto question = std::make_shared<Question>();
+  auto* command =
+      app.add_subcommand("means", "Shows by what means two ranks talk, and why not by a better one");
+  command->add_option("from", question->from, "A rank; ranks fill the GPUs of one machine after the other")
+      ->required();
+  command->add_option("to", question->to, "Another one")->required();
+  command->add_option("--topology", question->topology, help_on_topologies());
+  command->add_option("--nodes", question->nodes, "So many machines (default 1)")
+      ->check(CLI::Range(1, 100'000));
+  command->add_option("--ranks", question->ranks, "Ranks on each (default: one a GPU)")
+      ->check(CLI::Range(0, 1024));
+  command->add_option("--memory", question->memory, "Where the buffers are: gpu (default) or cpu")
+      ->check(CLI::IsMember({"cpu", "gpu"}));
+  command->callback([question] { means(*question); });
 }
 
 }  // namespace tutti::topo

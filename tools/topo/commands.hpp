@@ -4,6 +4,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <string>
 
 namespace tutti::topo {
 
@@ -13,5 +14,10 @@ void add_show(CLI::App& app);
 void add_export(CLI::App& app);
 /// `paths A B [--topology TOPOLOGY]`
 void add_paths(CLI::App& app);
+/// `means A B [--topology TOPOLOGY] [--nodes N] [--ranks R] [--memory cpu|gpu]`: how two ranks talk, and why.
+void add_means(CLI::App& app);
+
+/// What a TOPOLOGY may be, for --help.
+std::string help_on_topologies();
 
 }  // namespace tutti::topo
