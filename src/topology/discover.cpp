@@ -1,11 +1,10 @@
 #include "topology/discover.hpp"
 
-#include <fmt/format.h>
-
-#include <thread>
+#include <algorithm>
 
 #include "topology/assemble.hpp"
 #include "topology/hwloc.hpp"
+#include "topology/nvml.hpp"
 
 namespace tutti::topology {
 
@@ -22,13 +21,30 @@ Machine processors_and_devices() {
 #endif
 }
 
+bool has_nvidia(const Machine& machine) {
+  return std::ranges::any_of(machine.nodes, [](const Node& node) {
+    return node.kind == NodeKind::gpu && node.details.contains("vendor") &&
+           node.details.at("vendor") == "0x10de";
+  });
+}
+
 }  // namespace
 
-Machine discover() {
-  Machine machine = processors_and_devices();
+Discovery discover_all() {
+  Discovery found{.machine = processors_and_devices()};
+  Machine& machine = found.machine;
   machine.name = "this";
+  std::string why_not;
+  if (const auto gpus = read_nvml(why_not)) {
+    add_gpus(machine, *gpus);
+    if (!gpus->empty()) found.nvlink_domain = gpus->front().fabric;
+  } else if (has_nvidia(machine)) {
+    machine.unseen.push_back("NVLinks: " + why_not);
+  }
   add_what_sysfs_knows(machine);
-  return machine;
+  return found;
 }
+
+Machine discover() { return discover_all().machine; }
 
 }  // namespace tutti::topology

@@ -14,6 +14,13 @@ namespace tutti::topology {
 /// when not even the processors can be seen.
 Machine discover();
 
+struct Discovery {
+  Machine machine{};
+  std::string nvlink_domain{};  ///< that spans hosts; empty: none
+};
+/// The same with what makes no part of the machine's identity.
+Discovery discover_all();
+
 /// The rates of ports, which hwloc does not tell, and RDMA devices and interfaces that it does not see
 /// because nothing of them is on the PCI bus. `root` goes in front of "/sys/class/..."; empty: this machine.
 void add_what_sysfs_knows(Machine& machine, const std::string& root = {});

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kWide = 112, kHigh = 40;   // a box
 constexpr double kColumn = 124, kRow = 88;  // and what it takes with the space around it
-constexpr double kMargin = 20, kTitle = 30;
+constexpr double kMargin = 20, kTitle = 50;
 
 struct Point {
   double x = 0, y = 0;  ///< of a box's middle
@@ -113,13 +113,16 @@ class Drawing {
     const bool peer = link.kind == LinkKind::nvlink || link.kind == LinkKind::xgmi;
     const double thick = std::clamp(std::log2(link.bandwidth) - 1, 1.0, 8.0);
     Point from = a->second, to = b->second;
+    const bool to_switch =
+        machine_.node(link.a).kind == NodeKind::nvswitch || machine_.node(link.b).kind == NodeKind::nvswitch;
+    if (machine_.node(link.a).kind == NodeKind::nvswitch) std::swap(from, to);
     std::string way;
-    if (peer && machine_.node(link.b).kind == NodeKind::nvswitch) {
+    if (to_switch) {
       to.x = from.x;
       way = fmt::format("M{:.0f} {:.0f}V{:.0f}", from.x, from.y, to.y);
     } else if (peer || link.kind == LinkKind::socket) {
       // Bows, so that links between boxes of one row do not run through the boxes between.
-      const double bow = (peer ? 1 : -1) * (22 + 0.06 * std::abs(from.x - to.x));
+      const double bow = (peer ? 1 : -1) * std::min(36.0, 12 + 0.05 * std::abs(from.x - to.x));
       const double edge = peer ? kHigh / 2 : -kHigh / 2;
       way = fmt::format("M{:.0f} {:.0f}Q{:.0f} {:.0f} {:.0f} {:.0f}", from.x, from.y + edge,
                         (from.x + to.x) / 2, (from.y + to.y) / 2 + edge + 2 * bow, to.x, to.y + edge);
@@ -134,8 +137,8 @@ class Drawing {
         "GB/s{}</title></path>\n",
         way, stroke, thick, link.assumed ? " stroke-dasharray=\"6 4\"" : "", name(machine_.node(link.a)),
         name(machine_.node(link.b)), name(link.kind), link.bandwidth, link.assumed ? " (a guess)" : "");
-    const bool crowded = peer && machine_.node(link.b).kind != NodeKind::nvswitch;
-    if (link.kind != LinkKind::socket && !crowded)
+    const bool crowded = link.kind == LinkKind::socket || (peer && !to_switch);  // the title says it
+    if (!crowded)
       lines_ +=
           fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" font-size=\"9\" fill=\"#444444\">{:.4g}</text>\n",
                       (from.x + 2 * to.x) / 3 + 5, (from.y + 2 * to.y) / 3 - 2, link.bandwidth);

@@ -91,11 +91,26 @@ void add_interfaces(Machine& machine, const std::string& root) {
   }
 }
 
+/// Whether adapters reach the memory of NVIDIA's GPUs: through nvidia-peermem, or dma-buf, which the open
+/// kernel module has.
+bool has_gpudirect(const std::string& root) {
+  std::error_code none;
+  return fs::exists(root + "/sys/module/nvidia_peermem", none) ||
+         fs::exists(root + "/sys/module/nv_peer_mem", none) ||
+         line(root + "/proc/driver/nvidia/version").find("Open Kernel Module") != std::string::npos;
+}
+
 }  // namespace
 
 void add_what_sysfs_knows(Machine& machine, const std::string& root) {
   add_rdma_devices(machine, root);
   if (machine.count(NodeKind::port) == 0) add_interfaces(machine, root);
+  const bool gpudirect = has_gpudirect(root);
+  for (Node& node : machine.nodes) {
+    const auto vendor = node.details.find("vendor");
+    if (node.kind == NodeKind::gpu && vendor != node.details.end() && vendor->second == "0x10de")
+      node.rdma = gpudirect;
+  }
   for (Link& link : machine.links) {
     if (link.kind != LinkKind::wire) continue;
     const Node& port = machine.node(link.b);

@@ -1,0 +1,80 @@
+// tutti-topo as a person runs it.
+#include <gmock/gmock.h>
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+
+#include "samples.hpp"
+#include "topology/json.hpp"
+
+namespace tutti::topology {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int status = -1;
+  std::string output;
+};
+
+class Program : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#ifndef TUTTI_TOPO
+    GTEST_SKIP() << "this build is without the tools";
+#endif
+  }
+
+  static Outcome run([[maybe_unused]] const std::string& arguments) {
+    Outcome outcome;
+#ifdef TUTTI_TOPO
+    std::FILE* pipe = ::popen((std::string(TUTTI_TOPO) + " " + arguments + " 2>&1").c_str(), "r");
+    std::array<char, 4096> some{};
+    while (std::fgets(some.data(), some.size(), pipe) != nullptr) outcome.output += some.data();
+    const int status = ::pclose(pipe);
+    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+#endif
+    return outcome;
+  }
+};
+
+TEST_F(Program, Shows) {
+  EXPECT_EQ(run("show").status, 0);
+  const Outcome outcome = run("show dgx-h100");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("dgx-h100: 8 GPUs, 8 network ports"));
+  EXPECT_THAT(outcome.output, HasSubstr("    gpu3 NVIDIA H100 SXM [0000:41:00.0]  pcie x16, 48 GB/s\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("gpu3: port3 mlx5_3 (pcie switch, 48 GB/s)"));
+}
+
+TEST_F(Program, Exports) {
+  EXPECT_EQ(hash(from_json(run("export nvl72").output)), hash(*builtin("nvl72")));
+  EXPECT_THAT(run("export nvl72 --format nccl").output, StartsWith("<system version=\"1\">"));
+  const Outcome drawing = run("export dgx-a100 --format svg");
+  EXPECT_THAT(drawing.output, StartsWith("<svg"));
+  EXPECT_THAT(drawing.output, HasSubstr(">gpu7</text>"));
+}
+
+TEST_F(Program, AnswersOnPathsAndMeans) {
+  EXPECT_THAT(run("paths gpu0 mlx5_7 --topology dgx-h100").output, StartsWith("sockets: 6 links, 22 GB/s"));
+  const Outcome means = run("means 0 4 --topology pcie-box --nodes 2");
+  EXPECT_THAT(means.output, HasSubstr(": rdma, 12.5 GB/s"));
+  EXPECT_THAT(means.output,
+              HasSubstr("  not gpudirect rdma: gpu0 of rank 0 and port0 are apart by \"host\""));
+}
+
+TEST_F(Program, SaysWhatItDoesNotUnderstand) {
+  EXPECT_EQ(run("").status, 2);
+  EXPECT_EQ(run("show --bogus").status, 2);
+  EXPECT_EQ(run("--help").status, 0);
+  const Outcome unknown = run("paths gpu0 gpu9 --topology pcie-box");
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_THAT(unknown.output, HasSubstr("\"gpu9\" is no device of pcie-box; it has cpu0"));
+  EXPECT_EQ(run("show there-is-no-such-file").status, 1);
+}
+
+}  // namespace
+}  // namespace tutti::topology
