@@ -91,6 +91,16 @@ std::optional<std::unique_ptr<Impl>> Impl::split(int color, int key) {
   return impl;
 }
 
+std::string Impl::refusals(Rank peer, const transport::Transport& chosen) const {
+  if (&chosen == shm.get()) return {};
+  if (options.transport == chosen.name())
+    return fmt::format(" (shm{} refused: {} is forced)", &chosen == tcp.get() ? " and verbs" : "",
+                       options.transport);
+  std::string why = shm->explain(peer);
+  if (&chosen == tcp.get()) why += "; " + (verbs != nullptr ? verbs->explain(peer) : why_no_verbs);
+  return " (" + why + ")";
+}
+
 std::string Impl::explain(const Call& call) {
   const Sizes sizes = admit(call);
   std::string text = describe(call) + " on " + std::to_string(group.size) + " ranks\n";
@@ -98,9 +108,7 @@ std::string Impl::explain(const Call& call) {
     if (r == group.rank) continue;
     transport::Transport& chosen = routes->to(r);
     text += "  rank " + std::to_string(r) + ": " + std::string(chosen.name()) + ": " + chosen.explain(r);
-    if (&chosen != shm.get())
-      text += options.transport == chosen.name() ? " (shm refused: " + options.transport + " is forced)"
-                                                 : " (" + shm->explain(r) + ")";
+    text += refusals(r, chosen);
     text += "\n";
   }
   if (call.operation == Operation::send || call.operation == Operation::receive) return text;

@@ -35,16 +35,18 @@ std::size_t smallest(const transport::Group& group, std::size_t mine) {
   return mine;
 }
 
-/// RDMA, if it leads to anybody; with `forced`, Error(unsupported) unless it leads to everybody. Collective.
+/// RDMA, if it leads to anybody, else nothing and the reason in `why_none`; with `forced`, Error(unsupported)
+/// unless it leads to everybody. Collective.
 std::unique_ptr<transport::Transport> make_verbs(
     [[maybe_unused]] const transport::Group& group,
     [[maybe_unused]] const std::shared_ptr<transport::tcp::TcpListener>& listener,
-    [[maybe_unused]] const bootstrap::Secret& secret, bool forced) {
+    [[maybe_unused]] const bootstrap::Secret& secret, bool forced, std::string& why_none) {
 #ifdef TUTTI_HAVE_VERBS
   auto verbs = std::make_unique<transport::verbs::VerbsTransport>(group, listener, secret);
   bool some = false;
   for (Rank r = 0; r < group.size; ++r) {
     some = some || verbs->reaches(r);
+    if (r != group.rank && why_none.empty()) why_none = verbs->explain(r);
     if (forced && r != group.rank && !verbs->reaches(r))
       throw Error(ErrorCode::unsupported, "transport verbs is forced, but " + verbs->explain(r), {r});
   }
@@ -52,6 +54,7 @@ std::unique_ptr<transport::Transport> make_verbs(
 #else
   if (forced)
     throw Error(ErrorCode::unsupported, "transport verbs is forced, but not in this build of tutti");
+  why_none = "verbs: not in this build of tutti";
   return nullptr;
 #endif
 }
@@ -108,7 +111,7 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
     tcp = std::make_unique<transport::tcp::TcpTransport>(group, listener, watch->session().secret(),
                                                          tcp_options);
     if (options.transport != "tcp")
-      verbs = make_verbs(group, listener, watch->session().secret(), verbs_only);
+      verbs = make_verbs(group, listener, watch->session().secret(), verbs_only, why_no_verbs);
   }
   routes = std::make_unique<Routes>(tcp_only ? nullptr : shm.get(), verbs.get(), tcp.get(), all_shared);
 

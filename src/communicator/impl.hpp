@@ -148,6 +148,8 @@ struct Impl {
   std::vector<std::vector<std::byte>> exchange(std::span<const Rank> members,
                                                std::span<const std::byte> mine);
   [[nodiscard]] std::string explain(const Call& call);
+  /// " (shm: why not; verbs: why not)" for the transports that are better than the chosen one.
+  [[nodiscard]] std::string refusals(Rank peer, const transport::Transport& chosen) const;
 
   std::shared_ptr<Watch> watch;
   std::shared_ptr<transport::tcp::TcpListener> listener;
@@ -156,6 +158,7 @@ struct Impl {
   std::unique_ptr<transport::shm::ShmTransport> shm;
   std::unique_ptr<transport::tcp::TcpTransport> tcp;  ///< only where some peer needs it
   std::unique_ptr<transport::Transport> verbs;        ///< only where it leads to some peer
+  std::string why_no_verbs;                           ///< where it was tried and leads to nobody
   std::unique_ptr<Routes> routes;
   std::unique_ptr<Planner> planner;
   std::unique_ptr<execution::Program> offer_program;

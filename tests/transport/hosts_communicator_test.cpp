@@ -39,6 +39,8 @@ void collectives(Rank rank, int /*socket*/) {
   asked.in = asked.out = &one;
   const std::string why = comm.explain(asked);
   require(why.find(": tcp: tcp via eth0 10.77.0.") != std::string::npos, why);
+  require(why.find(" (shm: not on this host") != std::string::npos, why);
+  require(why.find("; verbs: ") != std::string::npos, "why RDMA was refused is not said: " + why);
   Communicator other = comm.duplicate();
   other.barrier();
   comm.barrier();
