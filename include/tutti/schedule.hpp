@@ -100,7 +100,7 @@ struct Schedule {
 };
 
 /// What every executor can run; `verify` refuses schedules that need more.
-inline constexpr int max_lanes = 4;     ///< lanes of a rank
+inline constexpr int max_lanes = 8;     ///< lanes of a rank
 inline constexpr int max_channels = 4;  ///< FIFOs from one rank to another
 inline constexpr int max_credits = 4;   ///< `Schedule::credits`
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -13,7 +14,10 @@ constexpr std::size_t at(int index) { return static_cast<std::size_t>(index); }
 }  // namespace
 
 Flows::Flows(std::vector<double> bandwidth, double incast) : incast_(incast), links_(bandwidth.size()) {
-  for (std::size_t l = 0; l < bandwidth.size(); ++l) links_[l].bandwidth = bandwidth[l];
+  for (std::size_t l = 0; l < bandwidth.size(); ++l) {
+    links_[l].bandwidth = bandwidth[l];
+    links_[l].level = never;
+  }
 }
 
 int Flows::add_way(std::vector<Crossing> crossings) {
@@ -67,66 +71,74 @@ void Flows::end(double now, std::vector<int>& ended) {
   }
 }
 
-// All flows that a changed link reaches, through flows and links that they share.
 void Flows::settle(double now) {
-  for (const int changed : std::exchange(dirty_, {})) {
-    links_[at(changed)].dirty = false;
-    if (links_[at(changed)].visited == visit_ + 1) continue;
-    component_links_ = {changed};
-    component_ways_.clear();
-    links_[at(changed)].visited = visit_ + 1;
-    for (std::size_t i = 0; i < component_links_.size(); ++i)
-      for (const int way : links_[at(component_links_[i])].active) {
-        if (std::exchange(ways_[at(way)].visited, visit_ + 1) == visit_ + 1) continue;
-        component_ways_.push_back(way);
-        for (const Crossing& c : ways_[at(way)].crossings)
-          if (std::exchange(links_[at(c.link)].visited, visit_ + 1) != visit_ + 1)
-            component_links_.push_back(c.link);
-      }
-    fill(now);
+  // Changes below this are noise of rounding.
+  constexpr double tolerance = 1e-10;
+  // Far more than ever seen: a circle of roundings must not become a hang.
+  const std::size_t most = 1000 + 100 * links_.size();
+  changed_.clear();
+  for (std::size_t i = 0; i < dirty_.size() && i < most; ++i) {
+    const int index = dirty_[i];
+    Link& link = links_[at(index)];
+    link.dirty = false;
+    const double before = std::exchange(link.level, level(index));
+    const bool same =
+        link.level == before || (before != never && std::abs(link.level - before) <= tolerance * before);
+    for (const int way : link.active) {
+      Way& flow = ways_[at(way)];
+      if (same && flow.rate != 0) continue;
+      if (!std::exchange(flow.changed, true)) changed_.push_back(way);
+      if (same) continue;
+      for (const Crossing& c : flow.crossings)
+        if (c.link != index) touch(c.link);
+    }
   }
-  ++visit_;
+  for (const int link : dirty_) links_[at(link)].dirty = false;
+  dirty_.clear();
+  for (const int way : changed_) set_rate(way, now);
 }
 
-void Flows::fill(double now) {
-  for (const int l : component_links_) {
-    Link& link = links_[at(l)];
-    link.weight = 0;
-    for (const int way : link.active)
-      for (const Crossing& c : ways_[at(way)].crossings)
-        if (c.link == l) link.weight += c.weight;
-    link.room = link.bandwidth / (1 + incast_ * std::max(0.0, link.weight - 1));
+// What no flow on a link exceeds: filled with the flows that other links hold below it, the rest is shared.
+double Flows::level(int index) {
+  const Link& link = links_[at(index)];
+  demands_.clear();
+  double weight = 0;
+  for (const int way : link.active) {
+    std::pair<double, double> demand{never, 0};
+    for (const Crossing& c : ways_[at(way)].crossings)
+      if (c.link == index)
+        demand.second = c.weight;
+      else
+        demand.first = std::min(demand.first, links_[at(c.link)].level);
+    demands_.push_back(demand);
+    weight += demand.second;
   }
-  for (const int way : component_ways_) ways_[at(way)].fixed = false;
-  for (std::size_t fixed = 0; fixed < component_ways_.size();) {
-    double rate = never;
-    int narrowest = -1;
-    for (const int l : component_links_) {
-      const Link& link = links_[at(l)];
-      if (link.weight > 1e-9 && link.room / link.weight < rate) {
-        rate = link.room / link.weight;
-        narrowest = l;
-      }
-    }
-    assert(narrowest >= 0);
-    for (const int way : links_[at(narrowest)].active) {
-      Way& flow = ways_[at(way)];
-      if (std::exchange(flow.fixed, true)) continue;
-      ++fixed;
-      for (const Crossing& c : flow.crossings) {
-        links_[at(c.link)].room -= rate * c.weight;
-        links_[at(c.link)].weight -= c.weight;
-      }
-      if (flow.rate == rate) continue;
-      flow.left = std::max(0.0, flow.left - flow.rate * (now - flow.at));
-      flow.at = now;
-      flow.rate = rate;
-      flow.done = now + flow.left / rate;
-      lift(flow.place);
-      sink(flow.place);
-    }
-    links_[at(narrowest)].weight = 0;
+  std::sort(demands_.begin(), demands_.end());
+  double most = 0;
+  double room = link.bandwidth / (1 + incast_ * std::max(0.0, weight - 1));
+  for (const auto& [demand, each] : demands_) {
+    if (demand * weight >= room) return room / weight;
+    room -= demand * each;
+    weight -= each;
+    most = demand;
   }
+  // Not full: as fast as the fastest of its flows with all that is left. No jump where it becomes full.
+  return most + room;
+}
+
+void Flows::set_rate(int way, double now) {
+  Way& flow = ways_[at(way)];
+  flow.changed = false;
+  double rate = never;
+  for (const Crossing& c : flow.crossings) rate = std::min(rate, links_[at(c.link)].level);
+  assert(rate < never);
+  if (flow.rate == rate) return;
+  flow.left = std::max(0.0, flow.left - flow.rate * (now - flow.at));
+  flow.at = now;
+  flow.rate = rate;
+  flow.done = now + flow.left / rate;
+  lift(flow.place);
+  sink(flow.place);
 }
 
 double Flows::key(std::size_t place) const { return ways_[at(heap_[place])].done; }

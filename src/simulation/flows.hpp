@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tutti::simulation {
@@ -15,9 +15,10 @@ struct Crossing {
   double weight = 1;
 };
 
-/// Flows on shared links under max-min fairness, by progressive filling: rates grow together until a link is
-/// full; its flows stay at that, and the others go on. A flow that comes or goes changes only the flows that
-/// it shares links with, directly or through others; only these are computed anew.
+/// Flows on shared links under max-min fairness. Every link has a level: no flow on it is faster. It is found
+/// from the levels of the other links that its flows cross, by filling the link with what these cannot use;
+/// when it changes, those links are looked at again. This ends in the max-min rates, from any levels at the
+/// start (Charny, Clark, Jain 1995), and where a flow comes or goes only what it affects is computed anew.
 class Flows {
  public:
   /// `bandwidth` by link, bytes/s; `incast` as Network says.
@@ -39,20 +40,19 @@ class Flows {
     double bandwidth = 0;
     std::vector<int> active;  ///< ways
     double since = 0, busy = 0;
-    double room = 0, weight = 0;  ///< while filling
-    std::uint64_t visited = 0;
+    double level = 0;  ///< bytes/s; infinite before its first flow
     bool dirty = false;
   };
   struct Way {
     std::vector<Crossing> crossings;
     double left = 0, rate = 0, at = 0;  ///< bytes left at time `at`
     double done = 0;                    ///< when it will be through
-    bool active = false, fixed = false;
-    std::uint64_t visited = 0;
+    bool active = false, changed = false;
     std::size_t place = 0;  ///< in the heap
   };
   void settle(double now);
-  void fill(double now);
+  [[nodiscard]] double level(int link);
+  void set_rate(int way, double now);
   void touch(int link);
   // A binary heap of active ways by `done`.
   void lift(std::size_t place);
@@ -64,9 +64,8 @@ class Flows {
   double incast_;
   std::vector<Link> links_;
   std::vector<Way> ways_;
-  std::vector<int> heap_, dirty_;
-  std::vector<int> component_links_, component_ways_;
-  std::uint64_t visit_ = 0;
+  std::vector<int> heap_, dirty_, changed_;
+  std::vector<std::pair<double, double>> demands_;  ///< while a level is found
 };
 
 }  // namespace tutti::simulation

@@ -74,33 +74,39 @@ Schedule all_reduce_hierarchical(int ranks, int node_size) {
   return std::move(b).build();
 }
 
-/// A double binary tree on every rail; see all_reduce_double_tree.
+/// A double binary tree on every rail; see all_reduce_double_tree. Lanes of their own keep what waits for one
+/// tree from holding up the other one, whose inner ranks are the first one's leaves.
 Schedule all_reduce_hierarchical_tree(int ranks, int node_size) {
   const Nodes nodes{ranks, node_size};
   const int count = nodes.count();
-  Builder b("hierarchical_tree", Collective::all_reduce, ranks, 2 * node_size, 4);
+  Builder b("hierarchical_tree", Collective::all_reduce, ranks, 2 * node_size, 8);
   for (int tree = 0; tree < 2; ++tree) {
-    const int up = 2 * tree;
+    const int up = 2 * tree;  // channels between nodes; within a node, `tree` and `spread`
     const int down = up + 1;
-    const int spread = 2 + tree;  // channel to the neighbours
+    const int spread = 2 + tree;
+    const int give = 4 * tree;  // lanes
+    const int reduce = give + 1;
+    const int hand_down = give + 2;
+    const int take = give + 3;
     for (Rank me = 0; me < ranks; ++me) {
       const int place = wrap(nodes.of(me) - tree, count);
       const auto server_at = [&](int where, int rail) { return nodes.on_rail(where + tree, rail); };
       for_rails(nodes, me, [&](int rail, Rank server) {
         const int chunk = 2 * rail + tree;
         if (server != me) {
-          b.at(me, 0).fold(in(chunk)).to(server, tree);
-          b.at(me, 3).store(out(chunk)).from(server, spread);
+          b.at(me, give).fold(in(chunk)).to(server, tree);
+          b.at(me, take).store(out(chunk)).from(server, spread);
           return;
         }
+        const auto children = tree_children(place, count);
         const Rank parent = place == 0 ? -1 : server_at(tree_parent(place, count), rail);
-        Builder::At reduce = b.at(me, 1 + tree);
-        fold_node(reduce, nodes, me, chunk, tree);
-        for (const int child : tree_children(place, count)) reduce.from(server_at(child, rail), up);
-        if (place != 0) reduce.to(parent, up);
-        Builder::At result =
-            (place == 0 ? reduce.complete() : b.at(me, 3).from(parent, down)).store(out(chunk));
-        for (const int child : tree_children(place, count)) result.to(server_at(child, rail), down);
+        Builder::At sum = b.at(me, reduce);
+        fold_node(sum, nodes, me, chunk, tree);
+        for (const int child : children) sum.from(server_at(child, rail), up);
+        if (place != 0) sum.to(parent, up);
+        Builder::At result = place == 0 ? sum.complete() : b.at(me, hand_down).from(parent, down);
+        result.store(out(chunk));
+        for (const int child : children) result.to(server_at(child, rail), down);
         to_node(result, nodes, me, spread);
       });
     }
