@@ -160,9 +160,13 @@ ibv_mtu mtu_of(int bytes) {
   return static_cast<ibv_mtu>(code);
 }
 
-std::vector<Device> discover(Verbs& verbs, const std::string& sysfs) {
+std::vector<Device> discover(Verbs& verbs, const std::string& sysfs, const std::vector<std::string>& wanted) {
   std::vector<Device> devices;
   for (const auto& name : verbs.device_names()) {
+    if (!wanted.empty() && std::ranges::find(wanted, name) == wanted.end()) {
+      devices.push_back({.name = name});
+      continue;
+    }
     const Context context(verbs.open_device(name), {&verbs});
     ibv_device_attr attributes{};
     if (!context || verbs.query_device(context.get(), &attributes) != 0) continue;

@@ -49,9 +49,12 @@ struct Device {
 int bytes_of(ibv_mtu mtu);
 ibv_mtu mtu_of(int bytes);
 
+/// Where the kernel lists RDMA devices.
+inline constexpr const char* system_devices = "/sys/class/infiniband";
 /// All devices, in the system's order; those that cannot be opened are left out. `sysfs`: where the kernel
-/// lists them.
-std::vector<Device> discover(Verbs& verbs, const std::string& sysfs = "/sys/class/infiniband");
+/// lists them. `wanted`: only these are opened, the others have a name and nothing else; empty: all.
+std::vector<Device> discover(Verbs& verbs, const std::string& sysfs = system_devices,
+                             const std::vector<std::string>& wanted = {});
 
 /// "rx0_0 port 1: RoCE, 2.5 Gb/s, MTU 4096, active, NUMA node -, GIDs 0 fe80::1 (v2), 1 10.8.0.1 (v2)", one
 /// line a port.

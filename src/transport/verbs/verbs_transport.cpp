@@ -64,7 +64,10 @@ VerbsTransport::VerbsTransport(Group group, std::shared_ptr<tcp::TcpListener> li
 }
 
 void VerbsTransport::open_rails() {
-  auto ports = choose_ports(discover(*shared_.verbs), shared_.options, this_node(), why_none_);
+  const bool named = shared_.options.devices != std::vector<std::string>{"all"};
+  const auto devices =
+      discover(*shared_.verbs, system_devices, named ? shared_.options.devices : std::vector<std::string>{});
+  auto ports = choose_ports(devices, shared_.options, this_node(), why_none_);
   if (ports.size() > max_rails) ports.resize(max_rails);
   for (auto& port : ports) {
     auto gid = working_gid(*shared_.verbs, port, shared_.options);
