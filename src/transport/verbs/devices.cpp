@@ -164,7 +164,7 @@ std::vector<Device> discover(Verbs& verbs, const std::string& sysfs, const std::
   std::vector<Device> devices;
   for (const auto& name : verbs.device_names()) {
     if (!wanted.empty() && std::ranges::find(wanted, name) == wanted.end()) {
-      devices.push_back({.name = name});
+      devices.emplace_back().name = name;
       continue;
     }
     const Context context(verbs.open_device(name), {&verbs});
