@@ -17,15 +17,23 @@ constexpr auto look_interval = 1ms;
 constexpr auto gone_grace = 100ms;  ///< what a rank did before it went may take so long to be seen
 constexpr auto linger = 1s;         ///< for own transfers, when a window is destroyed
 
+// As in communicator/wait.cpp: a yield that took so long went to other programs, which are given the processor
+// for milliseconds each time, whereas who sleeps is preferred when it wakes.
+constexpr auto dear_yield = 1ms;
+constexpr auto asleep_for = 100ms;
+thread_local Clock::time_point sleep_until;
+
 /// How a wait goes on: polls at once, then yields, then sleeps longer and longer.
 class Patience {
  public:
   /// True while there is no need to sleep or to look around.
   bool awake() {
     if (++polls_ < 100) return true;
-    if (polls_ == 100) since_ = Clock::now();
-    if (Clock::now() - since_ > 200us) return false;
+    const auto now = Clock::now();
+    if (polls_ == 100) since_ = now;
+    if (now - since_ > 200us || now < sleep_until) return false;
     ::sched_yield();
+    if (Clock::now() - now >= dear_yield) sleep_until = now + asleep_for;
     return true;
   }
   std::chrono::microseconds nap() {

@@ -1,0 +1,100 @@
+/// tutti-window-perf: bandwidth and latency of windows between two ranks. `tutti-window-perf --help` says
+/// how.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <exception>
+
+#include "perf/launch.hpp"
+#include "window/measure.hpp"
+
+namespace {
+
+using namespace tutti;
+
+struct Settings {
+  perf::Settings launch;
+  std::size_t begin = 8, end = 8 << 20;
+  std::size_t volume = 64 << 20;
+  int batches = 5;
+  bool plain = false;
+};
+
+void read_command_line(CLI::App& app, Settings& settings) {
+  const auto bytes = CLI::AsSizeValue(false);
+  app.add_option("-b,--minbytes", settings.begin, "Smallest size (default 8)")->transform(bytes);
+  app.add_option("-e,--maxbytes", settings.end, "Largest size (default 8M)")->transform(bytes);
+  app.add_option("--volume", settings.volume, "Bytes to move in a batch of large transfers (default 64M)")
+      ->transform(bytes);
+  app.add_option("--batches", settings.batches, "Batches; results are medians (default 5)")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--ranks", settings.launch.ranks, "Start two ranks on this host")->check(CLI::IsMember({2}));
+  app.add_flag("--threads", settings.launch.threads, "With --ranks: ranks are threads, not processes")
+      ->needs("--ranks");
+  app.add_flag("!--no-pin", settings.launch.pin, "With --ranks: do not pin ranks to cores");
+  app.add_option("--transport", settings.launch.options.transport, "Force a transport: shm, verbs or tcp");
+  app.add_flag("--plain", settings.plain, "Use plain memory, not that of Communicator::allocate");
+}
+
+bool measure(Communicator& comm, const Settings& settings) {
+  if (comm.size() != 2)
+    throw Error(ErrorCode::invalid_argument, fmt::format("it takes 2 ranks, not {}", comm.size()));
+  window_perf::Pair pair(comm, settings.end, settings.plain);
+  const bool prints = comm.rank() == 0;
+  if (prints)
+    fmt::print("# path: {}\n# {:>10} {:>12} {:>12} {:>16}\n# {:>10} {:>12} {:>12} {:>16}\n",
+               pair.window().path(1), "size", "put", "get", "put and notify", "bytes", "GB/s", "GB/s", "us");
+  bool good = true;
+  for (std::size_t bytes = settings.begin; bytes <= settings.end; bytes *= 2) {
+    const std::size_t count =
+        std::clamp<std::size_t>(settings.volume / std::max<std::size_t>(bytes, 1), 8, 1000);
+    const auto speed = pair.bandwidth(bytes, count, settings.batches);
+    const double latency = pair.latency(bytes, std::min<std::size_t>(count, 200), settings.batches);
+    good = good && pair.intact(bytes);
+    if (prints) fmt::print("  {:>10} {:>12.3f} {:>12.3f} {:>16.2f}\n", bytes, speed.put, speed.get, latency);
+    std::fflush(stdout);
+    if (bytes == 0) bytes = 1;
+  }
+  comm.barrier();  // nobody uses this rank's memory any more
+  if (!good) fmt::print(stderr, "tutti-window-perf: rank {}: wrong data\n", comm.rank());
+  return good;
+}
+
+bool run_all(const Settings& settings) {
+  const auto body = [&](Communicator& comm) {
+    try {
+      return measure(comm, settings);
+    } catch (const Error& error) {
+      fmt::print(stderr, "tutti-window-perf: rank {}: {}\n", comm.rank(), error.what());
+      throw;
+    }
+  };
+  if (settings.launch.ranks > 0)
+    return settings.launch.threads ? perf::run_threads(settings.launch, body)
+                                   : perf::run_processes(settings.launch, body);
+  Communicator comm = Communicator::from_environment(settings.launch.options);
+  return body(comm);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  CLI::App app(
+      "Measures windows between two ranks: bandwidth of puts and gets, many under way, and the latency of a "
+      "put "
+      "with its notification.\nRuns under mpirun, mpiexec or srun, or starts two ranks on this host with "
+      "--ranks 2.");
+  try {
+    settings.launch.options = Options::from_environment();
+    read_command_line(app, settings);
+    app.parse(argc, argv);
+    return run_all(settings) ? EXIT_SUCCESS : EXIT_FAILURE;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? EXIT_SUCCESS : perf::usage_error;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "tutti-window-perf: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

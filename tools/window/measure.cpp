@@ -1,0 +1,88 @@
+#include "window/measure.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "perf/measure.hpp"
+
+namespace tutti::window_perf {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_of(const std::function<void()>& body) {
+  const auto start = Clock::now();
+  body();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return perf::quantile(values, 0.5);
+}
+
+std::uint8_t pattern(Rank rank, std::size_t i) {
+  return static_cast<std::uint8_t>(i * 7 + i / 255 + 1 + static_cast<std::size_t>(rank));
+}
+
+}  // namespace
+
+Pair::Pair(Communicator& comm, std::size_t bytes, bool plain)
+    : comm_(comm),
+      bytes_(bytes),
+      shared_(comm.allocate<std::uint8_t>(plain ? 0 : 2 * bytes)),
+      plain_(plain ? 2 * bytes : 0),
+      memory_(plain ? std::span(plain_) : shared_.span()),
+      window_(comm, memory_, {.name = "perf"}) {
+  for (std::size_t i = 0; i < bytes; ++i) memory_[i] = pattern(comm.rank(), i);
+}
+
+Speed Pair::bandwidth(std::size_t bytes, std::size_t count, int batches) {
+  const Block block{.local = 0, .remote = bytes_, .bytes = bytes};
+  const Block back{.local = bytes_, .remote = 0, .bytes = bytes};
+  std::vector<double> put, get;
+  comm_.barrier();
+  for (int batch = -1; comm_.rank() == 0 && batch < batches; ++batch) {  // the first one warms up
+    const double puts = seconds_of([&] {
+      for (std::size_t k = 0; k < count; ++k) window_.put(1, block);
+      window_.flush(1);
+    });
+    const double gets = seconds_of([&] {
+      for (std::size_t k = 0; k < count; ++k) window_.get(1, back);
+      window_.flush(1);
+    });
+    if (batch < 0) continue;
+    put.push_back(static_cast<double>(bytes * count) / puts / 1e9);
+    get.push_back(static_cast<double>(bytes * count) / gets / 1e9);
+  }
+  comm_.barrier();
+  return comm_.rank() == 0 ? Speed{median(put), median(get)} : Speed{};
+}
+
+double Pair::latency(std::size_t bytes, std::size_t count, int batches) {
+  const Block block{.local = 0, .remote = bytes_, .bytes = bytes};
+  std::vector<double> times;
+  comm_.barrier();
+  for (int batch = -1; batch < batches; ++batch) {
+    const double seconds = seconds_of([&] {
+      for (std::size_t k = 0; k < count; ++k) {
+        if (comm_.rank() == 1) window_.wait_notification(1, 1, 0);
+        window_.put(other(), block, {.notify = 1});
+        if (comm_.rank() == 0) window_.wait_notification(1, 1, 1);
+      }
+    });
+    if (batch >= 0) times.push_back(seconds / static_cast<double>(count) / 2 * 1e6);
+  }
+  window_.flush(other());
+  comm_.barrier();
+  return median(times);
+}
+
+bool Pair::intact(std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; ++i)
+    if (memory_[bytes_ + i] != pattern(other(), i)) return false;
+  return true;
+}
+
+}  // namespace tutti::window_perf
