@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cassert>
 #include <cstring>
 
-#include "bootstrap/authenticate.hpp"
 #include "bootstrap/frame.hpp"
 #include "transport/shm/mapped_memory.hpp"
+#include "transport/tcp/dial.hpp"
 #include "transport/tcp/purpose.hpp"
 
 namespace tutti::detail {
@@ -70,8 +71,10 @@ PrivateDescriptor connect(const WindowSetting& setting, Rank peer, const Contact
   const bootstrap::Hello hello{world(setting.group.rank), static_cast<std::uint32_t>(setting.group.size),
                                transport::tcp::Purpose{setting.number, 0, 0}.pack()};
   try {
-    return PrivateDescriptor(bootstrap::connect_authenticated(contact.address, contact.port, setting.secret,
-                                                              hello, Deadline(setting.group.timeout)));
+    auto socket = transport::tcp::dial({contact.address, contact.port}, setting.secret, hello,
+                                       Deadline(setting.group.timeout));
+    assert(socket);  // connections have one direction, so none cross
+    return PrivateDescriptor(std::move(*socket));
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("connecting to rank {}: {}", peer, bootstrap::to_fault(error).text),
                 {peer});

@@ -17,8 +17,8 @@ constexpr auto look_interval = 1ms;
 constexpr auto gone_grace = 100ms;  ///< what a rank did before it went may take so long to be seen
 constexpr auto linger = 1s;         ///< for own transfers, when a window is destroyed
 
-// As in communicator/wait.cpp: a yield that took so long went to other programs, which are given the processor
-// for milliseconds each time, whereas who sleeps is preferred when it wakes.
+// As in communicator/wait.cpp: a yield that took so long went to other programs, which are given the
+// processor for milliseconds each time, whereas who sleeps is preferred when it wakes.
 constexpr auto dear_yield = 1ms;
 constexpr auto asleep_for = 100ms;
 thread_local Clock::time_point sleep_until;
