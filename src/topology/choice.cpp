@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include <tutti/error.hpp>
 
@@ -127,16 +128,22 @@ class Pair {
     if (!one_host_) return "the ranks are on different hosts";
     if (!rules_.shared_memory) return "the ranks cannot share memory";
     route_ = within(a_.machine(), a_.seat().device, b_.seat().device);
-    // From a GPU to itself the data still goes to the host and back.
-    if (a_.seat().device == b_.seat().device && a_.on_gpu()) {
-      const auto cpus = a_.machine().all(NodeKind::cpu);
-      if (!cpus.empty()) {
-        auto there = path(a_.machine(), a_.seat().device, cpus.front());
-        route_.bandwidth = there.bandwidth;
-        route_.latency = 2 * there.latency;
-      }
-    }
+    // Between ranks of one device the data still goes to memory and back.
+    if (a_.seat().device == b_.seat().device) route_ = by_memory();
     return std::nullopt;
+  }
+
+  [[nodiscard]] Route by_memory() const {
+    const Machine& machine = a_.machine();
+    const auto paths = paths_from(machine, a_.seat().device);
+    Path best;
+    for (const NodeId memory : machine.all(NodeKind::memory)) {
+      const Path& way = paths[static_cast<std::size_t>(memory)];
+      if (best.nodes.empty() || std::pair(way.kind, way.hops()) < std::pair(best.kind, best.hops()))
+        best = way;
+    }
+    Route route{.kind = best.kind, .leaving = best, .bandwidth = best.bandwidth, .latency = 2 * best.latency};
+    return route;
   }
 
   /// Both ends' ports, or why not.

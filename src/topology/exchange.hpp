@@ -20,6 +20,10 @@ struct Place {
   NodeId device = no_node;      ///< in `machine`
 };
 
+/// This process on this machine: the processors it runs on, or GPU number `gpu`. Throws
+/// Error(invalid_argument) when there is no such GPU.
+Place this_place(int gpu = -1);
+
 /// Every rank's bytes, in rank order.
 using AllGather = std::function<std::vector<std::vector<std::byte>>(std::span<const std::byte>)>;
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "topology/machine.hpp"
+#include "topology/world.hpp"
 
 namespace tutti::topology {
 
@@ -16,5 +17,8 @@ std::string affinity_table(const Machine& machine);
 
 /// The class of the path between any two GPUs and ports, with the legend.
 std::string path_matrix(const Machine& machine);
+
+/// Hosts and who is on them, rails, NVLink domains.
+std::string world_text(const World& world);
 
 }  // namespace tutti::topology

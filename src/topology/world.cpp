@@ -13,22 +13,22 @@
 
 namespace tutti::topology {
 
-World uniform_world(const Machine& machine, int hosts, int ranks_per_host) {
+void add_hosts(World& world, const Machine& machine, int hosts, int ranks_per_host) {
   auto devices = machine.all(NodeKind::gpu);
   if (devices.empty()) devices = machine.all(NodeKind::cpu);
   if (hosts < 1 || ranks_per_host < 0 || devices.empty())
     throw Error(
         ErrorCode::invalid_argument,
-        fmt::format("a world of {} machines \"{}\" with {} ranks each: {}", hosts, machine.name,
-                    ranks_per_host,
+        fmt::format("{} machines \"{}\" with {} ranks each: {}", hosts, machine.name, ranks_per_host,
                     devices.empty() ? "it has neither GPU nor processor" : "at least 1 and 0 are needed"));
   if (ranks_per_host == 0) ranks_per_host = static_cast<int>(devices.size());
-  World world{.machines = {machine}};
-  for (int host = 0; host < hosts; ++host) {
-    const bool shares = machine.nvlink_machines > 1;
-    world.hosts.push_back(
-        {.machine = 0,
-         .nvlink_domain = shares ? fmt::format("domain {}", host / machine.nvlink_machines) : ""});
+  const auto kind = static_cast<int>(world.machines.size());
+  world.machines.push_back(machine);
+  for (int i = 0; i < hosts; ++i) {
+    const auto host = static_cast<int>(world.hosts.size());
+    world.hosts.push_back({.machine = kind, .nvlink_domain = {}});
+    if (machine.nvlink_machines > 1)
+      world.hosts.back().nvlink_domain = fmt::format("{} {}", kind, i / machine.nvlink_machines);
     for (int rank = 0; rank < ranks_per_host; ++rank) {
       const auto at =
           static_cast<std::size_t>(rank) * devices.size() / static_cast<std::size_t>(ranks_per_host);
@@ -36,6 +36,11 @@ World uniform_world(const Machine& machine, int hosts, int ranks_per_host) {
     }
   }
   assign_ports(world);
+}
+
+World uniform_world(const Machine& machine, int hosts, int ranks_per_host) {
+  World world;
+  add_hosts(world, machine, hosts, ranks_per_host);
   return world;
 }
 

@@ -44,10 +44,13 @@ struct World {
   }
 };
 
-/// `hosts` machines of one kind, with a rank on each GPU (`ranks_per_host` == 0; on each cpu node where there
-/// is no GPU), or with so many ranks each, dealt to the GPUs or cpu nodes in blocks. Every
-/// `machine.nvlink_machines` consecutive hosts share an NVLink domain, if that is more than one. Throws
+/// Adds `hosts` machines of one kind, with a rank on each GPU (`ranks_per_host` == 0; on each cpu node where
+/// there is no GPU), or with so many ranks each, dealt to the GPUs or cpu nodes in blocks. Every
+/// `machine.nvlink_machines` consecutive ones share an NVLink domain, if that is more than one. Throws
 /// Error(invalid_argument).
+void add_hosts(World& world, const Machine& machine, int hosts, int ranks_per_host = 0);
+
+/// A world of one kind of machine.
 World uniform_world(const Machine& machine, int hosts, int ranks_per_host = 0);
 
 /// Sets every seat's port: ports_of (affinity.hpp) for the devices that have ranks.

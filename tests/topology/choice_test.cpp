@@ -84,6 +84,9 @@ TEST(Choice, BuffersOfProcessors) {
   EXPECT_EQ(near.means, Means::shared_memory);
   EXPECT_THAT(reason(near, Means::nvlink), HasSubstr("in the processors' memory"));
   EXPECT_EQ(far.means, Means::rdma);
+  const Choice side_by_side = choose(uniform_world(known("pcie-box"), 1, 8), 0, 1, cpu);
+  EXPECT_EQ(side_by_side.means, Means::shared_memory);
+  EXPECT_DOUBLE_EQ(side_by_side.route.bandwidth, 24) << "from the device to memory and back";
 }
 
 TEST(Choice, IsToldInWords) {

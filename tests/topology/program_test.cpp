@@ -28,10 +28,13 @@ class Program : public ::testing::Test {
 #endif
   }
 
-  static Outcome run([[maybe_unused]] const std::string& arguments) {
+  static Outcome run(const std::string& arguments) { return launch("", arguments); }
+
+  static Outcome launch([[maybe_unused]] const std::string& launcher,
+                        [[maybe_unused]] const std::string& arguments) {
     Outcome outcome;
 #ifdef TUTTI_TOPO
-    std::FILE* pipe = ::popen((std::string(TUTTI_TOPO) + " " + arguments + " 2>&1").c_str(), "r");
+    std::FILE* pipe = ::popen((launcher + TUTTI_TOPO + " " + arguments + " 2>&1").c_str(), "r");
     std::array<char, 4096> some{};
     while (std::fgets(some.data(), some.size(), pipe) != nullptr) outcome.output += some.data();
     const int status = ::pclose(pipe);
@@ -64,6 +67,20 @@ TEST_F(Program, AnswersOnPathsAndMeans) {
   EXPECT_THAT(means.output, HasSubstr(": rdma, 12.5 GB/s"));
   EXPECT_THAT(means.output,
               HasSubstr("  not gpudirect rdma: gpu0 of rank 0 and port0 are apart by \"host\""));
+}
+
+TEST_F(Program, FindsTheWorldOfItsRanks) {
+  EXPECT_THAT(run("world").output, StartsWith("1 ranks on 1 hosts of 1 kinds\nhost 0: this\n  rank 0: cpu"));
+  const std::string mpirun = TUTTI_MPIRUN;
+  if (mpirun.empty()) GTEST_SKIP() << "there is no mpirun";
+  // PMIx leaks a few bytes of its own.
+  const Outcome outcome =
+      launch("ASAN_OPTIONS=detect_leaks=0 " + mpirun + " --allow-run-as-root --oversubscribe -n 3 ", "world");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("3 ranks on 1 hosts of 1 kinds"));
+  EXPECT_THAT(outcome.output, HasSubstr("-> rank 2 (cpu"));
+  EXPECT_THAT(outcome.output, HasSubstr(": shared memory"));
+  EXPECT_THAT(outcome.output, HasSubstr("  not nvlink: the buffers are in the processors' memory"));
 }
 
 TEST_F(Program, SaysWhatItDoesNotUnderstand) {

@@ -61,6 +61,19 @@ TEST(World, RailsOfUnevenHosts) {
   EXPECT_THAT(rails[3], ElementsAre(3));
 }
 
+TEST(World, OfSeveralKinds) {
+  World world;
+  add_hosts(world, known("dgx-h100"), 2);
+  add_hosts(world, known("uneven-box"), 1);
+  EXPECT_EQ(world.size(), 20);
+  EXPECT_EQ(world.machine(16).name, "uneven-box");
+  const auto rails = rail_groups(world);
+  ASSERT_THAT(rails, SizeIs(8));
+  EXPECT_THAT(rails[0], ElementsAre(0, 8, 16));
+  EXPECT_THAT(rails[1], ElementsAre(1, 9, 18)) << "the box's third GPU shares the first one's port";
+  EXPECT_THAT(rails[7], ElementsAre(7, 15));
+}
+
 TEST(World, NvlinkDomains) {
   const World rack = uniform_world(known("nvl72"), 36);
   const auto domains = nvlink_domains(rack);
@@ -145,6 +158,13 @@ TEST(Exchange, DifferentMachinesAndViews) {
   EXPECT_EQ(name(world.machine(1).node(world.seat(1).device)), "gpu2");
   EXPECT_EQ(name(world.machine(2).node(world.seat(2).device)), "gpu3");
   EXPECT_EQ(found.worlds[0].seats, world.seats);
+}
+
+TEST(Exchange, ThisProcessHasAPlace) {
+  const Place place = this_place();
+  EXPECT_EQ(place.machine.node(place.device).kind, NodeKind::cpu);
+  EXPECT_EQ(place.host, this_place().host);
+  EXPECT_THROW(this_place(4000), Error);
 }
 
 TEST(Exchange, BytesThatAreNotUnderstood) {

@@ -17,6 +17,9 @@ void add_paths(CLI::App& app);
 /// `means A B [--topology TOPOLOGY] [--nodes N] [--ranks R] [--memory cpu|gpu]`: how two ranks talk, and why.
 void add_means(CLI::App& app);
 
+/// `world [--gpus]`: under a launcher, where all ranks are and by what means they talk.
+void add_world(CLI::App& app);
+
 /// What a TOPOLOGY may be, for --help.
 std::string help_on_topologies();
 

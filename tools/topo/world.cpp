@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "bootstrap/environment.hpp"
+#include "bootstrap/session.hpp"
+#include "topo/commands.hpp"
+#include "topology/choice.hpp"
+#include "topology/exchange.hpp"
+#include "topology/text.hpp"
+
+namespace tutti::topo {
+
+namespace {
+
+constexpr int kMostShown = 64;  ///< ranks whose means are listed
+
+struct Request {
+  bool gpus = false;
+  double timeout = 30;
+  std::string interface {};
+};
+
+/// The means between the first rank and each other one: every kind of pair that there is, mostly.
+std::string means_of_first(const topology::World& world, const topology::Rules& rules) {
+  std::string text;
+  for (Rank rank = 1; rank < std::min(world.size(), kMostShown); ++rank)
+    text += topology::describe(world, 0, rank, topology::choose(world, 0, rank, rules));
+  return text;
+}
+
+void show_world(const Request& request) {
+  const auto timeout = std::chrono::milliseconds(static_cast<long long>(request.timeout * 1000));
+  const auto launch = bootstrap::launch_from_environment(request.interface, timeout);
+  const auto session = bootstrap::Session::join(launch.id, launch.rank, launch.size, timeout);
+  const auto world =
+      topology::exchange(launch.rank, topology::this_place(request.gpus ? launch.local_rank : -1),
+                         [&](std::span<const std::byte> mine) { return session->all_gather(mine, timeout); });
+  if (launch.rank == 0)
+    fmt::print(
+        "{}{}", topology::world_text(world),
+        means_of_first(world, {.memory = request.gpus ? topology::Memory::gpu : topology::Memory::cpu}));
+  session->leave(std::chrono::seconds(5));
+}
+
+}  // namespace
+
+void add_world(CLI::App& app) {
+  auto request = std::make_shared<Request>();
+  auto* command = app.add_subcommand(
+      "world", "Under mpirun, mpiexec, srun or torchrun: where all ranks are, and by what means they talk");
+  command->add_flag("--gpus", request->gpus, "Ranks drive GPUs, the local rank's number each");
+  command->add_option("--interface", request->interface, "Network interface to meet at");
+  command->add_option("--timeout", request->timeout, "Seconds to wait for other ranks (default 30)")
+      ->check(CLI::Range(0.001, 1e6));
+  command->callback([request] { show_world(*request); });
+}
+
+}  // namespace tutti::topo
