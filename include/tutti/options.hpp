@@ -8,8 +8,8 @@
 
 namespace tutti {
 
-/// Settings of a communicator. Ranks of one communicator must agree on `transport`, `algorithm` and
-/// `rank_order`; ranks that do not are reported as a mismatch.
+/// Settings of a communicator. Ranks of one communicator must agree on `transport`, `algorithm`,
+/// `node_size` and `rank_order`; ranks that do not are reported as a mismatch.
 struct Options {
   /// Longest that any call waits for other ranks. TUTTI_TIMEOUT, in seconds (fractions allowed).
   std::chrono::milliseconds timeout{30000};
@@ -21,6 +21,10 @@ struct Options {
   /// Force an algorithm ("ring", "two_shot", ...) for every operation that has one of that name.
   /// TUTTI_ALGORITHM.
   std::string algorithm;
+  /// Ranks a node, for algorithms that know nodes ("hierarchical", "hierarchical_tree"): every so many
+  /// consecutive ranks are one. 0: as many as the hosts have, when all but the last have the same number of
+  /// consecutive ones. TUTTI_NODE_SIZE.
+  int node_size = 0;
   /// Reduce in rank order, ((r0 + r1) + r2) + ..., whatever the size: results are then the same across
   /// algorithms, transports and numbers of hosts. TUTTI_RANK_ORDER=1.
   bool rank_order = false;

@@ -127,6 +127,7 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
     setting.max_message = std::min(setting.max_message, shm->max_message_bytes());
   if (verbs != nullptr) setting.max_message = std::min(setting.max_message, verbs->max_message_bytes());
   if (!all_shared) setting.max_message = smallest(group, setting.max_message);
+  setting.node_size = options.node_size > 0 ? std::min(options.node_size, group.size) : shm->host_size();
   setting.channels = routes.get();
   setting.options = &options;
   setting.direct_memory = all_shared && group.size > 1 && shm->direct().same_process();

@@ -37,6 +37,8 @@ Options Options::from_environment() {
   read("TUTTI_INTERFACE", options.interface);
   read("TUTTI_TRANSPORT", options.transport);
   read("TUTTI_ALGORITHM", options.algorithm);
+  constexpr int most_ranks = 1 << 20;
+  read("TUTTI_NODE_SIZE", options.node_size, 0, most_ranks);
   int rank_order = 0;
   read("TUTTI_RANK_ORDER", rank_order, 0, 1);
   options.rank_order = rank_order != 0;

@@ -122,6 +122,7 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
   circumstances.bytes = bytes_of(call, setting_.size);
   circumstances.ranks = setting_.size;
   circumstances.shared_memory = setting_.shared_memory;
+  circumstances.node_size = setting_.node_size;
   circumstances.rank_order = setting_.options->rank_order;
   circumstances.forced = setting_.options->algorithm;
   const execution::Shape shape = shape_of(call, setting_.rank, setting_.size);
@@ -141,9 +142,9 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
     plan->copies_input = key.scaled || (sizes.in_place && !user->in_place);
     identity = hash_text(to_text(schedule));
   } else {
-    schedule = plan->choice.algorithm->make(setting_.size, call.root);
+    schedule = plan->choice.algorithm->make(setting_.size, call.root, setting_.node_size);
     plan->copies_input = key.scaled || (sizes.in_place && !plan->choice.algorithm->in_place);
-    identity = hash_text(schedule.name);
+    identity = mix(hash_text(schedule.name), static_cast<std::uint64_t>(setting_.node_size));
   }
   plan->name = schedule.name;
 

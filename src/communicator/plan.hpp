@@ -61,6 +61,7 @@ class Planner {
     bool shared_memory = true;  ///< all ranks on this host
     bool can_attach = false;
     std::size_t max_message = 0;
+    int node_size = 0;  ///< ranks a node; 0: hosts are not equal blocks of ranks
     execution::Channels* channels = nullptr;
     const Options* options = nullptr;
     bool direct_memory = false;  ///< buffers of all ranks may be mapped: threads, or memory was registered

@@ -115,6 +115,11 @@ Choice select(const Circumstances& call) {
       if (call.rank_order && reduces(call.collective) && !keeps_rank_order(call.forced))
         throw Error(ErrorCode::invalid_argument,
                     "algorithm " + std::string(call.forced) + " does not reduce in rank order");
+      if (forced->by_nodes != nullptr && call.node_size == 0)
+        throw Error(ErrorCode::invalid_argument,
+                    "algorithm " + std::string(call.forced) +
+                        " needs hosts with equally many consecutive ranks; say what a node is with "
+                        "TUTTI_NODE_SIZE or start ranks host by host");
       wanted = call.forced;
       why = "forced";
     }

@@ -17,6 +17,7 @@ struct Circumstances {
   std::size_t bytes = 0;  ///< nccl-tests' size of the call: the larger of input and output
   int ranks = 1;
   bool shared_memory = true;  ///< all ranks share memory; otherwise messages cross a network
+  int node_size = 0;          ///< ranks a node; 0: nodes are not equal blocks of ranks
   bool uneven = false;        ///< a v-form
   bool one_sided = false;     ///< peers' buffers can be reached
   bool attach_only = false;   ///< ... but only read, by cross-memory attach

@@ -219,6 +219,7 @@ void Engine::finish(int index) {
 
 void Engine::publish(int index, std::size_t bytes) {
   Fifo& fifo = fifos_[at(index)];
+  fifo.largest = std::max(fifo.largest, bytes);
   for (const Crossing& c : quotient_.fifos[at(index)].crossings)
     link_bytes_[at(c.link)] += c.weight * static_cast<double>(bytes);
   if (fifo.way < 0) {
@@ -304,9 +305,10 @@ Result Engine::result() {
   const auto needed = [&](const LinkCounts& link) { return link.bytes / network_.bandwidth[at(link.link)]; };
   std::stable_sort(result.links.begin(), result.links.end(),
                    [&](const LinkCounts& a, const LinkCounts& b) { return needed(a) > needed(b); });
-  for (std::size_t l = 0; l < fifos_.size(); ++l)
-    if (const Fifo& fifo = fifos_[l]; fifo.receiver >= 0)
-      counts_[at(lanes_[at(fifo.receiver)].actor)].buffer_bytes += fifo.cost->fifo_bytes;
+  for (const Fifo& fifo : fifos_)
+    if (fifo.receiver >= 0)
+      counts_[at(lanes_[at(fifo.receiver)].actor)].buffer_bytes +=
+          static_cast<std::size_t>(fifo.cost->credits) * fifo.largest;
   result.ranks = std::move(counts_);
   return result;
 }

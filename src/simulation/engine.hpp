@@ -36,9 +36,10 @@ class Engine {
     int sender = -1, receiver = -1;  ///< lanes
     int way = -1;                    ///< in flows_; -1: it crosses no link
     const PathCost* cost = nullptr;
-    double gap = 0;        ///< s, with queue pairs
-    double narrowest = 0;  ///< bytes/s
-    int under_way = 0;     ///< messages reserved and not released
+    double gap = 0;           ///< s, with queue pairs
+    double narrowest = 0;     ///< bytes/s
+    std::size_t largest = 0;  ///< bytes of a message
+    int under_way = 0;        ///< messages reserved and not released
     int arrived = 0;
     std::deque<double> queued;  ///< bytes of messages behind the one on the way; the first is that
   };

@@ -72,8 +72,9 @@ void Flows::end(double now, std::vector<int>& ended) {
 }
 
 void Flows::settle(double now) {
-  // Changes below this are noise of rounding.
-  constexpr double tolerance = 1e-10;
+  // Smaller changes are not passed on: their effects fade with distance, and a network of ten thousand nodes
+  // would be walked through for each.
+  constexpr double tolerance = 1e-6;
   // Far more than ever seen: a circle of roundings must not become a hang.
   const std::size_t most = 1000 + 100 * links_.size();
   changed_.clear();

@@ -27,7 +27,6 @@ struct PathCost {
   bool copies = true;           ///< sends copy to, and receives from, memory of the transport
   bool network = false;         ///< needs a queue pair
   int credits = 4;              ///< messages under way in a FIFO
-  std::size_t fifo_bytes = 0;   ///< memory of one FIFO, at its receiver (shared memory: at its sender)
 };
 
 /// The links between two ranks, in the direction of the data.

@@ -162,7 +162,7 @@ class Refinement {
       for_fifos_from(r, [&](Rank to, int channel) {
         const Route route = network_.route(r, to);
         fifos.emplace(fifo_colour(r, to, channel, route), static_cast<int>(q.fifos.size()));
-        q.fifos.push_back({r, to, route.cost, {}});
+        q.fifos.push_back({r, to, channel, route.cost, {}});
       });
     // How many of each kind cross the one link that stands for its kind.
     for (Rank r = 0; r < network_.ranks; ++r)
@@ -205,7 +205,7 @@ Quotient everybody(const Network& network) {
     const auto [found, added] = known.try_emplace({from, to, channel}, static_cast<int>(self.fifos.size()));
     if (added) {
       const Route route = network.route(from, to);
-      FifoKind& fifo = self.fifos.emplace_back(FifoKind{from, to, route.cost, {}});
+      FifoKind& fifo = self.fifos.emplace_back(FifoKind{from, to, channel, route.cost, {}});
       for (int i = 0; i < route.hops; ++i) fifo.crossings.push_back({route.links[at(i)], 1});
     }
     return found->second;

@@ -23,6 +23,7 @@ namespace tutti::simulation {
 /// One kind of FIFO.
 struct FifoKind {
   Rank from = 0, to = 0;            ///< one of them
+  int channel = 0;                  ///< max_channels and above: multicasts
   int cost = 0;                     ///< index in Network::costs
   std::vector<Crossing> crossings;  ///< links are kinds of links
 };

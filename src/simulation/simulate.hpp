@@ -34,7 +34,7 @@ struct RankCounts {
   std::uint64_t bytes_received = 0;
   std::uint64_t bytes_copied = 0;  ///< through memory of the transports
   std::uint64_t fifos_out = 0, fifos_in = 0;
-  std::uint64_t buffer_bytes = 0;  ///< of the FIFOs that it holds memory for
+  std::uint64_t buffer_bytes = 0;  ///< as many of the largest message as each FIFO to this rank holds
   std::uint64_t scratch_bytes = 0;
   int queue_pairs = 0;
   double busy = 0;  ///< s that it works

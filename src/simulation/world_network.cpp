@@ -27,12 +27,10 @@ enum Cost : int { nvlink, pcie, host, network, cost_count };
 constexpr double microsecond = 1e-6;
 std::vector<PathCost> gpu_costs() {
   std::vector<PathCost> costs(cost_count);
-  constexpr std::size_t slots = 4;
   costs[nvlink] = {.name = "NVLink",
                    .send_overhead = 0.5 * microsecond,
                    .receive_overhead = 0.1 * microsecond,
-                   .copies = false,
-                   .fifo_bytes = slots << 20};
+                   .copies = false};
   costs[pcie] = costs[nvlink];
   costs[pcie].name = "PCIe";
   costs[host] = costs[nvlink];

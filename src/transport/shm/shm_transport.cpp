@@ -46,6 +46,20 @@ bool can_read(const Introduction& peer) {
   return ::process_vm_readv(peer.pid, &mine, 1, &theirs, 1, 0) == sizeof value && value == probe_value;
 }
 
+// Ranks a host, as host_size() says.
+int consecutive(const std::vector<Introduction>& all) {
+  std::size_t size = 1;
+  while (size < all.size() && all[size].host == all[0].host) ++size;
+  for (std::size_t r = size; r < all.size(); ++r) {
+    const bool begins = r % size == 0;
+    const auto same = [&](std::size_t other) { return all[r].host == all[other].host; };
+    if (begins == same(r - 1)) return 0;
+    for (std::size_t earlier = 0; begins && earlier < r; earlier += size)
+      if (same(earlier)) return 0;
+  }
+  return static_cast<int>(size);
+}
+
 }  // namespace
 
 ShmTransport::ShmTransport(const Group& group, bool expect_use)
@@ -71,6 +85,7 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     CPU_OR(&cpus, &cpus, &peer.cpus);
   }
   cpus_ = CPU_COUNT(&cpus);
+  host_size_ = consecutive(all);
   const int n = static_cast<int>(locals_.size());
   const Introduction& leader = all[static_cast<std::size_t>(locals_[0])];
 

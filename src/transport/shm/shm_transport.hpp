@@ -38,6 +38,9 @@ class ShmTransport final : public Transport {
   [[nodiscard]] int local_of(Rank rank) const { return local_of_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] bool all_local() const { return locals_.size() == local_of_.size(); }
+  /// Ranks a host, when each but the last has equally many consecutive ones and the last no more; otherwise
+  /// 0. The same on every rank.
+  [[nodiscard]] int host_size() const { return host_size_; }
   /// Processors that the ranks of this host may run on, all together.
   [[nodiscard]] int cpus() const { return cpus_; }
   /// This rank's own control page, and that of a rank of this host.
@@ -58,6 +61,7 @@ class ShmTransport final : public Transport {
   std::vector<Rank> locals_;
   int local_rank_ = 0;
   int cpus_ = 1;
+  int host_size_ = 0;
   std::shared_ptr<Arena> arena_;
   std::vector<Ends> ends_;  ///< [local * channels + channel]; a rank's own number: multicast sender
   std::vector<std::unique_ptr<ShmReceiver>> multicast_receivers_;

@@ -1,0 +1,156 @@
+// What the simulator counts is what a communicator counts: messages, bytes, copies and memory, of every
+// operation by every algorithm that sends messages.
+#include <ostream>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <tutti/tutti.hpp>
+
+#include "collectives/algorithms.hpp"
+#include "communicator/select.hpp"
+#include "simulation/cast.hpp"
+#include "simulation/host_network.hpp"
+#include "simulation/simulate.hpp"
+#include "transport/shm/layout.hpp"
+
+namespace tutti {
+
+void PrintTo(const Algorithm& algorithm, std::ostream* stream);  // quotient_test.cpp
+
+namespace simulation {
+namespace {
+
+using transport::shm::Layout;
+
+constexpr int node_size = 2;
+constexpr std::size_t tcp_message = std::size_t{256} << 10;
+
+struct Case {
+  const Algorithm* algorithm;
+  int ranks;
+  std::size_t count;  ///< elements of the exercised call
+  bool shared;
+};
+
+Workload workload(const Case& c) {
+  Circumstances call;
+  call.collective = c.algorithm->collective;
+  const bool blocks = c.algorithm->collective != Collective::all_reduce &&
+                      c.algorithm->collective != Collective::reduce &&
+                      c.algorithm->collective != Collective::broadcast;
+  call.bytes = c.count * sizeof(float) * static_cast<std::size_t>(blocks ? c.ranks : 1);
+  call.ranks = c.ranks;
+  call.shared_memory = c.shared;
+  return {.collective = call.collective,
+          .bytes = call.bytes,
+          .piece = select(call).piece,
+          .max_message = c.shared ? Layout(c.ranks).max_message() : tcp_message};
+}
+
+Network network_of(const Case& c) {
+  Network network = host_network(c.ranks, {});
+  network.processor.multicasts = c.shared;
+  return network;
+}
+
+// FIFOs that a rank sends on, those of the communicator's own first calls included.
+std::size_t memory_held(const Case& c, Rank rank) {
+  const Network network = network_of(c);
+  Quotient all = everybody(network);
+  const auto add = [&](const Algorithm& algorithm, const Workload& what) {
+    cast(algorithm.make(c.ranks, 0, node_size), network, what, all, false);
+  };
+  add(*find_algorithm(Collective::barrier, "dissemination"), {.collective = Collective::barrier});
+  // What is forced for the call is also what the first all_reduce takes, if it has one of that name.
+  const Algorithm* first = find_algorithm(Collective::all_reduce, c.algorithm->name);
+  add(first != nullptr ? *first : *find_algorithm(Collective::all_reduce, "all_pairs"),
+      {.bytes = sizeof(float)});
+  add(*c.algorithm, workload(c));
+  std::set<std::pair<Rank, int>> fifos;  // a multicast is one
+  for (const FifoKind& fifo : all.fifos)
+    if (fifo.from == rank) fifos.insert({fifo.channel >= max_channels ? rank : fifo.to, fifo.channel});
+  return fifos.size() * Layout(c.ranks).fifo_stride + Layout::control_bytes;
+}
+
+void call(Communicator& comm, Collective collective, std::size_t count) {
+  const std::size_t all = count * static_cast<std::size_t>(comm.size());
+  std::vector<float> in(all), out(all);
+  const std::span<const float> block(in.data(), count), blocks(in);
+  const std::span<float> to_block(out.data(), count), to_blocks(out);
+  switch (collective) {
+    case Collective::all_reduce:
+      return comm.all_reduce(block, to_block);
+    case Collective::reduce:
+      return comm.reduce(block, to_block, 0);
+    case Collective::reduce_scatter:
+      return comm.reduce_scatter(blocks, to_block);
+    case Collective::all_gather:
+      return comm.all_gather(block, to_blocks);
+    case Collective::broadcast:
+      return comm.broadcast(block, to_block, 0);
+    case Collective::gather:
+      return comm.gather(block, to_blocks, 0);
+    case Collective::scatter:
+      return comm.scatter(blocks, to_block, 0);
+    case Collective::all_to_all:
+      return comm.all_to_all(blocks, to_blocks);
+    case Collective::barrier:
+      return comm.barrier();
+  }
+}
+
+void expect_counts(const Case& c) {
+  const Result predicted = simulate(c.algorithm->make(c.ranks, 0, node_size), network_of(c), workload(c));
+  Options options;
+  options.transport = c.shared ? "shm" : "tcp";
+  options.algorithm = c.algorithm->name;
+  options.node_size = node_size;
+  run_local(
+      c.ranks,
+      [&](Communicator& comm) {
+        const auto me = static_cast<std::size_t>(comm.rank());
+        const Stats before = comm.stats();
+        call(comm, c.algorithm->collective, c.count);
+        const Stats after = comm.stats();
+        const RankCounts& rank = predicted.ranks[me];
+        EXPECT_EQ(after.messages_sent - before.messages_sent, rank.messages_sent);
+        EXPECT_EQ(after.bytes_sent - before.bytes_sent, rank.bytes_sent);
+        EXPECT_EQ(after.messages_received - before.messages_received, rank.messages_received);
+        EXPECT_EQ(after.bytes_received - before.bytes_received, rank.bytes_received);
+        if (!c.shared) return;
+        EXPECT_EQ(after.bytes_copied - before.bytes_copied, rank.bytes_copied);
+        EXPECT_EQ(after.memory_held, memory_held(c, comm.rank()));
+      },
+      options);
+}
+
+class Counts : public testing::TestWithParam<Algorithm> {};
+
+std::vector<Algorithm> by_messages() {
+  std::vector<Algorithm> some;
+  for (const Algorithm& algorithm : algorithms())
+    if (!algorithm.one_sided) some.push_back(algorithm);
+  return some;
+}
+
+INSTANTIATE_TEST_SUITE_P(Collectives, Counts, testing::ValuesIn(by_messages()), [](const auto& test) {
+  return std::string(name(test.param.collective)) + "_" + std::string(test.param.name);
+});
+
+TEST_P(Counts, AreThoseOfRealCalls) {
+  for (const int ranks : {2, 3, 8})
+    for (const std::size_t count : {1000, 70'001}) {
+      SCOPED_TRACE(testing::Message() << ranks << " ranks, " << count << " elements");
+      expect_counts({&GetParam(), ranks, count, true});
+    }
+  expect_counts({&GetParam(), 4, 70'001, false});
+}
+
+}  // namespace
+}  // namespace simulation
+}  // namespace tutti

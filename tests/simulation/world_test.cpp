@@ -1,0 +1,69 @@
+// Well-known machines.
+#include <gtest/gtest.h>
+
+#include <tutti/error.hpp>
+
+#include "simulation/candidates.hpp"
+#include "simulation/world_network.hpp"
+#include "topology/builtin.hpp"
+#include "topology/world.hpp"
+
+namespace tutti::simulation {
+namespace {
+
+Network machines(const char* name, int count) {
+  return network_of(topology::uniform_world(*topology::builtin(name), count));
+}
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+
+// Eight H100 have 18 NVLinks each: no algorithm without the switches' help beats them.
+TEST(World, TwoShotOfADgxFillsItsNvlinks) {
+  const Network network = machines("dgx-h100", 1);
+  const auto found = candidates(network, {.bytes = 1024 * MiB, .algorithm = "two_shot", .piece = MiB / 4});
+  const double bus = 1024.0 * MiB * 2 * 7 / 8 / found.at(0).result.seconds / 1e9;
+  EXPECT_GT(bus, 350);
+  EXPECT_LT(bus, 18 * 20.6 + 0.1);
+}
+
+// Between nodes all eight adapters carry the data; a flat ring has one of them a node.
+TEST(World, HierarchyUsesEveryAdapter) {
+  const Network network = machines("dgx-h100", 4);
+  const auto time = [&](const char* algorithm) {
+    return candidates(network, {.bytes = 256 * MiB, .algorithm = algorithm, .piece = MiB / 4})
+        .at(0)
+        .result.seconds;
+  };
+  EXPECT_LT(time("hierarchical") * 4, time("ring"));
+  EXPECT_LT(time("hierarchical_tree") * 4, time("ring"));
+}
+
+TEST(World, TwoStepAllToAllNeedsAQueuePairANode) {
+  const Network network = machines("dgx-h100", 16);
+  const auto pairs = [&](const char* algorithm) {
+    return queue_pairs_per_adapter(network, candidates(network, {.collective = Collective::all_to_all,
+                                                                 .bytes = 128 * 1024,
+                                                                 .algorithm = algorithm,
+                                                                 .piece = 1024})
+                                                .at(0)
+                                                .result);
+  };
+  EXPECT_EQ(pairs("hierarchical"), 15);
+  EXPECT_EQ(pairs("pairwise"), 120);
+}
+
+TEST(World, OfARackIsOneNvlinkDomain) {
+  const Network network = machines("nvl72", 4);
+  EXPECT_EQ(network.costs[static_cast<std::size_t>(network.route(0, 15).cost)].name, "NVLink");
+  const Network two_racks = machines("nvl72", 36);
+  EXPECT_EQ(two_racks.costs[static_cast<std::size_t>(two_racks.route(0, 143).cost)].name, "network");
+}
+
+TEST(World, UnknownAlgorithmsAreAnError) {
+  const Network network = machines("pcie-box", 1);
+  EXPECT_THROW(candidates(network, {.bytes = MiB, .algorithm = "bruck"}), Error);
+  EXPECT_THROW(candidates(network, {.bytes = MiB, .algorithm = "direct"}), Error);
+}
+
+}  // namespace
+}  // namespace tutti::simulation
