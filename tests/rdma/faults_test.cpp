@@ -39,8 +39,8 @@ std::chrono::duration<double> seconds(std::int64_t ticks) { return Clock::durati
 
 using Strike = std::function<void()>;
 
-/// all_reduces, each checked, for `lasting`, or until one fails; after three rounds the rank `striker`
-/// strikes in the middle of one.
+/// all_reduces, each checked, for `lasting` and until the strike is over, or until one fails; after three
+/// rounds the rank `striker` strikes in the middle of one.
 Thrown all_reduces(Communicator& comm, Seen& seen, std::chrono::seconds lasting, Rank striker,
                    const Strike& strike) {
   const auto me = static_cast<std::size_t>(comm.rank());
@@ -60,7 +60,7 @@ Thrown all_reduces(Communicator& comm, Seen& seen, std::chrono::seconds lasting,
       expect_right(comm, {.count = count, .seed = static_cast<std::uint32_t>(seen.rounds[me]) % 4});
       seen.longest[me] = std::max(seen.longest[me].load(), now() - begun);
       ++seen.rounds[me];
-      go_on = Clock::now() - start < lasting ? 1 : 0;
+      go_on = Clock::now() - start < lasting || seen.struck_at == 0 ? 1 : 0;
       comm.broadcast(std::span(&go_on, 1), 0);
     }
   });

@@ -80,6 +80,7 @@ Job job(int ranks, int nodes, int rails) {
 std::vector<int> run_on_nodes(const Job& job, const std::function<void(Communicator&)>& body) {
   const UniqueId id = bootstrap::reserve_id("lo");
   const Shared<std::array<int, most_ranks>> codes;
+  std::fflush(nullptr);  // or every child would print what is still to be printed
   std::vector<Child> nodes;
   for (int node = 0; node < job.nodes; ++node)
     nodes.emplace_back([&, node] {
