@@ -156,7 +156,7 @@ TEST_F(LabFaults, ABlackHoleLongerThanTheBudgetIsAnErrorInEveryRank) {
 
 TEST_F(LabFaults, ABlackHoleShorterThanTheBudgetOnlyTakesTime) {
   const auto repeated = counted(4, 1, "completer_retry_err");
-  expect_well(eight("18", "6"), [&](Communicator& comm) {
+  expect_well(eight("19", "6"), [&](Communicator& comm) {
     const auto thrown = all_reduces(comm, *seen_, 5s, 0, [] {
       fault("1_0 loss 100%");
       std::this_thread::sleep_for(600ms);
