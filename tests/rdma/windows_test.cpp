@@ -118,6 +118,7 @@ TEST_F(LabWindows, ABlackHoleEndsATransferWithinTheBudget) {
       EXPECT_LT(Clock::now() - start, 10s);
       fault("1 none");
     }
+    comm.barrier();
   });
   EXPECT_GT(counter(0, 0, "completer_retry_err") + counter(0, 0, "retry_exceeded_err"), before);
 }
