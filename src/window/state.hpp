@@ -71,11 +71,13 @@ class WindowState : public std::enable_shared_from_this<WindowState> {
   }
   [[noreturn]] void fail(const Subject& subject, WindowPeer& to, const Error& why) const;
 
-  void wait_until(const Subject& subject, transport::RemoteMemory& way, std::uint64_t number, Deadline limit);
+  void wait_until(const Subject& subject, transport::RemoteMemory& way, std::uint64_t number, Deadline limit,
+                  bool all = false);
   /// Throws when the window is over or the target gone; `grace`: what a rank sent before it went may still
   /// arrive for so long.
   void check_target(const Subject& subject, Clock::duration grace);
-  void check_deadlines(WindowPeer& to, std::uint64_t number) const;
+  /// Throws when the deadline of the operation with this number has passed, or with `all` that of any.
+  void check_deadlines(WindowPeer& to, std::uint64_t number, bool all) const;
   void check_sources(std::uint32_t id, Rank from);
   /// Rarely more than a look at the clock.
   void look_around();

@@ -105,21 +105,21 @@ void WindowState::check_target(const Subject& subject, Clock::duration grace) {
   });
 }
 
-void WindowState::check_deadlines(WindowPeer& to, std::uint64_t number) const {
+void WindowState::check_deadlines(WindowPeer& to, std::uint64_t number, bool all) const {
   if (to.timed.empty()) return;
   const std::uint64_t done = to.memory->done();
   std::erase_if(to.timed, [&](const Timed& one) { return one.number <= done; });
   for (const Timed& one : to.timed)
-    if (one.number <= number && one.deadline.passed())
+    if ((all || one.number == number) && one.deadline.passed())
       throw Error(ErrorCode::timeout, one.what + ": its deadline has passed; it is still under way",
                   {static_cast<Rank>(&to - peers_->all.data())});
 }
 
 void WindowState::wait_until(const Subject& subject, transport::RemoteMemory& way, std::uint64_t number,
-                             Deadline limit) {
+                             Deadline limit, bool all) {
   WindowPeer& to = peer(subject.target);
   for (Patience patience; use(subject, [&](WindowPeer&) { return way.done(); }) < number;) {
-    if (&way == to.memory.get()) check_deadlines(to, number);
+    if (&way == to.memory.get()) check_deadlines(to, number, all);
     if (patience.awake()) continue;
     check_target(subject, gone_grace);
     if (limit.passed())
@@ -141,14 +141,14 @@ void WindowState::wait(const Transfer& transfer, std::optional<std::chrono::mill
 bool WindowState::test(const Transfer& transfer) {
   const Subject subject{"transfer", transfer.target_};
   if (use(subject, [](WindowPeer& to) { return to.memory->done(); }) >= transfer.number_) return true;
-  check_deadlines(peer(transfer.target_), transfer.number_);
+  check_deadlines(peer(transfer.target_), transfer.number_, false);
   check_target(subject, gone_grace);
   return false;
 }
 
 void WindowState::flush(Rank target) {
   WindowPeer& to = peer(target);
-  wait_until({"flush", target}, *to.memory, to.memory->started(), Deadline(setting_.group.timeout));
+  wait_until({"flush", target}, *to.memory, to.memory->started(), Deadline(setting_.group.timeout), true);
 }
 
 // Who is awaited and cannot send any more.
