@@ -48,7 +48,7 @@ bool measure(Communicator& comm, const Settings& settings) {
   bool good = true;
   for (std::size_t bytes = settings.begin; bytes <= settings.end; bytes *= 2) {
     const std::size_t count =
-        std::clamp<std::size_t>(settings.volume / std::max<std::size_t>(bytes, 1), 8, 1000);
+        std::clamp<std::size_t>(settings.volume / std::max<std::size_t>(bytes, 1), 2, 1000);
     const auto speed = pair.bandwidth(bytes, count, settings.batches);
     const double latency = pair.latency(bytes, std::min<std::size_t>(count, 200), settings.batches);
     good = good && pair.intact(bytes);

@@ -120,7 +120,14 @@ void TcpMemory::write() {
 }
 
 void TcpMemory::take(const WindowFrame& frame) {
-  const auto violated = [this] { lost("sent what makes no sense: it is of another version of tutti"); };
+  const auto violated = [this] {
+    throw Error(
+        ErrorCode::system,
+        fmt::format("the window of rank {} answers what was not asked; run the same build of tutti on all "
+                    "hosts",
+                    target_),
+        {target_});
+  };
   if (frame.magic != WindowFrame::expected_magic || frame.number > started_) violated();
   done_ = frame.number;
   switch (frame.kind) {

@@ -60,8 +60,8 @@ class WindowMemory final : public RemoteMemory {
   Rank target_;
   RemoteAccess::Ask ask_;
   CompletionQueue completions_;
-  std::unique_ptr<QueuePair> pair_;
   std::unique_ptr<verbs::Block> totals_;  ///< that notifications are written from
+  std::unique_ptr<QueuePair> pair_;
   std::uint64_t next_total_ = 0;
   WindowAnswer theirs_;
 
