@@ -52,7 +52,7 @@ bool measure(Communicator& comm, const Settings& settings) {
     const auto speed = pair.bandwidth(bytes, count, settings.batches);
     const double latency = pair.latency(bytes, std::min<std::size_t>(count, 200), settings.batches);
     good = good && pair.intact(bytes);
-    if (prints) fmt::print("  {:>10} {:>12.3f} {:>12.3f} {:>16.2f}\n", bytes, speed.put, speed.get, latency);
+    if (prints) fmt::print("  {:>10} {:>12.4g} {:>12.4g} {:>16.4g}\n", bytes, speed.put, speed.get, latency);
     std::fflush(stdout);
     if (bytes == 0) bytes = 1;
   }
