@@ -2,11 +2,11 @@
 /// The steps from which every source of machines (discovery, files, built-in descriptions) puts one together.
 #pragma once
 
-#include <compare>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "topology/machine.hpp"
 
@@ -45,7 +45,9 @@ class PeerLinks {
   struct Ends {
     NodeId teller = no_node, peer = no_node;
     LinkKind kind = LinkKind::nvlink;
-    auto operator<=>(const Ends&) const = default;
+    bool operator<(const Ends& other) const {
+      return std::tie(teller, peer, kind) < std::tie(other.teller, other.peer, other.kind);
+    }
   };
   /// `each`: GB/s of one of the `count` links. Adds to what was told of the same ends.
   void tell(const Ends& ends, int count, double each);

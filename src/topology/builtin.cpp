@@ -82,13 +82,14 @@ Machine dgx_h100() {
 /// switches, which hang on NUMA domains 3, 1, 7 and 5 of eight.
 Machine dgx_a100() {
   Machine machine;
-  std::vector<NodeId> domains;
-  for (int i = 0; i < 8; ++i) domains.push_back(add_cpu(machine, amd(i / 4, "EPYC 7742", 23, 49)));
+  std::array<NodeId, 8> domains{};
+  for (int i = 0; i < 8; ++i)
+    domains.at(static_cast<std::size_t>(i)) = add_cpu(machine, amd(i / 4, "EPYC 7742", 23, 49));
   const NodeId nvswitch = the_nvswitch(machine);
   machine.node(nvswitch).details["switches"] = "6";
   int bus = 0x10;
   for (const std::size_t domain : {3U, 1U, 7U, 5U}) {
-    const NodeId bridge = add_bridge(machine, domains[domain], kGen4, bus);
+    const NodeId bridge = add_bridge(machine, domains.at(domain), kGen4, bus);
     for (int i = 0; i < 2; ++i) {
       const NodeId device = add_device(machine, bridge, gpu("NVIDIA A100 SXM", 80, bus + 1 + i), kGen4);
       add_peer_links(machine, device, nvswitch, LinkKind::nvlink, 12, nvlink_bandwidth(80));
@@ -106,11 +107,11 @@ Machine nvl72() {
   Machine machine;
   machine.nvlink_machines = 18;
   const Node grace = {.label = "Grace", .details = {{"arch", "arm64"}, {"vendor", "ARM"}}};
-  std::vector<NodeId> sockets;
+  std::array<NodeId, 2> sockets{};
   for (int i = 0; i < 2; ++i) {
     Node socket = grace;
     socket.package = i;
-    sockets.push_back(add_cpu(machine, socket));
+    sockets.at(static_cast<std::size_t>(i)) = add_cpu(machine, socket);
   }
   const NodeId nvswitch = the_nvswitch(machine);
   machine.node(nvswitch).details["switches"] = "18";
@@ -167,6 +168,7 @@ constexpr std::array kBuiltins = {Builtin{"dgx-h100", dgx_h100}, Builtin{"dgx-a1
 
 std::vector<std::string> builtin_names() {
   std::vector<std::string> names;
+  names.reserve(kBuiltins.size());
   for (const Builtin& one : kBuiltins) names.emplace_back(one.name);
   return names;
 }

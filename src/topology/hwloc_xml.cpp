@@ -260,7 +260,7 @@ class Importer {
         const std::string word = child.content.substr(at, end - at);
         at = end + 1;
         if (word.empty()) continue;
-        if (child.name == "indexes") ids.push_back(type.empty() ? word : type + ":" + word);
+        if (child.name == "indexes") ids.push_back(type.empty() ? word : fmt::format("{}:{}", type, word));
         double value = 0;
         std::from_chars(word.data(), word.data() + word.size(), value);
         if (child.name == "u64values") values.push_back(value);

@@ -18,6 +18,25 @@ namespace {
 
 bool is_rate(double value) { return std::isfinite(value) && value >= 0 && value < 1e9; }
 
+/// PCIe links make trees: whoever walks up or down them comes to an end.
+void check_trees(const Machine& machine) {
+  std::vector<NodeId> parent(machine.nodes.size(), no_node);
+  for (const Link& link : machine.links) {
+    if (link.kind != LinkKind::pcie) continue;
+    auto& above = parent[static_cast<std::size_t>(link.b)];
+    if (above != no_node)
+      refuse(machine, fmt::format("{} hangs on two PCIe links", name(machine.node(link.b))));
+    above = link.a;
+  }
+  for (NodeId start = 0; start < static_cast<NodeId>(parent.size()); ++start) {
+    std::size_t steps = 0;
+    for (NodeId at = start; at != no_node; at = parent[static_cast<std::size_t>(at)])
+      if (++steps > most_pcie_levels)
+        refuse(machine, fmt::format("the PCIe links above {} are a circle, or more than {}",
+                                    name(machine.node(start)), most_pcie_levels));
+  }
+}
+
 }  // namespace
 
 NodeId Machine::add(Node node) {
@@ -132,6 +151,7 @@ void check(const Machine& machine) {
                                   name(machine.node(link.a)), name(machine.node(link.b)), link.bandwidth,
                                   link.latency, link.count));
   }
+  check_trees(machine);
 }
 
 }  // namespace tutti::topology

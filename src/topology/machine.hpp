@@ -41,6 +41,7 @@ inline constexpr NodeId no_node = -1;
 /// More is no machine, but a mistake or an attack.
 inline constexpr std::size_t most_nodes = 4096;
 inline constexpr std::size_t most_links = 16384;
+inline constexpr std::size_t most_pcie_levels = 64;
 
 struct Node {
   NodeKind kind = NodeKind::cpu;
@@ -58,7 +59,7 @@ struct Node {
 
 /// Both directions alike, and independent of each other.
 struct Link {
-  NodeId a = no_node, b = no_node;
+  NodeId a = no_node, b = no_node;  ///< pcie, wire: `b` hangs on `a`
   LinkKind kind = LinkKind::pcie;
   double bandwidth =
       0;               ///< GB/s (1e9 bytes) a direction, as data gets through it (rates.hpp), of all `count`
@@ -102,7 +103,8 @@ std::string_view name(LinkKind kind) noexcept;
 std::string name(const Node& node);
 
 /// Throws Error(invalid_argument) that says what is wrong with a machine that others gave: links of nodes
-/// that are not there, rates that are none, more nodes or links than `most_nodes`, `most_links`.
+/// that are not there, PCIe links that are no trees, rates that are none, more nodes or links than
+/// `most_nodes`, `most_links`.
 void check(const Machine& machine);
 /// Equal for machines of one build: all but name and what was unseen. 64 bits of FNV-1a over the JSON form.
 std::uint64_t hash(const Machine& machine);

@@ -51,6 +51,16 @@ TEST(Machine, RefusesWhatIsNone) {
       [](Machine& bad) { bad.nodes[2].kind = bad.nodes[0].kind, bad.nodes[2].index = bad.nodes[0].index; },
       "two nodes are cpu0");
   refuses([](Machine& bad) { bad.nvlink_machines = 0; }, "nvlink_machines");
+  refuses(
+      [](Machine& bad) { bad.links.push_back(*std::ranges::find(bad.links, LinkKind::pcie, &Link::kind)); },
+      "hangs on two PCIe links");
+  refuses(
+      [](Machine& bad) {
+        const NodeId a = bad.add(Node{.kind = NodeKind::bridge}), b = bad.add(Node{.kind = NodeKind::bridge});
+        bad.add(Link{.a = a, .b = b, .bandwidth = 1});
+        bad.add(Link{.a = b, .b = a, .bandwidth = 1});
+      },
+      "are a circle");
   Machine growing;
   EXPECT_THROW(for (std::size_t i = 0; i <= most_nodes; ++i) growing.add(Node{}), Error);
 }
