@@ -72,6 +72,7 @@ execution::Shape shape_of(const Schedule& schedule, const Workload& workload, bo
   const auto chunks = static_cast<std::size_t>(std::max(schedule.chunks, 1));
   const auto blocks = [](std::size_t bytes, int count) {
     std::vector<execution::Shape::Extent> extents;
+    extents.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) extents.push_back({static_cast<std::size_t>(i) * bytes, bytes});
     return extents;
   };

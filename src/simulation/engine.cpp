@@ -23,10 +23,8 @@ std::vector<double> bandwidth_of(const Network& network, const Quotient& quotien
 
 }  // namespace
 
-Engine::Engine(const Network& network, const Workload& workload, const Quotient& quotient,
-               const std::vector<Actor>& actors)
+Engine::Engine(const Network& network, const Quotient& quotient, const std::vector<Actor>& actors)
     : network_(network),
-      workload_(workload),
       quotient_(quotient),
       actors_(actors),
       flows_(bandwidth_of(network, quotient), network.incast),

@@ -19,8 +19,7 @@ namespace tutti::simulation {
 /// and, where a rank is one thread, no other lane works. The step that can begin earliest begins first.
 class Engine {
  public:
-  Engine(const Network& network, const Workload& workload, const Quotient& quotient,
-         const std::vector<Actor>& actors);
+  Engine(const Network& network, const Quotient& quotient, const std::vector<Actor>& actors);
   /// Fills in all but `piece`. Throws Error(invalid_schedule) when the schedule is stuck.
   Result run();
 
@@ -72,7 +71,6 @@ class Engine {
   Result result();
 
   const Network& network_;
-  const Workload& workload_;
   const Quotient& quotient_;
   const std::vector<Actor>& actors_;
   Flows flows_;

@@ -13,7 +13,7 @@ namespace {
 Result run(const Schedule& schedule, const Network& network, const Workload& workload, Quotient& quotient,
            bool even) {
   const std::vector<Actor> actors = cast(schedule, network, workload, quotient, even);
-  Result result = Engine(network, workload, quotient, actors).run();
+  Result result = Engine(network, quotient, actors).run();
   for (const Actor& actor : actors) result.piece = std::max<std::size_t>(result.piece, actor.program.piece);
   return result;
 }
