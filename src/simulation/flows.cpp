@@ -50,7 +50,8 @@ void Flows::begin(int way, double bytes, double now) {
 
 double Flows::next(double now) {
   settle(now);
-  return heap_.empty() ? never : ways_[at(heap_[0])].done;
+  if (heap_.empty()) return never;
+  return ways_[at(heap_[0])].done;
 }
 
 void Flows::end(double now, std::vector<int>& ended) {
