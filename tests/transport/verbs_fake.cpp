@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <deque>
@@ -380,6 +381,18 @@ class Fake final : public verbs::Verbs {
     return IBV_WC_SUCCESS;
   }
 
+  /// A word becomes visible at once, and after all before it, as devices have it: who polls it may rely on
+  /// that.
+  static void write(std::uint64_t to, const std::vector<std::byte>& bytes) {
+    std::uint64_t word = 0;
+    if (bytes.size() != sizeof word || to % sizeof word != 0) {
+      std::memcpy(reinterpret_cast<void*>(to), bytes.data(), bytes.size());
+      return;
+    }
+    std::memcpy(&word, bytes.data(), sizeof word);
+    std::atomic_ref(*reinterpret_cast<std::uint64_t*>(to)).store(word, std::memory_order_release);
+  }
+
   ibv_wc_status deliver(FakePair& from, const ibv_send_wr& request, const std::vector<std::byte>& bytes) {
     const auto peer = pairs_.find(from.peer);
     if (peer == pairs_.end() || peer->second->visible.state < IBV_QPS_RTR ||
@@ -395,7 +408,7 @@ class Fake final : public verbs::Verbs {
           (region->second->access & to.access & IBV_ACCESS_REMOTE_WRITE) == 0 ||
           !within(region->second->visible, request.wr.rdma.remote_addr, bytes.size()))
         return IBV_WC_REM_ACCESS_ERR;
-      std::memcpy(reinterpret_cast<void*>(request.wr.rdma.remote_addr), bytes.data(), bytes.size());
+      write(request.wr.rdma.remote_addr, bytes);
     }
     return request.opcode == IBV_WR_RDMA_WRITE ? IBV_WC_SUCCESS : signal(to, request, bytes);
   }

@@ -52,7 +52,7 @@ TEST_P(WindowFailures, AKilledRankIsNoticedAndTheOthersGoOn) {
         }
         // The two that live.
         const Rank other = 2 - seat.rank;
-        window.fetch_add(other, 8, 5);
+        window.fetch_add(other, 32, 5);
         window.put(other, {.local = 8, .remote = 16, .bytes = 8}, {.notify = 3});
         window.wait_notification(3, 1, other);
         window.flush(other);
