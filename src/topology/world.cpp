@@ -53,8 +53,7 @@ void assign_ports(World& world) {
     std::vector<NodeId> devices;
     for (const Seat* seat : at[host]) devices.push_back(seat->device);
     std::ranges::sort(devices);
-    const auto same = std::ranges::unique(devices);
-    devices.erase(same.begin(), same.end());
+    devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
     const int machine = world.hosts[host].machine;
     auto ports = known.find({machine, devices});
     if (ports == known.end())
