@@ -1,5 +1,4 @@
 // The text form of schedules: written, read, and refused.
-#include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -57,9 +56,8 @@ TEST(Text, ReadsAsDocumented) {
 }
 
 TEST(Text, ExampleOfTheDocumentationIsProved) {
-  const auto path = std::filesystem::path(__FILE__).parent_path() / "../../docs/schedules.md";
-  std::ifstream file(path);
-  ASSERT_TRUE(file) << path;
+  std::ifstream file(TUTTI_SCHEDULES_PAGE);
+  ASSERT_TRUE(file) << TUTTI_SCHEDULES_PAGE;
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   const std::size_t begin = page.find("```\n") + 4;
   const Schedule schedule = parse_schedule(page.substr(begin, page.find("```", begin) - begin));

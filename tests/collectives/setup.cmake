@@ -1,0 +1,2 @@
+# The page whose example is proved.
+target_compile_definitions(${test} PRIVATE TUTTI_SCHEDULES_PAGE="${PROJECT_SOURCE_DIR}/docs/schedules.md")
