@@ -16,7 +16,8 @@ std::string hwloc_xml_of_this_machine() {
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   // These would start the GPUs' run-time libraries, which no child of fork survives; NVML is asked elsewhere.
-  for (const char* component : {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero"})
+  // And libpciaccess never frees what it read; without it hwloc asks sysfs.
+  for (const char* component : {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero", "pci"})
     hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
   if (hwloc_topology_load(raw) != 0) throw_errno("hwloc_topology_load");
   char* buffer = nullptr;
