@@ -107,6 +107,7 @@ std::vector<std::vector<Rank>> nvlink_domains(const World& world) {
       found[{"", {world.seat(rank).host, part}}].push_back(rank);
   }
   std::vector<std::vector<Rank>> domains;
+  domains.reserve(found.size());
   for (auto& [key, ranks] : found) domains.push_back(std::move(ranks));
   std::ranges::sort(domains);
   return domains;
