@@ -14,8 +14,8 @@
 namespace {
 
 constexpr std::size_t layers = 8;
-constexpr std::size_t page_bytes = 16 * 512;  // 16 tokens
-constexpr std::size_t pages = 96;             // of each layer, in each cache
+constexpr std::size_t page_bytes = std::size_t{16} * 512;  // 16 tokens
+constexpr std::size_t pages = 96;                          // of each layer, in each cache
 constexpr std::size_t prompt_pages = 64;
 constexpr int prompts = 3;
 constexpr std::uint32_t cache_is_free = layers;  // notifications below tell that a layer is there
