@@ -54,8 +54,10 @@ class Lowering {
   Program run() {
     const auto chunks = static_cast<std::size_t>(std::max(schedule_.chunks, 1));
     element_ = size_of(settings_.type);
-    const auto most = static_cast<std::size_t>(largest_count(schedule_));
-    std::size_t piece = std::min(settings_.piece, settings_.max_message / most);
+    std::size_t piece = settings_.piece;
+    // Looks at the steps of all ranks: a simulation that lowers ten thousand of them could not afford it.
+    if (settings_.max_message != unlimited)
+      piece = std::min(piece, settings_.max_message / static_cast<std::size_t>(largest_count(schedule_)));
     piece = std::max(piece / align * align, align);
     program_.element_bytes = element_;
     program_.kernel = kernels::fold_for(settings_.type, settings_.op);

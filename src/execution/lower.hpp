@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include <tutti/schedule.hpp>
@@ -36,9 +37,12 @@ class Channels {
   virtual transport::Receiver* multicast_receiver(Rank from, int channel) = 0;
 };
 
+/// Of LowerSettings::max_message: messages may be of any length.
+constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+
 struct LowerSettings {
   std::size_t piece = 0;        ///< wanted bytes of a chunk a message
-  std::size_t max_message = 0;  ///< bytes
+  std::size_t max_message = 0;  ///< bytes, or `unlimited`
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
   bool stable = false;  ///< see Program

@@ -20,8 +20,8 @@ struct Workload {
   Collective collective = Collective::all_reduce;
   std::size_t bytes = 0;  ///< nccl-tests' size: of the larger of input and output
   DataType type = DataType::float32;
-  std::size_t piece = std::size_t{1} << 20;                ///< wanted bytes of a chunk a message
-  std::size_t max_message = static_cast<std::size_t>(-1);  ///< bytes
+  std::size_t piece = std::size_t{1} << 20;        ///< wanted bytes of a chunk a message
+  std::size_t max_message = execution::unlimited;  ///< bytes
   bool views = false;  ///< what is sent over a network is read from the caller's memory
   bool one_sided = false;
 };
