@@ -180,7 +180,7 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execu
     if (choice.algorithm == nullptr) return std::nullopt;
     execution::LowerSettings direct = settings;
     direct.piece = choice.piece;
-    direct.max_message = static_cast<std::size_t>(-1);
+    direct.max_message = execution::unlimited;
     direct.in_place = plan.key.in_place && choice.algorithm->in_place;
     direct.one_sided = true;
     if (!attach) direct.stream_from = std::min(direct.stream_from, direct_stream_from(setting_.size));
