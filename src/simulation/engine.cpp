@@ -21,6 +21,13 @@ std::vector<double> bandwidth_of(const Network& network, const Quotient& quotien
   return bandwidth;
 }
 
+// The first of those on their way, which are few.
+Spent take_first(std::vector<Spent>& those) {
+  const Spent first = those.front();
+  those.erase(those.begin());
+  return first;
+}
+
 }  // namespace
 
 Engine::Engine(const Network& network, const Quotient& quotient, const std::vector<Actor>& actors)
@@ -33,6 +40,7 @@ Engine::Engine(const Network& network, const Quotient& quotient, const std::vect
       link_bytes_(quotient.links.size()) {
   for (std::size_t a = 0; a < actors.size(); ++a) {
     counts_[a].scratch_bytes = actors[a].program.scratch_bytes;
+    counts_[a].lanes = static_cast<int>(actors[a].program.lanes.size());
     for (const auto& parts : actors[a].program.lanes)
       lanes_.push_back({.actor = static_cast<int>(a), .parts = &parts});
   }
@@ -125,7 +133,7 @@ bool Engine::can_begin(const LaneState& lane, const Instruction& step) const {
   return true;
 }
 
-void Engine::consider(int index) {
+void Engine::consider(int index, const Spent& cause) {
   if (index < 0) return;
   LaneState& lane = lanes_[at(index)];
   if (!lane.waiting) return;
@@ -136,11 +144,11 @@ void Engine::consider(int index) {
   if (network_.processor.serial && actor.working > 0)
     actor.line.push_back(index);
   else
-    begin(index, *step);
+    begin(index, *step, cause);
 }
 
-// Seconds that a step keeps its lane.
-double Engine::work(const LaneState& lane, const Instruction& step) {
+// What keeps the lane at a step.
+Spent Engine::work(const LaneState& lane, const Instruction& step) {
   const Actor& actor = actors_[at(lane.actor)];
   RankCounts& counts = counts_[at(lane.actor)];
   const Processor& cpu = network_.processor;
@@ -148,7 +156,7 @@ double Engine::work(const LaneState& lane, const Instruction& step) {
   const auto is_direct = [](execution::Base base) {
     return base == execution::Base::peer_input || base == execution::Base::peer_output;
   };
-  double seconds = cpu.step;
+  Spent spent{.steps = cpu.step};
   std::size_t written = 0, direct = 0;
   for (std::uint32_t i = 0; i < step.sinks; ++i) {
     const auto& fifos = actor.sinks[step.first_sink + i].fifos;
@@ -158,7 +166,7 @@ double Engine::work(const LaneState& lane, const Instruction& step) {
       continue;
     }
     const PathCost& cost = *fifos_[at(fifos[0])].cost;
-    seconds += cost.send_overhead;
+    spent.messages += cost.send_overhead;
     const bool copies = cost.copies && !(actor.program.stable && step.kind == Instruction::Kind::send);
     written += copies ? 1 : 0;
     if (copies && step.kind == Instruction::Kind::send) counts.bytes_copied += bytes;
@@ -169,24 +177,33 @@ double Engine::work(const LaneState& lane, const Instruction& step) {
     const int fifo = actor.sources[step.first_source + i];
     direct += fifo < 0 && is_direct(actor.program.sources[step.first_source + i].base) ? 1 : 0;
     if (fifo < 0) continue;
-    seconds += fifos_[at(fifo)].cost->receive_overhead;
+    spent.messages += fifos_[at(fifo)].cost->receive_overhead;
     if (step.kind == Instruction::Kind::receive) counts.bytes_copied += bytes;
     ++counts.messages_received;
     counts.bytes_received += bytes;
   }
-  const auto folded = step.sources > 1 ? step.sources - 1 : 0;
-  return seconds + static_cast<double>(bytes) * (cpu.copy * static_cast<double>(written) + cpu.fold * folded +
-                                                 cpu.direct * static_cast<double>(direct));
+  const std::size_t folded = (step.sources > 1 ? step.sources - 1 : 0) * bytes;
+  counts.bytes_folded += folded;
+  spent.folds = static_cast<double>(folded) * cpu.fold;
+  spent.copies = static_cast<double>(bytes) *
+                 (cpu.copy * static_cast<double>(written) + cpu.direct * static_cast<double>(direct));
+  return spent;
 }
 
-void Engine::begin(int index, const Instruction& step) {
+void Engine::begin(int index, const Instruction& step, const Spent& cause) {
   LaneState& lane = lanes_[at(index)];
   const Actor& actor = actors_[at(lane.actor)];
   for (std::uint32_t i = 0; i < step.sources; ++i)
     if (const int fifo = actor.sources[step.first_source + i]; fifo >= 0) --fifos_[at(fifo)].arrived;
   for (std::uint32_t i = 0; i < step.sinks; ++i)
     for (const int fifo : actor.sinks[step.first_sink + i].fifos) ++fifos_[at(fifo)].under_way;
-  const double seconds = work(lane, step);
+  const Spent spent = work(lane, step);
+  const double seconds = spent.total();
+  lane.spent = cause;
+  lane.spent.messages += spent.messages;
+  lane.spent.copies += spent.copies;
+  lane.spent.folds += spent.folds;
+  lane.spent.steps += spent.steps;
   counts_[at(lane.actor)].busy += seconds;
   ++states_[at(lane.actor)].working;
   tell(now_ + seconds, What::finished, index);
@@ -198,25 +215,30 @@ void Engine::finish(int index) {
   const Instruction& step = *instruction(lane);
   const std::size_t bytes = actor.program.length(step, lane.iteration) * step.segments;
   for (std::uint32_t i = 0; i < step.sources; ++i)
-    if (const int fifo = actor.sources[step.first_source + i]; fifo >= 0)
+    if (const int fifo = actor.sources[step.first_source + i]; fifo >= 0) {
+      fifos_[at(fifo)].returning.push_back(lane.spent);
       tell(now_ + fifos_[at(fifo)].cost->alpha, What::released, fifo);
+    }
   for (std::uint32_t i = 0; i < step.sinks; ++i)
-    for (const int fifo : actor.sinks[step.first_sink + i].fifos) publish(fifo, bytes);
+    for (const int fifo : actor.sinks[step.first_sink + i].fifos) publish(fifo, bytes, lane.spent);
+  last_ = lane.spent;
   counts_[at(lane.actor)].done = now_;
   step_over(lane);
   lane.waiting = true;
   ActorState& state = states_[at(lane.actor)];
   --state.working;
-  consider(index);
+  const Spent cause = lane.spent;
+  consider(index, cause);
   while (!state.line.empty() && (state.working == 0 || !network_.processor.serial)) {
     const int next = state.line.front();
     state.line.pop_front();
-    begin(next, *instruction(lanes_[at(next)]));
+    begin(next, *instruction(lanes_[at(next)]), cause);
   }
 }
 
-void Engine::publish(int index, std::size_t bytes) {
+void Engine::publish(int index, std::size_t bytes, const Spent& spent) {
   Fifo& fifo = fifos_[at(index)];
+  fifo.coming.push_back(spent);
   fifo.largest = std::max(fifo.largest, bytes);
   for (const Crossing& c : quotient_.fifos[at(index)].crossings)
     link_bytes_[at(c.link)] += c.weight * static_cast<double>(bytes);
@@ -239,8 +261,25 @@ void Engine::send_next(Fifo& fifo, int index) {
   if (!fifo.queued.empty()) send_next(fifo, index);
 }
 
+void Engine::arrive(Fifo& fifo) {
+  ++fifo.arrived;
+  Spent cause = take_first(fifo.coming);
+  cause.links += std::max(0.0, now_ - fifo.cost->alpha - cause.total());
+  cause.latency += fifo.cost->alpha;
+  ++cause.hops;
+  consider(fifo.receiver, cause);
+}
+
+void Engine::release(Fifo& fifo) {
+  --fifo.under_way;
+  Spent cause = take_first(fifo.returning);
+  cause.latency += fifo.cost->alpha;
+  ++cause.hops;
+  consider(fifo.sender, cause);
+}
+
 Result Engine::run() {
-  for (std::size_t l = 0; l < lanes_.size(); ++l) consider(static_cast<int>(l));
+  for (std::size_t l = 0; l < lanes_.size(); ++l) consider(static_cast<int>(l), {});
   std::vector<int> ended;
   while (true) {
     const double told = events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
@@ -268,12 +307,10 @@ Result Engine::run() {
         finish(event.which);
         break;
       case What::arrived:
-        ++fifos_[at(event.which)].arrived;
-        consider(fifos_[at(event.which)].receiver);
+        arrive(fifos_[at(event.which)]);
         break;
       case What::released:
-        --fifos_[at(event.which)].under_way;
-        consider(fifos_[at(event.which)].sender);
+        release(fifos_[at(event.which)]);
         break;
     }
   }
@@ -291,6 +328,7 @@ Result Engine::run() {
 Result Engine::result() {
   Result result;
   result.events = told_;
+  result.spent = last_;
   result.representatives = quotient_.representatives;
   result.members = quotient_.members;
   for (const RankCounts& counts : counts_) result.seconds = std::max(result.seconds, counts.done);

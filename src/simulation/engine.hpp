@@ -30,6 +30,7 @@ class Engine {
     std::size_t part = 0, step = 0;
     std::uint64_t iteration = 0;
     bool waiting = true;  ///< not at work, and not in line for it
+    Spent spent{};        ///< until the end of the step at work, or of the last one
   };
   struct Fifo {
     int sender = -1, receiver = -1;  ///< lanes
@@ -41,6 +42,8 @@ class Engine {
     int under_way = 0;        ///< messages reserved and not released
     int arrived = 0;
     std::deque<double> queued;  ///< bytes of messages behind the one on the way; the first is that
+    // Until their sending and their release; no more than credits.
+    std::vector<Spent> coming{}, returning{};
   };
   struct ActorState {
     int working = 0;
@@ -61,13 +64,16 @@ class Engine {
   [[nodiscard]] const execution::Instruction* instruction(LaneState& lane) const;
   void step_over(LaneState& lane) const;
   [[nodiscard]] bool can_begin(const LaneState& lane, const execution::Instruction& step) const;
-  void consider(int lane);
-  void begin(int lane, const execution::Instruction& step);
+  /// `cause`: how the time went by until what may let the lane begin now.
+  void consider(int lane, const Spent& cause);
+  void begin(int lane, const execution::Instruction& step, const Spent& cause);
   void finish(int lane);
-  void publish(int fifo, std::size_t bytes);
+  void publish(int fifo, std::size_t bytes, const Spent& spent);
   void send_next(Fifo& fifo, int index);
+  void arrive(Fifo& fifo);
+  void release(Fifo& fifo);
   void tell(double time, What what, int which);
-  [[nodiscard]] double work(const LaneState& lane, const execution::Instruction& step);
+  [[nodiscard]] Spent work(const LaneState& lane, const execution::Instruction& step);
   Result result();
 
   const Network& network_;
@@ -80,6 +86,7 @@ class Engine {
   std::vector<int> fifo_of_way_;
   std::vector<RankCounts> counts_;
   std::vector<double> link_bytes_;  ///< by kind of link
+  Spent last_;                      ///< of the step that ended last
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   double now_ = 0;
   std::uint64_t told_ = 0;

@@ -14,7 +14,13 @@ Result run(const Schedule& schedule, const Network& network, const Workload& wor
            bool even) {
   const std::vector<Actor> actors = cast(schedule, network, workload, quotient, even);
   Result result = Engine(network, quotient, actors).run();
-  for (const Actor& actor : actors) result.piece = std::max<std::size_t>(result.piece, actor.program.piece);
+  for (const Actor& actor : actors) {
+    result.piece = std::max<std::size_t>(result.piece, actor.program.piece);
+    for (const auto& parts : actor.program.lanes)
+      for (const execution::Part& part : parts)
+        for (const execution::Instruction& step : part.instructions)
+          result.chunk = std::max<std::size_t>(result.chunk, step.bytes);
+  }
   return result;
 }
 

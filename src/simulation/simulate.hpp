@@ -33,6 +33,8 @@ struct RankCounts {
   std::uint64_t messages_received = 0;
   std::uint64_t bytes_received = 0;
   std::uint64_t bytes_copied = 0;  ///< through memory of the transports
+  std::uint64_t bytes_folded = 0;  ///< of every step's sources after the first
+  int lanes = 0;
   std::uint64_t fifos_out = 0, fifos_in = 0;
   std::uint64_t buffer_bytes = 0;  ///< as many of the largest message as each FIFO to this rank holds
   std::uint64_t scratch_bytes = 0;
@@ -49,8 +51,23 @@ struct LinkCounts {
   double busy = 0;  ///< s that something crosses it
 };
 
+/// What the time until some step's end was spent on, back along whatever that step and those before it waited
+/// for last: the critical path. Seconds that add up to the clock.
+struct Spent {
+  double latency = 0;      ///< alpha of messages, and of credits
+  double links = 0;        ///< of messages on their route, and in line for it
+  double messages = 0;     ///< overhead of senders and receivers
+  double copies = 0;       ///< bytes written, or reached in peers' memory
+  double folds = 0;        ///< bytes folded
+  double steps = 0;        ///< what every step costs
+  std::uint64_t hops = 0;  ///< messages and credits waited for, one after the other
+
+  [[nodiscard]] double total() const { return latency + links + messages + copies + folds + steps; }
+};
+
 struct Result {
   double seconds = 0;
+  Spent spent;  ///< of the step that ends last
   std::vector<Rank> representatives;
   std::vector<int> members;       ///< ranks each stands for
   std::vector<RankCounts> ranks;  ///< of each representative
@@ -58,6 +75,7 @@ struct Result {
   std::uint64_t messages = 0;     ///< of all ranks
   std::uint64_t events = 0;       ///< steps of the simulation
   std::size_t piece = 0;          ///< bytes of a chunk a message, as lowered
+  std::size_t chunk = 0;          ///< bytes of the largest chunk
 };
 
 /// Rank by rank: exact.

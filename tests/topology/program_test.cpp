@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "samples.hpp"
 #include "topology/json.hpp"
@@ -67,6 +68,44 @@ TEST_F(Program, AnswersOnPathsAndMeans) {
   EXPECT_THAT(means.output, HasSubstr(": rdma, 12.5 GB/s"));
   EXPECT_THAT(means.output,
               HasSubstr("  not gpudirect rdma: gpu0 of rank 0 and port0 are apart by \"host\""));
+}
+
+TEST_F(Program, ExplainsAnOperationOnAKnownMachine) {
+  const Outcome outcome = run("explain all_reduce 1M --topology dgx-h100 --nodes 2");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("same node: rank 0 (gpu0 of host 0) -> rank 1"));
+  EXPECT_THAT(outcome.output, HasSubstr("other node, same rail: rank 0 (gpu0 of host 0) -> rank 8"));
+  EXPECT_THAT(outcome.output, HasSubstr("other node, other rail: "));
+  EXPECT_THAT(outcome.output, HasSubstr("  not nvlink: no NVLink domain holds both hosts"));
+  EXPECT_THAT(outcome.output, HasSubstr("fastest: "));
+  EXPECT_THAT(outcome.output, HasSubstr("busiest link: "));
+  EXPECT_THAT(outcome.output, HasSubstr("\nnot "));
+}
+
+// What the runner-up spends more adds up to the time by which it lost.
+TEST_F(Program, ExplainsTheWholeDifference) {
+  const Outcome outcome = run("explain all_reduce 64M --topology dgx-h100 --json");
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const auto all = nlohmann::json::parse(outcome.output);
+  const auto& best = all.at("prediction").at("candidates").at(0);
+  ASSERT_FALSE(all.at("lost").empty());
+  for (const auto& loser : all.at("lost")) {
+    double sum = 0;
+    for (const auto& reason : loser.at("differences")) sum += reason.at("seconds").get<double>();
+    const double seconds = loser.at("seconds").get<double>();
+    EXPECT_NEAR(sum, seconds - best.at("seconds").get<double>(), 1e-6 * seconds);
+  }
+  EXPECT_EQ(all.at("pairs").at(0).at("means"), "nvlink");
+}
+
+TEST_F(Program, ExplainsWhatTheLibraryChoosesHere) {
+  const Outcome outcome = run("explain all_reduce 8 --ranks 3");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.output, HasSubstr(": shared memory"));
+  EXPECT_THAT(outcome.output, HasSubstr("chooses by thresholds, not by simulation: all_pairs"));
+  EXPECT_EQ(run("explain all_reduce 8 --nodes 2").status, 2);
+  EXPECT_EQ(run("explain all_reduce 8 --ranks 1").status, 1);
+  EXPECT_EQ(run("explain juggle 8").status, 1);
 }
 
 TEST_F(Program, FindsTheWorldOfItsRanks) {

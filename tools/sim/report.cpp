@@ -6,26 +6,23 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "simulation/compare.hpp"
+
 namespace tutti::sim {
 
 namespace {
 
 using simulation::Candidate;
+using simulation::link_text;
 using simulation::LinkCounts;
 using simulation::Network;
 using simulation::RankCounts;
+using simulation::size_text;
 
 constexpr double microseconds = 1e6;
 constexpr double gigabytes = 1e-9;
 // Of ConnectX adapters, from the structure of the device's interface; docs/simulation.md.
 constexpr std::size_t queue_pair_context_bytes = 232;
-
-std::string size(double bytes) {
-  const char* units[] = {"", "K", "M", "G", "T"};
-  std::size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < std::size(units); bytes /= 1024) ++unit;
-  return fmt::format("{:.4g}{}", bytes, units[unit]);
-}
 
 template <typename Of>
 auto most(const Candidate& candidate, const Of& of) {
@@ -38,17 +35,11 @@ std::uint64_t buffers(const Candidate& candidate) {
   return most(candidate, [](const RankCounts& rank) { return rank.buffer_bytes + rank.scratch_bytes; });
 }
 
-// Of the time that a link needs for what crosses it, how much of the whole that is.
+}  // namespace
+
 double load(const Network& network, const Candidate& candidate, const LinkCounts& link) {
   return link.bytes / network.bandwidth[static_cast<std::size_t>(link.link)] / candidate.result.seconds;
 }
-
-std::string name(const Network& network, const LinkCounts& link) {
-  return network.link_name(link.link) +
-         (link.alike > 1 ? fmt::format(" (and {} alike)", link.alike - 1) : "");
-}
-
-}  // namespace
 
 double bus_bandwidth(Collective collective, int ranks, std::size_t bytes, double seconds) {
   const double share = static_cast<double>(ranks - 1) / ranks;
@@ -73,21 +64,31 @@ void print(std::FILE* to, const Network& network, const Answer& answer, int link
     std::string busiest = "-";
     if (!one.result.links.empty())
       busiest = fmt::format("{:.0f}% {}", 100 * load(network, one, one.result.links[0]),
-                            name(network, one.result.links[0]));
+                            link_text(network, one.result.links[0]));
     fmt::print(to, "{:>6} {:>7} {:>7}  {:<18} {:>6} {:>11.2f} {:>8.1f} {:>10} {:>7} {:>8} {:>8}  {}\n",
                i == 0 ? std::to_string(answer.nodes) : "", i == 0 ? std::to_string(network.ranks) : "",
-               i == 0 ? size(static_cast<double>(answer.bytes)) : "next", one.algorithm->name,
-               size(static_cast<double>(one.result.piece)), one.result.seconds * microseconds,
+               i == 0 ? size_text(static_cast<double>(answer.bytes)) : "next", one.algorithm->name,
+               size_text(static_cast<double>(one.result.piece)), one.result.seconds * microseconds,
                bus_bandwidth(one.algorithm->collective, network.ranks, answer.bytes, one.result.seconds),
-               one.result.messages, pairs, size(static_cast<double>(pairs) * queue_pair_context_bytes),
-               size(static_cast<double>(buffers(one))), busiest);
+               one.result.messages, pairs, size_text(static_cast<double>(pairs) * queue_pair_context_bytes),
+               size_text(static_cast<double>(buffers(one))), busiest);
     if (i > 0) continue;
     for (int l = 0; l < std::min(links, static_cast<int>(one.result.links.size())); ++l) {
       const LinkCounts& link = one.result.links[static_cast<std::size_t>(l)];
-      fmt::print(to, "{:>24}{:>4.0f}% {:>8} {}\n", "", 100 * load(network, one, link), size(link.bytes),
-                 name(network, link));
+      fmt::print(to, "{:>24}{:>4.0f}% {:>8} {}\n", "", 100 * load(network, one, link), size_text(link.bytes),
+                 link_text(network, link));
     }
   }
+}
+
+nlohmann::json to_json(const simulation::Spent& spent) {
+  return {{"latency_seconds", spent.latency},
+          {"link_seconds", spent.links},
+          {"message_seconds", spent.messages},
+          {"copy_seconds", spent.copies},
+          {"fold_seconds", spent.folds},
+          {"step_seconds", spent.steps},
+          {"hops", spent.hops}};
 }
 
 nlohmann::json to_json(const Network& network, const Answer& answer) {
@@ -104,12 +105,16 @@ nlohmann::json to_json(const Network& network, const Answer& answer) {
     all.push_back(
         {{"algorithm", one.algorithm->name},
          {"piece", one.result.piece},
+         {"chunk", one.result.chunk},
+         {"lanes", most(one, [](const RankCounts& rank) { return rank.lanes; })},
          {"seconds", one.result.seconds},
          {"busbw_gb_s",
           bus_bandwidth(one.algorithm->collective, network.ranks, answer.bytes, one.result.seconds)},
          {"messages", one.result.messages},
          {"messages_sent_most", most(one, [](const RankCounts& rank) { return rank.messages_sent; })},
          {"bytes_sent_most", most(one, [](const RankCounts& rank) { return rank.bytes_sent; })},
+         {"bytes_folded_most", most(one, [](const RankCounts& rank) { return rank.bytes_folded; })},
+         {"critical_path", to_json(one.result.spent)},
          {"queue_pairs_per_adapter", pairs},
          {"queue_pair_context_bytes", static_cast<std::size_t>(pairs) * queue_pair_context_bytes},
          {"buffer_bytes_per_rank", buffers(one)},

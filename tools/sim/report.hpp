@@ -22,9 +22,14 @@ struct Answer {
 /// GB/s as nccl-tests' busbw: what the busiest port would have to carry if nothing were sent twice.
 double bus_bandwidth(Collective collective, int ranks, std::size_t bytes, double seconds);
 
+/// The time that a link needs for what crosses it, as a share of the whole time.
+double load(const simulation::Network& network, const simulation::Candidate& candidate,
+            const simulation::LinkCounts& link);
+
 void print_header(std::FILE* to);
 /// A line for the fastest candidate and the one after it, and `links` lines for links.
 void print(std::FILE* to, const simulation::Network& network, const Answer& answer, int links);
+nlohmann::json to_json(const simulation::Spent& spent);
 nlohmann::json to_json(const simulation::Network& network, const Answer& answer);
 
 }  // namespace tutti::sim

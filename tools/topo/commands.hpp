@@ -20,6 +20,10 @@ void add_means(CLI::App& app);
 /// `world [--gpus]`: under a launcher, where all ranks are and by what means they talk.
 void add_world(CLI::App& app);
 
+/// `explain OPERATION BYTES [--topology TOPOLOGY] [--nodes N] [--ranks R] [--json]`: transports and schedule,
+/// and why no others.
+void add_explain(CLI::App& app);
+
 /// What a TOPOLOGY may be, for --help.
 std::string help_on_topologies();
 

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
     tutti::topo::add_paths(app);
     tutti::topo::add_means(app);
     tutti::topo::add_world(app);
+    tutti::topo::add_explain(app);
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
