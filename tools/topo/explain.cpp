@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <tutti/error.hpp>
@@ -73,8 +74,9 @@ std::vector<Kind> kinds_of_pairs(const topology::World& world, const topology::R
         kinds.try_emplace({kind.name, kind.choice.means, near, far}, kind);
       }
   std::vector<Kind> list;
+  list.reserve(kinds.size());
   for (auto& [key, kind] : kinds) list.push_back(std::move(kind));
-  std::ranges::stable_sort(list, {}, [](const Kind& kind) { return kind.from == 0 ? kind.to : kind.from; });
+  std::ranges::sort(list, {}, [](const Kind& kind) { return std::pair(kind.from, kind.to); });
   return list;
 }
 
