@@ -4,6 +4,7 @@
 
 #include "bootstrap/environment.hpp"
 #include "communicator/impl.hpp"
+#include "tuning/file.hpp"
 
 namespace tutti {
 
@@ -16,26 +17,33 @@ std::string common_options(const Options& options) {
          (options.rank_order ? "1" : "0");
 }
 
-// Ranks with other options would talk past each other.
-void agree_on_options(bootstrap::Session& session, const Options& options) {
-  const std::string mine = common_options(options);
+// Ranks with other options would talk past each other, and so would ranks that choose by other constants: all
+// take rank 0's tuning.
+std::shared_ptr<const tuning::Tuning> agree(bootstrap::Session& session, Rank rank, const Options& options) {
+  const std::string common = common_options(options);
+  const std::string mine = common + '\n' + (rank == 0 ? tuning::text_of(options.tuning) : "");
   const auto all = session.all_gather(std::as_bytes(std::span(mine)), options.timeout);
+  std::vector<std::string> options_of;
+  std::string tuned;
+  for (const auto& bytes : all) {
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    options_of.push_back(text.substr(0, text.find('\n')));
+    if (options_of.size() == 1) tuned = text.substr(options_of[0].size() + 1);
+  }
   for (std::size_t r = 1; r < all.size(); ++r) {
-    if (all[r] == all[0]) continue;
-    const auto text = [&](std::size_t rank) {
-      return std::string(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
-    };
+    if (options_of[r] == options_of[0]) continue;
     throw Error(ErrorCode::mismatch,
-                "rank 0 has the options " + text(0) + ", rank " + std::to_string(r) + " has " + text(r) +
-                    "; all ranks must have the same",
+                "rank 0 has the options " + options_of[0] + ", rank " + std::to_string(r) + " has " +
+                    options_of[r] + "; all ranks must have the same",
                 {0, static_cast<Rank>(r)});
   }
+  return tuned.empty() ? nullptr : tuning::from_json(tuned);
 }
 
 std::unique_ptr<Impl> join(const UniqueId& id, Rank rank, int size, const Options& options) {
   auto session = bootstrap::Session::join(id, rank, size, options.timeout);
   auto watch = std::make_shared<Watch>(session);
-  agree_on_options(*session, options);
+  auto tuned = agree(*session, rank, options);
   transport::Group group;
   group.rank = rank;
   group.size = size;
@@ -45,7 +53,7 @@ std::unique_ptr<Impl> join(const UniqueId& id, Rank rank, int size, const Option
   group.all_gather = [session, &options](std::span<const std::byte> mine) {
     return session->all_gather(mine, options.timeout);
   };
-  auto impl = std::make_unique<Impl>(std::move(watch), nullptr, std::move(group), options);
+  auto impl = std::make_unique<Impl>(std::move(watch), nullptr, std::move(group), options, std::move(tuned));
   impl->group.all_gather = nullptr;
   impl->warm_up();
   return impl;

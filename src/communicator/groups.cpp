@@ -86,7 +86,7 @@ std::optional<std::unique_ptr<Impl>> Impl::split(int color, int key) {
   child.timeout = options.timeout;
   for (const Rank r : members) child.world.push_back(group.world[static_cast<std::size_t>(r)]);
   child.all_gather = [this, members](std::span<const std::byte> bytes) { return exchange(members, bytes); };
-  auto impl = std::make_unique<Impl>(watch, listener, std::move(child), options);
+  auto impl = std::make_unique<Impl>(watch, listener, std::move(child), options, planner->setting().tuning);
   impl->group.all_gather = nullptr;  // it refers to the parent, which may go first
   return impl;
 }

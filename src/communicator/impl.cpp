@@ -81,7 +81,8 @@ Region::~Region() {
 }
 
 Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::TcpListener> the_listener,
-           transport::Group the_group, const Options& the_options)
+           transport::Group the_group, const Options& the_options,
+           std::shared_ptr<const tuning::Tuning> tuning)
     : watch(std::move(the_watch)),
       listener(std::move(the_listener)),
       group(std::move(the_group)),
@@ -131,7 +132,9 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
   setting.channels = routes.get();
   setting.options = &options;
   setting.direct_memory = all_shared && group.size > 1 && shm->direct().same_process();
-  planner = std::make_unique<Planner>(setting);
+  if (all_shared || (tcp_only && !verbs_only && shm->host_size() == group.size))
+    setting.tuning = std::move(tuning);  // measured within one host
+  planner = std::make_unique<Planner>(std::move(setting));
   direct_handle = std::make_shared<transport::shm::DirectMemory*>(&shm->direct());
 
   const auto n = static_cast<std::size_t>(group.size);

@@ -76,7 +76,7 @@ inline constexpr std::chrono::milliseconds gone_grace{100};
 struct Impl {
   using AllGather = std::function<std::vector<std::vector<std::byte>>(std::span<const std::byte>)>;
   Impl(std::shared_ptr<Watch> watch, std::shared_ptr<transport::tcp::TcpListener> listener,
-       transport::Group group, const Options& options);
+       transport::Group group, const Options& options, std::shared_ptr<const tuning::Tuning> tuning);
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;

@@ -44,6 +44,7 @@ Options Options::from_environment() {
   options.rank_order = rank_order != 0;
   read("TUTTI_TCP_STREAMS", options.tcp_streams, 1, 16);
   read("TUTTI_TCP_CONGESTION", options.tcp_congestion);
+  read("TUTTI_TUNING", options.tuning);
   read("TUTTI_STREAM_FROM", options.stream_from, std::size_t{0}, static_cast<std::size_t>(-1));
   return options;
 }

@@ -125,6 +125,7 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
   circumstances.node_size = setting_.node_size;
   circumstances.rank_order = setting_.options->rank_order;
   circumstances.forced = setting_.options->algorithm;
+  circumstances.tuning = setting_.tuning.get();
   const execution::Shape shape = shape_of(call, setting_.rank, setting_.size);
   circumstances.uneven = shape.uneven;
   if (shape.private_sizes) circumstances.bytes = assumed_private_bytes;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <tutti/call.hpp>
@@ -64,9 +65,10 @@ class Planner {
     int node_size = 0;  ///< ranks a node; 0: hosts are not equal blocks of ranks
     execution::Channels* channels = nullptr;
     const Options* options = nullptr;
+    std::shared_ptr<const tuning::Tuning> tuning;  ///< of the one host that all ranks are on; may be nullptr
     bool direct_memory = false;  ///< buffers of all ranks may be mapped: threads, or memory was registered
   };
-  explicit Planner(Setting setting) : setting_(setting) {}
+  explicit Planner(Setting setting) : setting_(std::move(setting)) {}
   /// The plan of a checked call. The reference holds until the next call; whoever keeps the plan copies the
   /// pointer.
   const std::shared_ptr<const Plan>& plan(const Call& call, const Sizes& sizes);

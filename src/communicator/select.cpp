@@ -5,6 +5,7 @@
 #include <tutti/error.hpp>
 
 #include "kernels/fold.hpp"
+#include "tuning/pieces.hpp"
 
 namespace tutti {
 
@@ -70,12 +71,7 @@ bool reduces(Collective collective) {
 std::size_t piece_of(const Circumstances& call) {
   // Whole blocks; what is folded after reading it goes through a buffer of one piece a rank.
   if (call.one_sided) return call.attach_only && reduces(call.collective) ? 256 * KiB : 1024 * MiB;
-  if (!call.shared_memory) return 1 * MiB;
-  if (call.bytes >= 4 * MiB) return 64 * KiB;
-  // At least two pieces of each chunk of an all_reduce, so that its phases overlap.
-  const std::size_t parts =
-      static_cast<std::size_t>(call.ranks) * (call.collective == Collective::all_reduce ? 2 : 1);
-  return std::clamp<std::size_t>(call.bytes / parts, 8 * KiB, 32 * KiB);
+  return tuning::piece(call.collective, call.bytes, call.ranks, call.shared_memory);
 }
 
 std::string_view one_sided_choice(const Circumstances& call) {
@@ -102,6 +98,14 @@ Choice select(const Circumstances& call) {
   std::string why = call.one_sided       ? "peers' buffers are reached directly"
                     : call.shared_memory ? "shared memory, by size and ranks"
                                          : "network, by size and ranks";
+  if (!call.one_sided && call.tuning != nullptr) {
+    const std::string_view transport = call.shared_memory ? "shm" : "tcp";
+    if (const Algorithm* fastest =
+            call.tuning->choose({transport, call.collective, call.ranks, call.bytes})) {
+      wanted = fastest->name;
+      why = "the fastest by simulation with this machine's constants";
+    }
+  }
   if (call.rank_order && reduces(call.collective) && !keeps_rank_order(wanted)) {
     wanted = call.collective == Collective::all_reduce ? "two_shot" : "all_pairs";
     why = "the order of reduction is fixed";

@@ -8,6 +8,7 @@
 #include <tutti/schedule.hpp>
 
 #include "collectives/algorithms.hpp"
+#include "tuning/tuning.hpp"
 
 namespace tutti {
 
@@ -22,7 +23,8 @@ struct Circumstances {
   bool one_sided = false;     ///< peers' buffers can be reached
   bool attach_only = false;   ///< ... but only read, by cross-memory attach
   bool rank_order = false;
-  std::string_view forced;  ///< algorithm name, or empty
+  std::string_view forced;                 ///< algorithm name, or empty
+  const tuning::Tuning* tuning = nullptr;  ///< measured here; nullptr: nothing was
 };
 
 struct Choice {

@@ -30,17 +30,21 @@ Spent take_first(std::vector<Spent>& those) {
 
 }  // namespace
 
-Engine::Engine(const Network& network, const Quotient& quotient, const std::vector<Actor>& actors)
+Engine::Engine(const Network& network, const Quotient& quotient, const std::vector<Actor>& actors, int calls)
     : network_(network),
       quotient_(quotient),
       actors_(actors),
       flows_(bandwidth_of(network, quotient), network.incast),
       states_(actors.size()),
       counts_(actors.size()),
-      link_bytes_(quotient.links.size()) {
+      link_bytes_(quotient.links.size()),
+      calls_(calls),
+      last_(at(calls)) {
   for (std::size_t a = 0; a < actors.size(); ++a) {
     counts_[a].scratch_bytes = actors[a].program.scratch_bytes;
     counts_[a].lanes = static_cast<int>(actors[a].program.lanes.size());
+    states_[a].first_lane = static_cast<int>(lanes_.size());
+    states_[a].lanes = counts_[a].lanes;
     for (const auto& parts : actors[a].program.lanes)
       lanes_.push_back({.actor = static_cast<int>(a), .parts = &parts});
   }
@@ -133,6 +137,24 @@ bool Engine::can_begin(const LaneState& lane, const Instruction& step) const {
   return true;
 }
 
+// The actor's next call, if there is one.
+void Engine::call(int index, Spent cause) {
+  ActorState& actor = states_[at(index)];
+  if (actor.calls == calls_) return;
+  cause.calls += network_.processor.call;
+  for (int l = actor.first_lane; l < actor.first_lane + actor.lanes; ++l) {
+    LaneState& lane = lanes_[at(l)];
+    lane = {.actor = index, .parts = lane.parts, .spent = cause};
+    if (instruction(lane) != nullptr) ++actor.unfinished;
+  }
+  if (actor.unfinished != 0) tell(now_ + network_.processor.call, What::called, index);
+}
+
+void Engine::enter(int index) {
+  const ActorState& actor = states_[at(index)];
+  for (int l = actor.first_lane; l < actor.first_lane + actor.lanes; ++l) consider(l, lanes_[at(l)].spent);
+}
+
 void Engine::consider(int index, const Spent& cause) {
   if (index < 0) return;
   LaneState& lane = lanes_[at(index)];
@@ -221,14 +243,20 @@ void Engine::finish(int index) {
     }
   for (std::uint32_t i = 0; i < step.sinks; ++i)
     for (const int fifo : actor.sinks[step.first_sink + i].fifos) publish(fifo, bytes, lane.spent);
-  last_ = lane.spent;
+  ActorState& state = states_[at(lane.actor)];
+  last_[at(state.calls)] = lane.spent;
   counts_[at(lane.actor)].done = now_;
   step_over(lane);
   lane.waiting = true;
-  ActorState& state = states_[at(lane.actor)];
   --state.working;
   const Spent cause = lane.spent;
-  consider(index, cause);
+  if (instruction(lane) != nullptr) {
+    consider(index, cause);
+  } else if (--state.unfinished == 0) {
+    ++state.calls;
+    call(lane.actor, cause);
+    return;
+  }
   while (!state.line.empty() && (state.working == 0 || !network_.processor.serial)) {
     const int next = state.line.front();
     state.line.pop_front();
@@ -279,7 +307,7 @@ void Engine::release(Fifo& fifo) {
 }
 
 Result Engine::run() {
-  for (std::size_t l = 0; l < lanes_.size(); ++l) consider(static_cast<int>(l), {});
+  for (std::size_t a = 0; a < states_.size(); ++a) call(static_cast<int>(a), {});
   std::vector<int> ended;
   while (true) {
     const double told = events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
@@ -303,6 +331,9 @@ Result Engine::run() {
     events_.pop();
     now_ = event.time;
     switch (event.what) {
+      case What::called:
+        enter(event.which);
+        break;
       case What::finished:
         finish(event.which);
         break;
@@ -328,7 +359,11 @@ Result Engine::run() {
 Result Engine::result() {
   Result result;
   result.events = told_;
-  result.spent = last_;
+  result.spent = last_.back();
+  const int half = calls_ / 2;
+  result.steady = result.spent;
+  if (half > 0) result.steady -= last_[at(half - 1)];
+  result.steady /= calls_ - half;
   result.representatives = quotient_.representatives;
   result.members = quotient_.members;
   for (const RankCounts& counts : counts_) result.seconds = std::max(result.seconds, counts.done);

@@ -19,7 +19,8 @@ namespace tutti::simulation {
 /// and, where a rank is one thread, no other lane works. The step that can begin earliest begins first.
 class Engine {
  public:
-  Engine(const Network& network, const Quotient& quotient, const std::vector<Actor>& actors);
+  /// `calls`: how often every rank runs its program, one after the other, without waiting for the others.
+  Engine(const Network& network, const Quotient& quotient, const std::vector<Actor>& actors, int calls = 1);
   /// Fills in all but `piece`. Throws Error(invalid_schedule) when the schedule is stuck.
   Result run();
 
@@ -46,21 +47,26 @@ class Engine {
     std::vector<Spent> coming{}, returning{};
   };
   struct ActorState {
+    int first_lane = 0, lanes = 0;
+    int unfinished = 0;  ///< lanes of the call under way
+    int calls = 0;       ///< done
     int working = 0;
     std::deque<int> line;  ///< lanes that could begin, but for another lane at work
   };
-  enum class What : std::uint8_t { finished, arrived, released };
+  enum class What : std::uint8_t { called, finished, arrived, released };
   struct Event {
     double time;
     std::uint64_t order;  ///< of equal times, the first told comes first
     What what;
-    int which;  ///< lane or FIFO
+    int which;  ///< actor, lane or FIFO
     bool operator>(const Event& other) const {
       return time != other.time ? time > other.time : order > other.order;
     }
   };
 
   void wire(const Quotient& quotient);
+  void call(int actor, Spent cause);
+  void enter(int actor);
   [[nodiscard]] const execution::Instruction* instruction(LaneState& lane) const;
   void step_over(LaneState& lane) const;
   [[nodiscard]] bool can_begin(const LaneState& lane, const execution::Instruction& step) const;
@@ -86,7 +92,9 @@ class Engine {
   std::vector<int> fifo_of_way_;
   std::vector<RankCounts> counts_;
   std::vector<double> link_bytes_;  ///< by kind of link
-  Spent last_;                      ///< of the step that ended last
+  int calls_;
+  /// Of the step that ended last, of every call.
+  std::vector<Spent> last_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   double now_ = 0;
   std::uint64_t told_ = 0;

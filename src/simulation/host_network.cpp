@@ -10,8 +10,12 @@ Network host_network(int ranks, const HostCosts& costs) {
                     .alpha = costs.alpha,
                     .send_overhead = costs.overhead,
                     .receive_overhead = costs.overhead}};
-  network.processor = {
-      .step = costs.step, .copy = costs.copy, .fold = costs.fold, .serial = true, .multicasts = true};
+  network.processor = {.call = costs.call,
+                       .step = costs.step,
+                       .copy = costs.copy,
+                       .fold = costs.fold,
+                       .serial = true,
+                       .multicasts = true};
   network.route = [](Rank /*from*/, Rank /*to*/) { return Route{}; };
   return network;
 }

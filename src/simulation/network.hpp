@@ -39,6 +39,7 @@ struct Route {
 
 /// What the work of a rank costs.
 struct Processor {
+  double call = 0;          ///< s a call, before its first step
   double step = 0;          ///< s a step
   double copy = 0;          ///< s a byte written
   double fold = 0;          ///< s a byte for every source after the first

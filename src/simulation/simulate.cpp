@@ -13,7 +13,7 @@ namespace {
 Result run(const Schedule& schedule, const Network& network, const Workload& workload, Quotient& quotient,
            bool even) {
   const std::vector<Actor> actors = cast(schedule, network, workload, quotient, even);
-  Result result = Engine(network, quotient, actors).run();
+  Result result = Engine(network, quotient, actors, workload.calls).run();
   for (const Actor& actor : actors) {
     result.piece = std::max<std::size_t>(result.piece, actor.program.piece);
     for (const auto& parts : actor.program.lanes)
@@ -25,6 +25,24 @@ Result run(const Schedule& schedule, const Network& network, const Workload& wor
 }
 
 }  // namespace
+
+Spent& Spent::operator-=(const Spent& other) {
+  latency -= other.latency;
+  links -= other.links;
+  messages -= other.messages;
+  copies -= other.copies;
+  folds -= other.folds;
+  steps -= other.steps;
+  calls -= other.calls;
+  hops -= other.hops;
+  return *this;
+}
+
+Spent& Spent::operator/=(int count) {
+  for (double* part : {&latency, &links, &messages, &copies, &folds, &steps, &calls}) *part /= count;
+  hops /= static_cast<std::uint64_t>(count);
+  return *this;
+}
 
 Result simulate(const Schedule& schedule, const Network& network, const Workload& workload) {
   Quotient quotient = everybody(network);

@@ -24,6 +24,7 @@ struct Workload {
   std::size_t max_message = execution::unlimited;  ///< bytes
   bool views = false;  ///< what is sent over a network is read from the caller's memory
   bool one_sided = false;
+  int calls = 1;  ///< in a row, without a barrier, as benchmarks do
 };
 
 /// What one rank does.
@@ -60,14 +61,18 @@ struct Spent {
   double copies = 0;       ///< bytes written, or reached in peers' memory
   double folds = 0;        ///< bytes folded
   double steps = 0;        ///< what every step costs
+  double calls = 0;        ///< what every call costs besides
   std::uint64_t hops = 0;  ///< messages and credits waited for, one after the other
 
-  [[nodiscard]] double total() const { return latency + links + messages + copies + folds + steps; }
+  [[nodiscard]] double total() const { return latency + links + messages + copies + folds + steps + calls; }
+  Spent& operator-=(const Spent& other);
+  Spent& operator/=(int calls);
 };
 
 struct Result {
   double seconds = 0;
-  Spent spent;  ///< of the step that ends last
+  Spent spent;   ///< of the step that ends last
+  Spent steady;  ///< a call, once calls follow each other: of the later half of `Workload::calls`
   std::vector<Rank> representatives;
   std::vector<int> members;       ///< ranks each stands for
   std::vector<RankCounts> ranks;  ///< of each representative

@@ -1,0 +1,27 @@
+/// \file
+/// Tunings as files: JSON, one a machine.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tuning/tuning.hpp"
+
+namespace tutti::tuning {
+
+/// With all that was decided; ends with a line break.
+std::string to_json(const Tuning& tuning);
+/// Throws Error(invalid_argument) that says what is wrong.
+std::unique_ptr<const Tuning> from_json(std::string_view text);
+
+/// Where a machine's tuning lies by default: its topology::hash is the file's name, in tutti/tuning in
+/// XDG_CACHE_HOME, or else in ~/.cache. Empty where neither is known.
+std::string file_of(std::uint64_t machine);
+
+/// The text of `setting` (Options::tuning): a file, "off", or "" for this machine's. Empty when there is
+/// none; the machine is looked at only when some machine was tuned. Throws Error(invalid_argument) when a
+/// file that was named cannot be read.
+std::string text_of(const std::string& setting);
+
+}  // namespace tutti::tuning

@@ -1,0 +1,22 @@
+/// \file
+/// The constants with which the simulator comes closest to what was measured.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "tuning/tuning.hpp"
+
+namespace tutti::tuning {
+
+struct Sample {
+  Question question;
+  std::string algorithm;
+  double seconds = 0;  ///< a call, when calls follow each other
+};
+
+/// Least squares of the logarithms, by Gauss and Newton: the parts of the critical path (simulation::Spent)
+/// are the derivatives. What the samples do not tell stays near `start`.
+simulation::HostCosts fit(std::span<const Sample> samples, const simulation::HostCosts& start);
+
+}  // namespace tutti::tuning

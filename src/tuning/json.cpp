@@ -1,0 +1,114 @@
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include <tutti/error.hpp>
+
+#include "collectives/algorithms.hpp"
+#include "tuning/file.hpp"
+
+namespace tutti::tuning {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int version = 1;
+constexpr std::size_t int_of_sizes = 3;  // in Tuning::Key
+constexpr std::array cost_names = {"call", "alpha", "overhead", "step", "copy", "fold"};
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error(ErrorCode::invalid_argument, "tuning in JSON: " + why + "; run tutti-tune again");
+}
+
+Json json_of(const Curve& curve) {
+  Json points = Json::array();
+  for (const Point& point : curve.points) {
+    Json json = {{"bytes", point.bytes}};
+    for (std::size_t i = 0; i < cost_names.size(); ++i)
+      json[cost_names[i]] = point.costs.*simulation::host_costs[i];
+    points.push_back(std::move(json));
+  }
+  return {{"transport", curve.transport}, {"ranks", curve.ranks}, {"points", std::move(points)}};
+}
+
+Curve curve_of(const Json& json) {
+  Curve curve{.transport = json.at("transport").get<std::string>(), .ranks = json.at("ranks").get<int>()};
+  if (curve.ranks < 1) refuse("a curve has no ranks");
+  for (const Json& from : json.at("points")) {
+    Point point{.bytes = from.at("bytes").get<std::size_t>()};
+    if (!curve.points.empty() && point.bytes <= curve.points.back().bytes) refuse("sizes do not ascend");
+    for (std::size_t i = 0; i < cost_names.size(); ++i) {
+      const double cost = from.at(cost_names[i]).get<double>();
+      if (!std::isfinite(cost) || cost <= 0) refuse(std::string(cost_names[i]) + " is no positive number");
+      point.costs.*simulation::host_costs[i] = cost;
+    }
+    curve.points.push_back(point);
+  }
+  if (curve.points.empty() || curve.points[0].bytes == 0) refuse("a curve has no points, or one of no bytes");
+  return curve;
+}
+
+// The algorithm of the sizes above those of the range before it, up to `up_to`.
+void keep_range(const Json& json, const Tuning& tuning, std::map<Tuning::Key, int>& from) {
+  const Collective collective = parse_collective(json.at("operation").get<std::string>());
+  const auto called = json.at("algorithm").get<std::string>();
+  const Algorithm* algorithm = find_algorithm(collective, called);
+  if (algorithm == nullptr || algorithm->one_sided || algorithm->by_nodes != nullptr)
+    refuse("\"" + called + "\" is no algorithm of " + std::string(name(collective)) + " that can be chosen");
+  Tuning::Key key{json.at("transport").get<std::string>(), collective, json.at("ranks").get<int>(), 0};
+  int& next = from[key];
+  for (const int last = size_class(json.at("up_to").get<std::size_t>()); next <= last; ++next) {
+    std::get<int_of_sizes>(key) = next;
+    tuning.keep(key, algorithm);
+  }
+}
+
+Json ranges_of(const Tuning& tuning) {
+  Json ranges = Json::array();
+  const auto choices = tuning.choices();
+  for (auto at = choices.begin(); at != choices.end(); ++at) {
+    const auto& [transport, collective, ranks, sizes] = at->first;
+    const auto after = std::next(at);
+    if (after != choices.end() && after->first == Tuning::Key{transport, collective, ranks, sizes + 1} &&
+        after->second == at->second)
+      continue;
+    ranges.push_back({{"transport", transport},
+                      {"operation", name(collective)},
+                      {"ranks", ranks},
+                      {"up_to", largest_of(sizes)},
+                      {"algorithm", at->second->name}});
+  }
+  return ranges;
+}
+
+}  // namespace
+
+std::string to_json(const Tuning& tuning) {
+  Json curves = Json::array();
+  for (const Curve& curve : tuning.curves()) curves.push_back(json_of(curve));
+  const Json all = {{"tutti_tuning", version},
+                    {"machine", tuning.machine()},
+                    {"units", "seconds; copy and fold: seconds a byte"},
+                    {"curves", std::move(curves)},
+                    {"choices", ranges_of(tuning)}};
+  return all.dump(1) + "\n";
+}
+
+std::unique_ptr<const Tuning> from_json(std::string_view text) {
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("tutti_tuning").get<int>() != version) refuse("its version is not that of this library");
+    std::vector<Curve> curves;
+    for (const Json& curve : json.at("curves")) curves.push_back(curve_of(curve));
+    auto tuning = std::make_unique<Tuning>(json.at("machine").get<std::uint64_t>(), std::move(curves));
+    std::map<Tuning::Key, int> from;
+    for (const Json& range : json.at("choices")) keep_range(range, *tuning, from);
+    return tuning;
+  } catch (const Json::exception& error) {
+    refuse(error.what());
+  }
+}
+
+}  // namespace tutti::tuning

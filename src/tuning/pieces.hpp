@@ -1,0 +1,23 @@
+/// \file
+/// How long messages are: the piece of a chunk that goes through a schedule at a time. Figures behind the
+/// numbers: docs/performance.md.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include <tutti/schedule.hpp>
+
+namespace tutti::tuning {
+
+/// Bytes of a chunk a message, wanted. `bytes`: nccl-tests' size of the call.
+inline std::size_t piece(Collective collective, std::size_t bytes, int ranks, bool shared_memory) {
+  constexpr std::size_t KiB = 1024, MiB = 1024 * KiB;
+  if (!shared_memory) return 1 * MiB;
+  if (bytes >= 4 * MiB) return 64 * KiB;
+  // At least two pieces of each chunk of an all_reduce, so that its phases overlap.
+  const std::size_t parts = static_cast<std::size_t>(ranks) * (collective == Collective::all_reduce ? 2 : 1);
+  return std::clamp<std::size_t>(bytes / parts, 8 * KiB, 32 * KiB);
+}
+
+}  // namespace tutti::tuning

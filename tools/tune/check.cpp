@@ -1,0 +1,120 @@
+#include "tune/check.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include <tutti/error.hpp>
+
+#include "perf/measure.hpp"
+
+namespace tutti::tune {
+
+namespace {
+
+struct Summary {
+  double mean_log = 0;
+  const Verdict* worst = nullptr;
+  std::size_t count = 0;
+  std::vector<double> errors;
+
+  void add(const Verdict& verdict) {
+    mean_log += std::log(1 + verdict.regret());
+    ++count;
+    if (worst == nullptr || verdict.regret() > worst->regret()) worst = &verdict;
+    for (const double error : verdict.errors) errors.push_back(std::abs(error));
+  }
+};
+
+void print_summary(std::FILE* to, const std::string& title, Summary summary) {
+  constexpr double percent = 100;
+  fmt::print(to, "{:<26} {:>7.1f} {:>7.1f} {:>10} {:<16}", title,
+             percent * (std::exp(summary.mean_log / static_cast<double>(summary.count)) - 1),
+             percent * summary.worst->regret(), summary.worst->question.bytes, summary.worst->best);
+  if (!summary.errors.empty()) {
+    std::ranges::sort(summary.errors);
+    fmt::print(to, " {:>7.1f} {:>7.1f}", percent * perf::quantile(summary.errors, 0.5),
+               percent * perf::quantile(summary.errors, 0.9));
+  }
+  fmt::print(to, "\n");
+}
+
+}  // namespace
+
+std::vector<Verdict> judge(const std::vector<tuning::Sample>& samples, const tuning::Tuning* tuning) {
+  std::vector<Verdict> verdicts;
+  for (const tuning::Sample& sample : samples) {
+    if (verdicts.empty() || verdicts.back().question != sample.question)
+      verdicts.push_back({.question = sample.question});
+    Verdict& verdict = verdicts.back();
+    if (sample.algorithm.empty()) {
+      verdict.chosen_seconds = sample.seconds;
+      continue;
+    }
+    if (verdict.best.empty() || sample.seconds < verdict.best_seconds) {
+      verdict.best = sample.algorithm;
+      verdict.best_seconds = sample.seconds;
+    }
+    const tuning::Question& q = sample.question;
+    const tuning::Curve* curve = tuning == nullptr ? nullptr : tuning->curve(q.transport, q.ranks);
+    if (curve != nullptr)
+      verdict.errors.push_back(
+          tuning::predict(q, *find_algorithm(q.collective, sample.algorithm), curve->at(q.bytes)) /
+              sample.seconds -
+          1);
+  }
+  return verdicts;
+}
+
+void print(std::FILE* to, const std::vector<Verdict>& verdicts) {
+  fmt::print(
+      to,
+      "# regret: time of the choice over the best forced algorithm's; error: |predicted / measured - 1|\n");
+  fmt::print(to, "{:<26} {:>7} {:>7} {:>10} {:<16} {:>7} {:>7}\n", "transport ranks operation", "regret",
+             "worst", "at bytes", "best there", "error", "90 %");
+  std::map<std::pair<int, std::string>, Summary> by_operation;
+  Summary all;
+  for (const Verdict& verdict : verdicts) {
+    const tuning::Question& q = verdict.question;
+    by_operation[{q.ranks, fmt::format("{} {} {}", q.transport, q.ranks, name(q.collective))}].add(verdict);
+    all.add(verdict);
+  }
+  for (const auto& [key, summary] : by_operation) print_summary(to, key.second, summary);
+  if (all.count != 0) print_summary(to, "all", all);
+}
+
+void write_json(const std::string& file, const std::vector<Verdict>& verdicts,
+                const std::vector<tuning::Sample>& samples) {
+  nlohmann::ordered_json all = {{"questions", nlohmann::ordered_json::array()},
+                                {"samples", nlohmann::ordered_json::array()}};
+  const auto question = [](const tuning::Question& q) {
+    return nlohmann::ordered_json{{"transport", q.transport},
+                                  {"operation", name(q.collective)},
+                                  {"ranks", q.ranks},
+                                  {"bytes", q.bytes}};
+  };
+  for (const Verdict& verdict : verdicts) {
+    auto json = question(verdict.question);
+    json["best"] = verdict.best;
+    json["best_seconds"] = verdict.best_seconds;
+    json["chosen_seconds"] = verdict.chosen_seconds;
+    json["prediction_errors"] = verdict.errors;
+    all["questions"].push_back(std::move(json));
+  }
+  for (const tuning::Sample& sample : samples) {
+    auto json = question(sample.question);
+    json["algorithm"] = sample.algorithm.empty() ? "chosen" : sample.algorithm;
+    json["seconds"] = sample.seconds;
+    all["samples"].push_back(std::move(json));
+  }
+  std::ofstream out(file);
+  out << all.dump(1) << '\n';
+  if (!out.flush()) throw Error(ErrorCode::system, "cannot write " + file);
+}
+
+}  // namespace tutti::tune

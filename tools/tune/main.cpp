@@ -1,0 +1,122 @@
+/// tutti-tune: measures this machine's constants, from which algorithms are then chosen. `tutti-tune --help`
+/// says how.
+#include <fmt/core.h>
+
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include <tutti/error.hpp>
+
+#include "topology/discover.hpp"
+#include "tune/check.hpp"
+#include "tune/measure.hpp"
+#include "tune/settings.hpp"
+#include "tuning/file.hpp"
+
+namespace {
+
+using namespace tutti;
+
+constexpr std::array operations = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
+                                   Collective::all_to_all, Collective::broadcast};
+
+// Every fourth power of two, from one element on.
+std::vector<std::size_t> sizes(std::size_t largest) {
+  constexpr std::size_t smallest = 8, factor = 4;
+  std::vector<std::size_t> all;
+  for (std::size_t bytes = smallest; bytes <= largest; bytes *= factor) all.push_back(bytes);
+  if (all.empty()) throw Error(ErrorCode::invalid_argument, "the largest size must be at least 8 bytes");
+  return all;
+}
+
+tune::Series series(const tune::Settings& settings, const std::string& transport, int ranks, bool chosen) {
+  return {.transport = transport,
+          .ranks = ranks,
+          .collectives = {operations.begin(), operations.end()},
+          .sizes = sizes(settings.largest),
+          .chosen = chosen};
+}
+
+tuning::Curve fit_curve(const std::string& transport, int ranks, const std::vector<tuning::Sample>& samples) {
+  std::map<std::size_t, std::vector<tuning::Sample>> by_size;
+  for (const tuning::Sample& sample : samples) by_size[sample.question.bytes].push_back(sample);
+  tuning::Curve curve{.transport = transport, .ranks = ranks};
+  simulation::HostCosts costs;
+  for (const auto& [bytes, those] : by_size) {
+    costs = tuning::fit(those, costs);
+    curve.points.push_back({bytes, costs});
+  }
+  return curve;
+}
+
+void print(std::FILE* to, const tuning::Curve& curve) {
+  constexpr double nano = 1e9;
+  fmt::print(to, "# {} {} ranks\n{:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", curve.transport, curve.ranks,
+             "bytes", "call ns", "alpha ns", "message", "step ns", "copy GB/s", "fold GB/s");
+  for (const auto& [bytes, c] : curve.points)
+    fmt::print(to, "{:>10} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.2f} {:>9.2f}\n", bytes, c.call * nano,
+               c.alpha * nano, c.overhead * nano, c.step * nano, 1 / (c.copy * nano), 1 / (c.fold * nano));
+  std::fflush(to);
+}
+
+void tune_machine(const tune::Settings& settings, const std::string& file, std::uint64_t machine) {
+  std::vector<tuning::Curve> curves;
+  for (const std::string& transport : settings.transports)
+    for (const int ranks : settings.ranks) {
+      const auto samples = tune::measure(series(settings, transport, ranks, false), settings);
+      curves.push_back(fit_curve(transport, ranks, samples));
+      print(stdout, curves.back());
+    }
+  const tuning::Tuning tuning(machine, std::move(curves));
+  tuning.decide(settings.largest);
+  if (const auto parent = std::filesystem::path(file).parent_path(); !parent.empty())
+    std::filesystem::create_directories(parent);
+  std::ofstream out(file);
+  out << tuning::to_json(tuning);
+  if (!out.flush()) throw Error(ErrorCode::system, "cannot write " + file);
+  fmt::print("written: {}\n", file);
+}
+
+void check_machine(const tune::Settings& settings, const std::string& file) {
+  std::unique_ptr<const tuning::Tuning> tuning;
+  if (std::ifstream in(file); in) {
+    std::ostringstream text;
+    text << in.rdbuf();
+    tuning = tuning::from_json(text.str());
+  } else {
+    fmt::print("# {} is not there: the library's defaults choose, and nothing is predicted\n", file);
+  }
+  std::vector<tuning::Sample> all;
+  for (const std::string& transport : settings.transports)
+    for (const int ranks : settings.ranks) {
+      const auto samples = tune::measure(series(settings, transport, ranks, true), settings);
+      all.insert(all.end(), samples.begin(), samples.end());
+    }
+  const std::vector<tune::Verdict> verdicts = tune::judge(all, tuning.get());
+  tune::print(stdout, verdicts);
+  if (!settings.json.empty()) tune::write_json(settings.json, verdicts, all);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const auto command = tune::parse_command_line(argc, argv);
+    if (const int* status = std::get_if<int>(&command)) return *status;
+    const auto& settings = std::get<tune::Settings>(command);
+    const std::uint64_t machine = topology::hash(topology::discover());
+    const std::string file = settings.file.empty() ? tuning::file_of(machine) : settings.file;
+    if (settings.check)
+      check_machine(settings, file);
+    else
+      tune_machine(settings, file, machine);
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "tutti-tune: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

@@ -1,0 +1,26 @@
+/// \file
+/// How long calls take by each algorithm, on ranks that are started for it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tune/settings.hpp"
+#include "tuning/fit.hpp"
+
+namespace tutti::tune {
+
+/// What to measure: every question by every algorithm that sends messages and, where `chosen` is set, as the
+/// library chooses (in the results: "").
+struct Series {
+  std::string transport;
+  int ranks = 0;
+  std::vector<Collective> collectives;
+  std::vector<std::size_t> sizes;  ///< bytes
+  bool chosen = false;
+};
+
+/// Starts the ranks as processes and ends them. Throws Error when a rank fails.
+std::vector<tuning::Sample> measure(const Series& series, const Settings& settings);
+
+}  // namespace tutti::tune

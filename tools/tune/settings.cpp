@@ -1,0 +1,43 @@
+#include "tune/settings.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+
+#include <tutti/error.hpp>
+
+namespace tutti::tune {
+
+std::variant<Settings, int> parse_command_line(int argc, const char* const* argv) {
+  Settings settings;
+  std::uint64_t largest = settings.largest;
+  CLI::App app(
+      "Measures on this machine what messages and memory cost, and writes the constants to a file from which "
+      "communicators then choose their algorithms.");
+  constexpr int most_ranks = 64, most_rounds = 1000;
+  app.add_option("-r,--ranks", settings.ranks, "Numbers of local ranks to measure (default 2 4 8)")
+      ->check(CLI::Range(2, most_ranks));
+  app.add_option("--transport", settings.transports, "shm, tcp (default shm)")
+      ->check(CLI::IsMember({"shm", "tcp"}));
+  app.add_option("-e,--largest", largest, "Largest size (default 64M)")->transform(CLI::AsSizeValue(false));
+  app.add_option("--rounds", settings.rounds, "Every figure is the median of so many (default 5)")
+      ->check(CLI::Range(1, most_rounds));
+  app.add_flag("--check", settings.check,
+               "Measure all algorithms and the library's choice, and say how much the choice loses and how "
+               "well its time was predicted");
+  app.add_option("-f,--file", settings.file, "The file of constants (default: where communicators look)");
+  app.add_option("--json", settings.json, "Write what --check measured to this file as well")
+      ->needs("--check");
+  try {
+    app.parse(argc, argv);
+    settings.largest = largest;
+    settings.options = Options::from_environment();
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : usage_error;
+  } catch (const Error& error) {
+    app.exit(CLI::ValidationError(error.what()));
+    return usage_error;
+  }
+  return settings;
+}
+
+}  // namespace tutti::tune

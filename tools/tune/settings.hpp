@@ -1,0 +1,31 @@
+/// \file
+/// What the command line of tutti-tune says.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <tutti/options.hpp>
+
+namespace tutti::tune {
+
+struct Settings {
+  std::vector<int> ranks{2, 4, 8};
+  std::vector<std::string> transports{"shm"};
+  std::size_t largest = std::size_t{64} << 20U;  ///< bytes
+  int rounds = 5;
+  bool check = false;  ///< measure what was chosen instead
+  std::string file;    ///< "": where the library looks
+  std::string json;    ///< of a check; "": none
+  Options options;
+};
+
+/// The settings, or the exit status with which to end at once: 0 after --help, `usage_error` after a message
+/// on stderr.
+std::variant<Settings, int> parse_command_line(int argc, const char* const* argv);
+
+inline constexpr int usage_error = 2;
+
+}  // namespace tutti::tune
