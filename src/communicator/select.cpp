@@ -99,7 +99,7 @@ Choice select(const Circumstances& call) {
                     : call.shared_memory ? "shared memory, by size and ranks"
                                          : "network, by size and ranks";
   if (!call.one_sided && call.tuning != nullptr) {
-    const std::string_view transport = call.shared_memory ? "shm" : "tcp";
+    const std::string transport = call.shared_memory ? "shm" : "tcp";
     if (const Algorithm* fastest =
             call.tuning->choose({transport, call.collective, call.ranks, call.bytes})) {
       wanted = fastest->name;

@@ -42,7 +42,7 @@ const Algorithm* Tuning::choose(const Question& question) const {
   const int sizes = size_class(question.bytes);
   const std::scoped_lock lock(mutex_);
   const Algorithm*& choice =
-      choices_[{std::string(question.transport), question.collective, question.ranks, sizes}];
+      choices_[{question.transport, question.collective, question.ranks, sizes}];
   if (choice == nullptr) {
     Question typical = question;
     typical.bytes = largest_of(sizes);

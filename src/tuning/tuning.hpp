@@ -38,7 +38,7 @@ struct Curve {
 
 /// A call, as far as the choice of an algorithm goes.
 struct Question {
-  std::string_view transport;
+  std::string transport{};
   Collective collective = Collective::all_reduce;
   int ranks = 1;
   std::size_t bytes = 0;

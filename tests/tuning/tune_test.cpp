@@ -1,0 +1,90 @@
+// tutti-tune as a user runs it.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include <sys/wait.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+using testing::HasSubstr;
+
+class Tune : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/tutti-tune-XXXXXX";
+    folder_ = ::mkdtemp(name);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  int run(const std::string& arguments) {
+    output_.clear();
+    const std::string command =
+        "XDG_CACHE_HOME=" + folder_.string() + " TUTTI_TUNING= " TUTTI_TUNE " " + arguments + " 2>&1";
+    std::FILE* pipe = ::popen(command.c_str(), "r");
+    char line[4096];
+    while (std::fgets(line, sizeof line, pipe) != nullptr) output_ += line;
+    const int status = ::pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  static nlohmann::json read(const std::filesystem::path& file) {
+    std::ifstream in(file);
+    return nlohmann::json::parse(in);
+  }
+
+  std::filesystem::path folder_;
+  std::string output_;
+};
+
+TEST_F(Tune, MeasuresWhereCommunicatorsLookAndChecksIt) {
+  ASSERT_EQ(run("--ranks 2 3 --transport shm tcp --largest 2K --rounds 1"), 0) << output_;
+  const auto folder = folder_ / "tutti" / "tuning";
+  ASSERT_TRUE(std::filesystem::exists(folder)) << output_;
+  const auto file = std::filesystem::directory_iterator(folder)->path();
+  EXPECT_THAT(output_, HasSubstr("written: " + file.string()));
+  const nlohmann::json tuning = read(file);
+  ASSERT_EQ(tuning["curves"].size(), 4U);
+  for (const auto& curve : tuning["curves"]) {
+    ASSERT_EQ(curve["points"].size(), 5U);  // 8, 32, 128, 512, 2K
+    for (const auto& point : curve["points"]) EXPECT_GT(point["alpha"], 0);
+  }
+
+  const auto checked = folder_ / "check.json";
+  ASSERT_EQ(run("--ranks 2 --check --largest 512 --rounds 1 --json " + checked.string()), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("shm 2 all_reduce"));
+  const nlohmann::json check = read(checked);
+  ASSERT_EQ(check["questions"].size(), 5U * 4U);  // operations, sizes
+  for (const auto& question : check["questions"]) {
+    EXPECT_GT(question["chosen_seconds"], 0);
+    EXPECT_GT(question["best_seconds"], 0);
+    EXPECT_FALSE(question["prediction_errors"].empty());
+  }
+}
+
+TEST_F(Tune, ChecksTheDefaultsOfAMachineThatWasNotTuned) {
+  ASSERT_EQ(run("--ranks 2 --check --largest 8 --rounds 1"), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("the library's defaults choose"));
+}
+
+TEST_F(Tune, RefusesABrokenFile) {
+  const auto file = folder_ / "broken.json";
+  std::ofstream(file) << "{\"tutti_tuning\": 1";
+  EXPECT_EQ(run("--ranks 2 --check --largest 8 --rounds 1 --file " + file.string()), 1);
+  EXPECT_THAT(output_, HasSubstr("tuning in JSON"));
+}
+
+TEST_F(Tune, RefusesWhatItDoesNotKnow) {
+  for (const char* arguments :
+       {"--ranks 1", "--transport pigeon", "--largest 0 --rounds 0", "--json x", "--nothing"})
+    EXPECT_EQ(run(arguments), 2) << arguments << output_;
+}
+
+}  // namespace
+}  // namespace tutti
