@@ -164,7 +164,6 @@ struct Impl {
   std::unique_ptr<execution::Program> offer_program;
   std::shared_ptr<transport::shm::DirectMemory*> direct_handle;  ///< what regions hold weakly
   unsigned spin_polls = 0;
-  Clock::time_point sleep_until;  ///< no yields before: other programs want the processors
 
   Task blocking;                       ///< reused by blocking calls
   std::deque<Queued> collectives;      ///< run one after the other

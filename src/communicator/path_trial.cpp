@@ -24,7 +24,7 @@ PathTrial::Turn PathTrial::next() {
   if (at < 2 * calls_each)
     return {at < calls_each ? path_ : other(path_), at % calls_each >= settling, false};
   call_ = 0;
-  gap_ = std::min(2 * gap_, longest_gap);
+  gap_ = std::min(4 * gap_, longest_gap);
   return {path_, false, true};
 }
 

@@ -17,13 +17,13 @@ enum class Path : std::uint8_t { slots, attach };
 
 /// Calls of one operation, type and range of sizes on one communicator. Every rank counts the same calls, so
 /// all are at the same place: some calls by each path, then one in which the ranks exchange their times and
-/// decide. That is repeated, ever more rarely: the first calls of a program are not typical, and neighbours,
-/// and what the operating system runs where, change.
+/// decide. That is repeated, every time after four times as many calls: the first calls of a program are not
+/// typical, and neighbours, and what the operating system runs where, change.
 class PathTrial {
  public:
-  static constexpr std::uint32_t settling = 2;  ///< calls by each path that do not count: cold caches
-  static constexpr std::uint32_t counted = 5;   ///< calls by each path that do
-  static constexpr std::uint32_t first_gap = 20, longest_gap = 10'240;  ///< calls before a trial; they double
+  static constexpr std::uint32_t settling = 1;  ///< calls by each path that do not count: cold caches
+  static constexpr std::uint32_t counted = 4;   ///< calls by each path that do
+  static constexpr std::uint32_t first_gap = 20, longest_gap = 10'240;  ///< calls before a trial
   /// Nanoseconds of a call by each path, the median; 0: none was timed.
   using Times = std::array<std::uint32_t, 2>;
 

@@ -8,6 +8,7 @@
 #include <tutti/error.hpp>
 #include <tutti/verify.hpp>
 
+#include "collectives/passes.hpp"
 #include "topology/cache.hpp"
 
 namespace tutti {
@@ -157,6 +158,7 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
   settings.stable = !setting_.shared_memory && !by_user && plan->choice.algorithm->views;
   settings.in_place = sizes.in_place && !plan->copies_input;
   settings.stream_from = setting_.options->stream_from;
+  if (settings.stable) schedule = sent_from_memory(std::move(schedule));
   plan->program = execution::lower(schedule, setting_.rank, shape, settings, *setting_.channels);
   // Who goes on to something else, another communicator say, does not move what is left here.
   plan->program.flushes = !setting_.shared_memory;

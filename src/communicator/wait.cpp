@@ -1,9 +1,8 @@
 // Waiting: move what can be moved; when nothing moves, spin, then yield, then sleep, and look around now and
 // then.
-#include <sched.h>
-
 #include <algorithm>
 
+#include "base/yield.hpp"
 #include "communicator/impl.hpp"
 
 namespace tutti::detail {
@@ -17,10 +16,6 @@ using namespace std::chrono_literals;
 constexpr auto look_interval = 1ms;
 constexpr auto yield_for = 2ms;  // then sleep
 constexpr auto longest_sleep = 1000us;
-// So long a yield went to other programs. They are given the processor for milliseconds each time, whereas
-// who sleeps is preferred when it wakes: for a while, sleep at once.
-constexpr auto dear_yield = 1ms;
-constexpr auto asleep_for = 100ms;
 constexpr auto suspect_after = 20ms;  // before asking whether the ranks mean the same call
 constexpr auto report_after = 100ms;  // before asking the hub whether they do
 
@@ -188,11 +183,7 @@ void Impl::idle(Wait& wait, Task& task) {
     wait.checked = now;
     look_around(wait, task, now);
   }
-  if (now - wait.since < yield_for && now >= sleep_until) {
-    ::sched_yield();
-    if (Clock::now() - now >= dear_yield) sleep_until = now + asleep_for;
-    return;
-  }
+  if (now - wait.since < yield_for && yield_processor(now)) return;
   transport::Transport& sleeper = verbs != nullptr ? *verbs
                                   : tcp != nullptr ? static_cast<transport::Transport&>(*tcp)
                                                    : *shm;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
+
+#include "collectives/passes.hpp"
 
 namespace tutti::simulation {
 
@@ -106,13 +109,16 @@ std::vector<Actor> cast(const Schedule& schedule, const Network& network, const 
   settings.stable = workload.views;
   settings.one_sided = workload.one_sided;
   const execution::Shape shape = shape_of(schedule, workload, even);
+  std::optional<Schedule> split;
+  if (workload.views) split = sent_from_memory(schedule);
+  const Schedule& as_run = split ? *split : schedule;
   std::vector<Actor> actors;
   actors.reserve(quotient.representatives.size());
   for (const Rank rank : quotient.representatives) {
     Wiring wiring(rank, network, quotient);
     Actor& actor = actors.emplace_back();
     actor.rank = rank;
-    actor.program = execution::lower(schedule, rank, shape, settings, wiring);
+    actor.program = execution::lower(as_run, rank, shape, settings, wiring);
     for (execution::Sink& sink : actor.program.sinks) {
       actor.sinks.push_back(sink.sender == nullptr ? Outgoing{} : static_cast<Out*>(sink.sender)->outgoing);
       sink.sender = nullptr;  // it ends with `wiring`

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "collectives/algorithms.hpp"
 #include "tuning/simulated.hpp"
@@ -106,6 +108,34 @@ HostCosts fit(std::span<const Sample> samples, const HostCosts& start) {
     }
   }
   return best;
+}
+
+Curve fit_curve(std::span<const Sample> samples) {
+  std::map<std::size_t, std::vector<Sample>> by_size;
+  for (const Sample& sample : samples) by_size[sample.question.bytes].push_back(sample);
+  Curve curve{.transport = samples[0].question.transport, .ranks = samples[0].question.ranks};
+  std::vector<std::map<std::string, double>> factors;
+  HostCosts costs;
+  for (const auto& [bytes, those] : by_size) {
+    costs = fit(those, costs);
+    curve.points.push_back({.bytes = bytes, .costs = costs});
+    auto& of_size = factors.emplace_back();
+    for (const Sample& sample : those) {
+      const Algorithm& algorithm = *find_algorithm(sample.question.collective, sample.algorithm);
+      of_size[key_of(algorithm)] =
+          sample.seconds / simulated(sample.question, algorithm, costs).steady.total();
+    }
+  }
+  for (std::size_t i = 0; i < factors.size(); ++i)
+    for (const auto& [key, own] : factors[i]) {
+      std::vector<double> near = {own};
+      for (const std::size_t neighbour : {i - 1, i + 1})
+        if (neighbour < factors.size() && factors[neighbour].contains(key))
+          near.push_back(factors[neighbour].at(key));
+      std::ranges::sort(near);
+      curve.points[i].factors[key] = near.size() == 2 ? own : near[near.size() / 2];
+    }
+  return curve;
 }
 
 }  // namespace tutti::tuning

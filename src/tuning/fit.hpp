@@ -19,4 +19,8 @@ struct Sample {
 /// are the derivatives. What the samples do not tell stays near `start`.
 simulation::HostCosts fit(std::span<const Sample> samples, const simulation::HostCosts& start);
 
+/// A point a size, and the factors that remain, each the median of its own and its neighbours' sizes: what
+/// disturbed one measurement decides nothing. `samples`: not empty, of one transport and number of ranks.
+Curve fit_curve(std::span<const Sample> samples);
+
 }  // namespace tutti::tuning

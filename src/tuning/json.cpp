@@ -22,12 +22,19 @@ constexpr std::array cost_names = {"call", "alpha", "overhead", "step", "copy", 
   throw Error(ErrorCode::invalid_argument, "tuning in JSON: " + why + "; run tutti-tune again");
 }
 
+double positive(const Json& json, const std::string& what) {
+  const auto number = json.get<double>();
+  if (!std::isfinite(number) || number <= 0) refuse(what + " is no positive number");
+  return number;
+}
+
 Json json_of(const Curve& curve) {
   Json points = Json::array();
   for (const Point& point : curve.points) {
     Json json = {{"bytes", point.bytes}};
     for (std::size_t i = 0; i < cost_names.size(); ++i)
       json[cost_names[i]] = point.costs.*simulation::host_costs[i];
+    json["factors"] = point.factors;
     points.push_back(std::move(json));
   }
   return {{"transport", curve.transport}, {"ranks", curve.ranks}, {"points", std::move(points)}};
@@ -39,11 +46,9 @@ Curve curve_of(const Json& json) {
   for (const Json& from : json.at("points")) {
     Point point{.bytes = from.at("bytes").get<std::size_t>()};
     if (!curve.points.empty() && point.bytes <= curve.points.back().bytes) refuse("sizes do not ascend");
-    for (std::size_t i = 0; i < cost_names.size(); ++i) {
-      const double cost = from.at(cost_names[i]).get<double>();
-      if (!std::isfinite(cost) || cost <= 0) refuse(std::string(cost_names[i]) + " is no positive number");
-      point.costs.*simulation::host_costs[i] = cost;
-    }
+    for (std::size_t i = 0; i < cost_names.size(); ++i)
+      point.costs.*simulation::host_costs[i] = positive(from.at(cost_names[i]), cost_names[i]);
+    for (const auto& [key, factor] : from.at("factors").items()) point.factors[key] = positive(factor, key);
     curve.points.push_back(point);
   }
   if (curve.points.empty() || curve.points[0].bytes == 0) refuse("a curve has no points, or one of no bytes");

@@ -27,11 +27,11 @@ simulation::Result simulated(const Question& question, const Algorithm& algorith
                                .calls = question.bytes >= large ? 2 : 12});
 }
 
-double predict(const Question& question, const Algorithm& algorithm, const simulation::HostCosts& costs) {
-  return simulated(question, algorithm, costs).steady.total();
+double predict(const Question& question, const Algorithm& algorithm, const Point& costs) {
+  return simulated(question, algorithm, costs.costs).steady.total() * costs.factor(algorithm);
 }
 
-std::vector<Ranked> rank_algorithms(const Question& question, const simulation::HostCosts& costs) {
+std::vector<Ranked> rank_algorithms(const Question& question, const Point& costs) {
   std::vector<Ranked> all;
   for (const Algorithm& algorithm : algorithms())
     if (algorithm.collective == question.collective && !algorithm.one_sided && algorithm.by_nodes == nullptr)

@@ -13,17 +13,32 @@ int size_class(std::size_t bytes) { return bytes == 0 ? 0 : static_cast<int>(std
 
 std::size_t largest_of(int size_class) { return std::size_t{1} << static_cast<unsigned>(size_class); }
 
-HostCosts Curve::at(std::size_t bytes) const {
+std::string key_of(const Algorithm& algorithm) {
+  return std::string(name(algorithm.collective)) + " " + std::string(algorithm.name);
+}
+
+double Point::factor(const Algorithm& algorithm) const {
+  const auto found = factors.find(key_of(algorithm));
+  return found == factors.end() ? 1 : found->second;
+}
+
+Point Curve::at(std::size_t bytes) const {
   const auto after = std::ranges::find_if(points, [&](const Point& point) { return point.bytes >= bytes; });
-  if (after == points.end()) return points.back().costs;
-  if (after == points.begin() || after->bytes == bytes) return after->costs;
+  if (after == points.end()) return points.back();
+  if (after == points.begin() || after->bytes == bytes) return *after;
   const Point& below = *std::prev(after);
   const double share = std::log(static_cast<double>(bytes) / static_cast<double>(below.bytes)) /
                        std::log(static_cast<double>(after->bytes) / static_cast<double>(below.bytes));
-  HostCosts costs;
+  const auto between = [&](double low, double high) {
+    return std::exp(std::lerp(std::log(low), std::log(high), share));
+  };
+  Point point{.bytes = bytes};
   for (double HostCosts::*cost : simulation::host_costs)
-    costs.*cost = std::exp(std::lerp(std::log(below.costs.*cost), std::log(after->costs.*cost), share));
-  return costs;
+    point.costs.*cost = between(below.costs.*cost, after->costs.*cost);
+  for (const auto& [key, factor] : below.factors)
+    if (const auto other = after->factors.find(key); other != after->factors.end())
+      point.factors[key] = between(factor, other->second);
+  return point;
 }
 
 const Curve* Tuning::curve(std::string_view transport, int ranks) const {
@@ -41,8 +56,7 @@ const Algorithm* Tuning::choose(const Question& question) const {
   if (measured == nullptr) return nullptr;
   const int sizes = size_class(question.bytes);
   const std::scoped_lock lock(mutex_);
-  const Algorithm*& choice =
-      choices_[{question.transport, question.collective, question.ranks, sizes}];
+  const Algorithm*& choice = choices_[{question.transport, question.collective, question.ranks, sizes}];
   if (choice == nullptr) {
     Question typical = question;
     typical.bytes = largest_of(sizes);

@@ -24,7 +24,14 @@ namespace tutti::tuning {
 struct Point {
   std::size_t bytes = 0;  ///< nccl-tests' size of the call
   simulation::HostCosts costs{};
+  /// What an algorithm ("all_reduce ring") took, over what the model says with these costs: how it uses
+  /// caches and processors that ranks share. Those that are not here were not measured, and count as 1.
+  std::map<std::string, double> factors{};
+
+  [[nodiscard]] double factor(const Algorithm& algorithm) const;
 };
+/// The key of `Point::factors`.
+std::string key_of(const Algorithm& algorithm);
 
 /// Ranks of one host over one transport.
 struct Curve {
@@ -33,7 +40,7 @@ struct Curve {
   std::vector<Point> points{};  ///< ascending sizes, not empty
 
   /// Between two points interpolated in the logarithms; beyond the ends, as at the end.
-  [[nodiscard]] simulation::HostCosts at(std::size_t bytes) const;
+  [[nodiscard]] Point at(std::size_t bytes) const;
 };
 
 /// A call, as far as the choice of an algorithm goes.
@@ -80,9 +87,9 @@ struct Ranked {
   const Algorithm* algorithm = nullptr;
   double seconds = 0;  ///< a call, when calls follow each other
 };
-std::vector<Ranked> rank_algorithms(const Question& question, const simulation::HostCosts& costs);
+std::vector<Ranked> rank_algorithms(const Question& question, const Point& costs);
 
 /// What one algorithm takes, a call, when calls follow each other.
-double predict(const Question& question, const Algorithm& algorithm, const simulation::HostCosts& costs);
+double predict(const Question& question, const Algorithm& algorithm, const Point& costs);
 
 }  // namespace tutti::tuning

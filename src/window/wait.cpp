@@ -1,10 +1,10 @@
 // Waiting for transfers and notifications: spin, yield, then sleep, and look around now and then.
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <thread>
 
+#include "base/yield.hpp"
 #include "window/state.hpp"
 
 namespace tutti::detail {
@@ -17,12 +17,6 @@ constexpr auto look_interval = 1ms;
 constexpr auto gone_grace = 100ms;  ///< what a rank did before it went may take so long to be seen
 constexpr auto linger = 1s;         ///< for own transfers, when a window is destroyed
 
-// As in communicator/wait.cpp: a yield that took so long went to other programs, which are given the
-// processor for milliseconds each time, whereas who sleeps is preferred when it wakes.
-constexpr auto dear_yield = 1ms;
-constexpr auto asleep_for = 100ms;
-thread_local Clock::time_point sleep_until;
-
 /// How a wait goes on: polls at once, then yields, then sleeps longer and longer.
 class Patience {
  public:
@@ -31,10 +25,7 @@ class Patience {
     if (++polls_ < 100) return true;
     const auto now = Clock::now();
     if (polls_ == 100) since_ = now;
-    if (now - since_ > 200us || now < sleep_until) return false;
-    ::sched_yield();
-    if (Clock::now() - now >= dear_yield) sleep_until = now + asleep_for;
-    return true;
+    return now - since_ <= 200us && yield_processor(now);
   }
   std::chrono::microseconds nap() {
     nap_ = std::min<std::chrono::microseconds>(nap_ * 2, 500us);

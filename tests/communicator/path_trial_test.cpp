@@ -77,7 +77,8 @@ TEST(PathTrial, IsRepeatedEverMoreRarely) {
   ASSERT_GT(decisions.size(), 10U);
   EXPECT_EQ(decisions[0], PathTrial::first_gap + calls_of_a_trial);
   for (std::size_t i = 1; i < decisions.size(); ++i) {
-    const std::uint32_t gap = std::min(PathTrial::first_gap << i, PathTrial::longest_gap);
+    const std::uint32_t gap =
+        std::min(PathTrial::first_gap << std::min<std::size_t>(2 * i, 16), PathTrial::longest_gap);
     EXPECT_EQ(decisions[i] - decisions[i - 1], calls_of_a_trial + 1 + gap);
   }
 }

@@ -1,6 +1,10 @@
 // The fit finds constants by which the simulator gives the times that were measured.
 #include "tuning/fit.hpp"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace tutti::tuning {
@@ -17,7 +21,8 @@ std::vector<Sample> samples_of(int ranks, std::size_t bytes) {
     if (algorithm.one_sided || algorithm.by_nodes != nullptr || algorithm.collective == Collective::barrier)
       continue;
     const Question question{"shm", algorithm.collective, ranks, bytes};
-    samples.push_back({question, std::string(algorithm.name), predict(question, algorithm, truth)});
+    samples.push_back({question, std::string(algorithm.name),
+                       predict(question, algorithm, {.bytes = bytes, .costs = truth})});
   }
   return samples;
 }
@@ -30,7 +35,9 @@ TEST_P(Fit, FindsTheTimesAgain) {
   const HostCosts found = fit(samples, {});
   for (const Sample& sample : samples) {
     const Algorithm& algorithm = *find_algorithm(sample.question.collective, sample.algorithm);
-    EXPECT_NEAR(predict(sample.question, algorithm, found) / sample.seconds, 1, 0.02) << sample.algorithm;
+    EXPECT_NEAR(predict(sample.question, algorithm, {.bytes = bytes, .costs = found}) / sample.seconds, 1,
+                0.02)
+        << sample.algorithm;
   }
 }
 
@@ -57,8 +64,35 @@ TEST(Fit, WhatSamplesDoNotTellStaysAsItWas) {
   // Nothing is folded.
   const Question question{"shm", Collective::all_gather, 2, 1 << 20};
   const Algorithm& algorithm = *find_algorithm(Collective::all_gather, "all_pairs");
-  const HostCosts found = fit({{{question, "all_pairs", predict(question, algorithm, truth)}}}, {});
+  const HostCosts found =
+      fit({{{question, "all_pairs", predict(question, algorithm, {.costs = truth})}}}, {});
   EXPECT_DOUBLE_EQ(found.fold, HostCosts{}.fold);
+}
+
+TEST(Fit, KeepsWhatTheModelDoesNotKnowAsAFactor) {
+  std::vector<Sample> samples;
+  for (const std::size_t bytes : {1UL << 10U, 1UL << 12U, 1UL << 14U, 1UL << 16U, 1UL << 18U}) {
+    for (Sample& sample : samples_of(4, bytes)) {
+      if (sample.algorithm == "ring") sample.seconds *= 1.5;
+      samples.push_back(std::move(sample));
+    }
+  }
+  // A disturbed measurement.
+  std::ranges::find_if(samples, [](const Sample& s) {
+    return s.question.bytes == 1UL << 14U && s.algorithm == "two_shot";
+  })->seconds *= 20;
+  const Curve curve = fit_curve(samples);
+  ASSERT_EQ(curve.points.size(), 5U);
+  for (const Sample& sample : samples) {
+    if (sample.question.bytes == 1UL << 14U) continue;
+    const Algorithm& algorithm = *find_algorithm(sample.question.collective, sample.algorithm);
+    EXPECT_NEAR(predict(sample.question, algorithm, curve.at(sample.question.bytes)) / sample.seconds, 1,
+                0.15)
+        << key_of(algorithm) << " " << sample.question.bytes;
+  }
+  const Question disturbed{"shm", Collective::all_reduce, 4, 1UL << 14U};
+  EXPECT_LT(predict(disturbed, *find_algorithm(Collective::all_reduce, "two_shot"), curve.at(1UL << 14U)),
+            5 * predict(disturbed, *find_algorithm(Collective::all_reduce, "two_shot"), {.costs = truth}));
 }
 
 }  // namespace

@@ -33,9 +33,25 @@ TEST(Curve, GoesStraightBetweenPointsInLogarithms) {
   HostCosts high = slow_messages;
   high.alpha = 4e-3;
   const Curve curve{"shm", 2, {{1 << 10, slow_messages}, {1 << 12, high}}};
-  EXPECT_NEAR(curve.at(1 << 11).alpha, 2e-3, 1e-12);
-  EXPECT_EQ(curve.at(8).alpha, 1e-3);
-  EXPECT_EQ(curve.at(1 << 20).alpha, 4e-3);
+  EXPECT_NEAR(curve.at(1 << 11).costs.alpha, 2e-3, 1e-12);
+  EXPECT_EQ(curve.at(8).costs.alpha, 1e-3);
+  EXPECT_EQ(curve.at(1 << 20).costs.alpha, 4e-3);
+}
+
+TEST(Curve, InterpolatesFactorsThatBothSizesHave) {
+  const Curve curve{"shm",
+                    2,
+                    {{1 << 10, slow_messages, {{"all_reduce ring", 1.0}, {"reduce tree", 2.0}}},
+                     {1 << 12, slow_messages, {{"all_reduce ring", 4.0}}}}};
+  EXPECT_NEAR(curve.at(1 << 11).factor(*find_algorithm(Collective::all_reduce, "ring")), 2.0, 1e-9);
+  EXPECT_EQ(curve.at(1 << 11).factor(*find_algorithm(Collective::reduce, "tree")), 1.0);
+}
+
+TEST(Tuning, FactorsChangeTheChoice) {
+  const Question question{"shm", Collective::all_reduce, 4, 1 << 10};
+  EXPECT_EQ(of(slow_messages).choose(question)->name, "all_pairs");
+  const Tuning corrected(7, {{"shm", 4, {{1 << 10, slow_messages, {{"all_reduce all_pairs", 100.0}}}}}});
+  EXPECT_NE(corrected.choose(question)->name, "all_pairs");
 }
 
 TEST(SizeClass, EndsAtPowersOfTwo) {
@@ -53,10 +69,10 @@ TEST(Tuning, ChoosesFewRoundsWhereMessagesAreSlowAndFewBytesWhereTheseAre) {
   const Algorithm* chosen = bytes.choose(question);
   EXPECT_NE(chosen->name, "all_pairs");
   // The best of all by the simulator, and no worse than anything it could have chosen.
-  const double seconds = predict(question, *chosen, slow_bytes);
+  const double seconds = predict(question, *chosen, {.costs = slow_bytes});
   for (const Algorithm& other : algorithms()) {
     if (other.collective != Collective::all_reduce || other.one_sided || other.by_nodes != nullptr) continue;
-    EXPECT_LE(seconds, predict(question, other, slow_bytes)) << other.name;
+    EXPECT_LE(seconds, predict(question, other, {.costs = slow_bytes})) << other.name;
   }
 }
 
@@ -85,7 +101,7 @@ TEST(Json, GivesBackConstantsAndChoices) {
   EXPECT_EQ(again->machine(), tuning.machine());
   EXPECT_EQ(to_json(*again), to_json(tuning));
   EXPECT_EQ(again->choices(), tuning.choices());
-  EXPECT_EQ(again->curves().at(0).at(1 << 10).alpha, tuning.curves()[0].at(1 << 10).alpha);
+  EXPECT_EQ(again->curves().at(0).at(1 << 10).costs.alpha, tuning.curves()[0].at(1 << 10).costs.alpha);
 }
 
 TEST(Json, RefusesWhatIsNoTuning) {

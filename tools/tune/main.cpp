@@ -6,7 +6,6 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <sstream>
 
 #include <tutti/error.hpp>
@@ -41,23 +40,11 @@ tune::Series series(const tune::Settings& settings, const std::string& transport
           .chosen = chosen};
 }
 
-tuning::Curve fit_curve(const std::string& transport, int ranks, const std::vector<tuning::Sample>& samples) {
-  std::map<std::size_t, std::vector<tuning::Sample>> by_size;
-  for (const tuning::Sample& sample : samples) by_size[sample.question.bytes].push_back(sample);
-  tuning::Curve curve{.transport = transport, .ranks = ranks};
-  simulation::HostCosts costs;
-  for (const auto& [bytes, those] : by_size) {
-    costs = tuning::fit(those, costs);
-    curve.points.push_back({bytes, costs});
-  }
-  return curve;
-}
-
 void print(std::FILE* to, const tuning::Curve& curve) {
   constexpr double nano = 1e9;
   fmt::print(to, "# {} {} ranks\n{:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", curve.transport, curve.ranks,
              "bytes", "call ns", "alpha ns", "message", "step ns", "copy GB/s", "fold GB/s");
-  for (const auto& [bytes, c] : curve.points)
+  for (const auto& [bytes, c, factors] : curve.points)
     fmt::print(to, "{:>10} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.2f} {:>9.2f}\n", bytes, c.call * nano,
                c.alpha * nano, c.overhead * nano, c.step * nano, 1 / (c.copy * nano), 1 / (c.fold * nano));
   std::fflush(to);
@@ -68,7 +55,7 @@ void tune_machine(const tune::Settings& settings, const std::string& file, std::
   for (const std::string& transport : settings.transports)
     for (const int ranks : settings.ranks) {
       const auto samples = tune::measure(series(settings, transport, ranks, false), settings);
-      curves.push_back(fit_curve(transport, ranks, samples));
+      curves.push_back(tuning::fit_curve(samples));
       print(stdout, curves.back());
     }
   const tuning::Tuning tuning(machine, std::move(curves));
@@ -81,13 +68,15 @@ void tune_machine(const tune::Settings& settings, const std::string& file, std::
   fmt::print("written: {}\n", file);
 }
 
-void check_machine(const tune::Settings& settings, const std::string& file) {
+void check_machine(tune::Settings settings, const std::string& file) {
   std::unique_ptr<const tuning::Tuning> tuning;
   if (std::ifstream in(file); in) {
     std::ostringstream text;
     text << in.rdbuf();
     tuning = tuning::from_json(text.str());
+    settings.options.tuning = file;
   } else {
+    settings.options.tuning = "off";
     fmt::print("# {} is not there: the library's defaults choose, and nothing is predicted\n", file);
   }
   std::vector<tuning::Sample> all;
