@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 
 namespace tutti {
 
@@ -11,27 +10,30 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto dear = 1ms;  // ranks that wait return the processor within microseconds
 constexpr Clock::duration shortest = 2ms, longest = 100ms;
-constexpr int soon = 4;  // times the last while
+constexpr int enough = 8;  // cheap yields, and other programs are gone
 
 struct Sleeping {
   Clock::duration during = shortest;
   Clock::time_point until;
+  int cheap = enough;  ///< yields since then
 };
 thread_local Sleeping sleeping;
 
 }  // namespace
 
-bool yield_processor(Clock::time_point now) {
-  if (now < sleeping.until) return false;
+std::optional<Clock::duration> yield_processor(Clock::time_point now) {
+  if (now < sleeping.until) return std::nullopt;
   ::sched_yield();
-  const auto after = Clock::now();
-  if (after - now < dear) return true;
-  const bool again = now < sleeping.until + soon * sleeping.during;
-  sleeping.during = again ? std::min(2 * sleeping.during, longest) : shortest;
-  sleeping.until = after + sleeping.during;
-  return true;
+  const auto away = Clock::now() - now;
+  if (away < dear_yield) ++sleeping.cheap;
+  return away;
+}
+
+void avoid_yields(Clock::time_point now) {
+  sleeping.during = sleeping.cheap >= enough ? shortest : std::min(2 * sleeping.during, longest);
+  sleeping.until = now + sleeping.during;
+  sleeping.cheap = 0;
 }
 
 }  // namespace tutti

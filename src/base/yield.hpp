@@ -2,14 +2,23 @@
 /// Giving the processor to another rank, as long as that is whom it goes to.
 #pragma once
 
+#include <chrono>
+#include <optional>
+
 #include "base/deadline.hpp"
 
 namespace tutti {
 
-/// Yields the processor once and returns true; returns false when whoever waits had better sleep. Other
-/// programs are given the processor for milliseconds by each yield, whereas who sleeps is preferred when it
-/// wakes. So a yield that took long keeps this thread from the next ones: for a short while, and ever longer
-/// while it goes on.
-bool yield_processor(Clock::time_point now);
+/// Ranks that wait return the processor within microseconds. A yield that takes longer went to somebody who
+/// works: another rank, or another program.
+inline constexpr std::chrono::milliseconds dear_yield{1};
+
+/// Yields the processor once, and says how long it was away. Nothing when whoever waits had better sleep.
+std::optional<Clock::duration> yield_processor(Clock::time_point now);
+
+/// The last yield went to another program. Such are given the processor for milliseconds each time, whereas
+/// who sleeps is preferred when it wakes. Keeps this thread from yielding: for a short while, and longer each
+/// time while nearly all yields are like that.
+void avoid_yields(Clock::time_point now);
 
 }  // namespace tutti

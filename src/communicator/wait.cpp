@@ -183,7 +183,11 @@ void Impl::idle(Wait& wait, Task& task) {
     wait.checked = now;
     look_around(wait, task, now);
   }
-  if (now - wait.since < yield_for && yield_processor(now)) return;
+  if (now - wait.since < yield_for)
+    if (const auto away = yield_processor(now)) {
+      if (*away >= dear_yield) avoid_yields(now + *away);
+      return;
+    }
   transport::Transport& sleeper = verbs != nullptr ? *verbs
                                   : tcp != nullptr ? static_cast<transport::Transport&>(*tcp)
                                                    : *shm;

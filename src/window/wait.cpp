@@ -25,7 +25,10 @@ class Patience {
     if (++polls_ < 100) return true;
     const auto now = Clock::now();
     if (polls_ == 100) since_ = now;
-    return now - since_ <= 200us && yield_processor(now);
+    if (now - since_ > 200us) return false;
+    const auto away = yield_processor(now);
+    if (away && *away >= dear_yield) avoid_yields(now + *away);
+    return away.has_value();
   }
   std::chrono::microseconds nap() {
     nap_ = std::min<std::chrono::microseconds>(nap_ * 2, 500us);
