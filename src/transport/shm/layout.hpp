@@ -48,9 +48,11 @@ struct alignas(64) Acknowledged {
 
 /// Slots are cut from a ring of units of one page; a message takes consecutive units.
 inline constexpr std::size_t unit_bytes = page;
-/// Units a ring: fewer with many ranks, so that a rank's rings to all others stay within a few MiB.
+/// Units a ring: fewer with many ranks, so that the rings of all pairs stay within the caches. With 8 ranks
+/// on two processors, half as many made 4 MiB of all_to_all and reduce_scatter 1.7 times as fast
+/// (docs/performance.md).
 constexpr std::uint32_t unit_count(int ranks) {
-  return std::clamp(std::bit_floor(1024U / static_cast<unsigned>(std::max(ranks, 1))), 16U, 128U);
+  return std::clamp(std::bit_floor(512U / static_cast<unsigned>(std::max(ranks, 1))), 16U, 128U);
 }
 
 /// Offsets of all parts for a number of ranks.
