@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Clock::duration shortest = 2ms, longest = 100ms;
+constexpr Clock::duration shortest = 2ms, longest = 30ms;
 constexpr int enough = 8;  // cheap yields, and other programs are gone
 
 struct Sleeping {
