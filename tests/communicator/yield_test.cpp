@@ -1,6 +1,8 @@
 // When a thread that waits yields, and when it had better sleep.
 #include "base/yield.hpp"
 
+#include <thread>
+
 #include <gtest/gtest.h>
 
 namespace tutti {
@@ -16,7 +18,7 @@ Clock::duration asleep_after(Clock::time_point now) {
   return wait;
 }
 
-TEST(Yield, SleepsLongerWhileYieldsGoElsewhereAndForgetsIt) {
+void sleeps_longer_and_forgets() {
   Clock::time_point now = Clock::now();
   const auto first = asleep_after(now);
   EXPECT_GT(first, 0ms);
@@ -33,6 +35,10 @@ TEST(Yield, SleepsLongerWhileYieldsGoElsewhereAndForgetsIt) {
   now += 1s;  // in the future: these yields come back before they began, however busy the machine is
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(yield_processor(now));
   EXPECT_EQ(asleep_after(now), first);
+}
+
+TEST(Yield, SleepsLongerWhileYieldsGoElsewhereAndForgetsIt) {
+  std::jthread(sleeps_longer_and_forgets).join();  // each thread has its own memory of this
 }
 
 }  // namespace
