@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tutti/communicator.hpp>
@@ -49,6 +50,17 @@ struct Wait {
   unsigned polls = 0;
   Clock::time_point since, checked;
   bool reported = false;
+  transport::Transport* prepared = nullptr;  ///< whose next `wait` may sleep
+
+  Wait() = default;
+  Wait(const Wait&) = delete;
+  Wait& operator=(const Wait&) = delete;
+  ~Wait() { moved(); }
+  /// Begins anew.
+  void moved() {
+    polls = 0;
+    if (prepared != nullptr) std::exchange(prepared, nullptr)->cancel_wait();
+  }
 };
 
 /// FIFOs to each peer over the transport chosen for it.

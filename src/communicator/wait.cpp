@@ -114,7 +114,7 @@ void Impl::wait_direct(Task& task) {
       moved = advance_others(this) || moved;
     }
     if (moved)
-      wait.polls = 0;
+      wait.moved();
     else
       idle(wait, task);
   }
@@ -132,7 +132,7 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
       throw Error(ErrorCode::timeout,
                   title(unfinished) + " is not done yet; it goes on and can be waited for again");
     if (moved) {
-      wait.polls = 0;
+      wait.moved();
       continue;
     }
     Task& task = first_before(unfinished);
@@ -191,6 +191,13 @@ void Impl::idle(Wait& wait, Task& task) {
   transport::Transport& sleeper = verbs != nullptr ? *verbs
                                   : tcp != nullptr ? static_cast<transport::Transport&>(*tcp)
                                                    : *shm;
+  // Between looking and sleeping something may arrive, so look once more after saying so.
+  if (wait.prepared == nullptr) {
+    wait.prepared = &sleeper;
+    sleeper.prepare_wait();
+    return;
+  }
+  wait.prepared = nullptr;
   sleeper.wait(longest_sleep);
 }
 

@@ -161,6 +161,7 @@ void sleeper_is_woken(const Subject& subject) {
     Receiver& receiver = rig[rank].receiver(1 - rank, 0);
     std::byte ball{};
     for (Tag round = 0; round < rounds; ++round) {
+      rig[rank].cancel_wait();
       if (round % 2 == static_cast<Tag>(rank)) {
         rig.until(rank, "to serve", [&] { return sender.try_send(&ball, 1, round, false); });
         continue;
@@ -168,6 +169,8 @@ void sleeper_is_woken(const Subject& subject) {
       const Deadline deadline(subject.patience);
       while (!receiver.try_receive(&ball, 1, round)) {
         require(!deadline.passed(), "a sleeping rank was never woken");
+        rig[rank].prepare_wait();
+        if (receiver.try_receive(&ball, 1, round)) break;
         rig[rank].wait(sleep);
       }
     }

@@ -163,6 +163,8 @@ class FaultyTransport final : public Transport {
       for (auto& [place, sender] : senders_) sender->deliver();
     inner_->progress();
   }
+  void prepare_wait() override { inner_->prepare_wait(); }
+  void cancel_wait() override { inner_->cancel_wait(); }
   void wait(std::chrono::microseconds longest) override {
     if (fault_ == Fault::sleeps_through)
       ::poll(nullptr, 0, static_cast<int>(longest.count() / 1000));

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/file_descriptor.hpp"
@@ -36,15 +37,15 @@ class Arena {
     return *reinterpret_cast<Control*>(
         at(layout_.control_offset + static_cast<std::size_t>(rank) * Layout::control_bytes));
   }
-  /// Wakes the ranks that sleep. Without a fence between publishing and looking here a sleeper can be missed;
-  /// sleeps are therefore short.
-  void ring_doorbells() const {
+  /// Wakes those of `ranks` that sleep. Without a fence between publishing and looking here a sleeper can be
+  /// missed; sleeps are therefore short.
+  void wake(std::span<const Rank> ranks) const {
     if (header().sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
-      wake();
+      wake_sleepers(ranks);
   }
 
  private:
-  void wake() const;
+  void wake_sleepers(std::span<const Rank> ranks) const;
   Layout layout_;
   FileDescriptor memory_;
   std::byte* base_ = nullptr;

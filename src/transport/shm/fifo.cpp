@@ -90,7 +90,7 @@ void ShmSender::write_lines(const std::byte* data, std::size_t bytes, Tag tag) {
   line_ = position + 1;
   ++traffic_.messages_sent;
   traffic_.bytes_sent += bytes;
-  arena_->ring_doorbells();
+  arena_->wake(readers_);
 }
 
 std::byte* ShmSender::try_reserve(std::size_t bytes) {
@@ -112,7 +112,7 @@ void ShmSender::publish(std::size_t bytes, Tag tag) {
   unit_ = start + needed;
   ++traffic_.messages_sent;
   traffic_.bytes_sent += bytes;
-  arena_->ring_doorbells();
+  arena_->wake(readers_);
 }
 
 bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool /*stable*/) {
@@ -129,8 +129,13 @@ bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool
   return true;
 }
 
-ShmReceiver::ShmReceiver(std::shared_ptr<Arena> arena, const FifoMemory& memory, Rank me, Traffic& traffic)
-    : arena_(std::move(arena)), memory_(memory), mine_(memory.acknowledged[me]), traffic_(traffic) {}
+ShmReceiver::ShmReceiver(std::shared_ptr<Arena> arena, const FifoMemory& memory, Rank writer, Rank me,
+                         Traffic& traffic)
+    : arena_(std::move(arena)),
+      memory_(memory),
+      writer_(writer),
+      mine_(memory.acknowledged[me]),
+      traffic_(traffic) {}
 
 bool ShmReceiver::read_lines(std::byte* into, std::size_t bytes, Tag tag) {
   const std::uint32_t count = lines_for(bytes);
@@ -184,7 +189,7 @@ void ShmReceiver::take_lines(std::uint32_t count) {
   if (line_ - lines_told_ < line_ack_interval) return;
   lines_told_ = line_;
   mine_.lines.store(line_, std::memory_order_release);
-  arena_->ring_doorbells();
+  arena_->wake({&writer_, 1});
 }
 
 void ShmReceiver::take_units(std::uint32_t end) {
@@ -192,7 +197,7 @@ void ShmReceiver::take_units(std::uint32_t end) {
   if (unit_ - units_told_ < memory_.units / 8) return;
   units_told_ = unit_;
   mine_.units.store(unit_, std::memory_order_release);
-  arena_->ring_doorbells();
+  arena_->wake({&writer_, 1});
 }
 
 void ShmReceiver::release() {

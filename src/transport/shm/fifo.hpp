@@ -47,7 +47,7 @@ constexpr std::uint64_t word_for(std::uint32_t position, Tag tag) {
 
 class ShmSender final : public Sender {
  public:
-  /// `readers`: the ranks whose acknowledgements count.
+  /// `readers`: all of them, as ranks of this host.
   ShmSender(std::shared_ptr<Arena> arena, const FifoMemory& memory, std::vector<Rank> readers,
             Traffic& traffic);
   std::byte* try_reserve(std::size_t bytes) override;
@@ -70,7 +70,8 @@ class ShmSender final : public Sender {
 
 class ShmReceiver final : public Receiver {
  public:
-  ShmReceiver(std::shared_ptr<Arena> arena, const FifoMemory& memory, Rank me, Traffic& traffic);
+  /// `writer`, `me`: ranks of this host.
+  ShmReceiver(std::shared_ptr<Arena> arena, const FifoMemory& memory, Rank writer, Rank me, Traffic& traffic);
   const std::byte* try_acquire(std::size_t bytes, Tag tag) override;
   void release() override;
   bool try_receive(std::byte* into, std::size_t bytes, Tag tag) override;
@@ -83,6 +84,7 @@ class ShmReceiver final : public Receiver {
   void take_units(std::uint32_t end);
   std::shared_ptr<Arena> arena_;
   FifoMemory memory_;
+  Rank writer_;
   Acknowledged& mine_;
   Traffic& traffic_;
   std::uint32_t line_ = 0, lines_told_ = 0;

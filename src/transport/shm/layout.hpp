@@ -99,9 +99,9 @@ struct alignas(64) CallEntry {
 };
 inline constexpr std::uint64_t call_log_entries = 16;
 
-/// Written by its rank (the doorbell by all).
+/// Written by its rank (`sleeping` by all).
 struct Control {
-  alignas(64) std::atomic<std::uint32_t> sleeping;  ///< 1 while the rank sleeps on it
+  alignas(64) std::atomic<std::uint32_t> sleeping;  ///< 1 while the rank sleeps on it, or is about to
   CallEntry calls[call_log_entries];
 };
 static_assert(sizeof(Control) <= Layout::control_bytes);

@@ -151,7 +151,7 @@ Sender& ShmTransport::sender(Rank peer, int channel) {
   auto& end = ends(local, channel).sender;
   if (!end)
     end = std::make_unique<ShmSender>(arena_, FifoMemory(*arena_, local_rank_, local, channel),
-                                      std::vector<Rank>{0}, traffic_);
+                                      std::vector<Rank>{local}, traffic_);
   return *end;
 }
 
@@ -159,8 +159,8 @@ Receiver& ShmTransport::receiver(Rank peer, int channel) {
   const int local = local_of_[static_cast<std::size_t>(peer)];
   auto& end = ends(local, channel).receiver;
   if (!end)
-    end =
-        std::make_unique<ShmReceiver>(arena_, FifoMemory(*arena_, local, local_rank_, channel), 0, traffic_);
+    end = std::make_unique<ShmReceiver>(arena_, FifoMemory(*arena_, local, local_rank_, channel), local,
+                                        local_rank_, traffic_);
   return *end;
 }
 
@@ -182,18 +182,29 @@ Receiver* ShmTransport::multicast_receiver(Rank from, int channel) {
   auto& end =
       multicast_receivers_[static_cast<std::size_t>(from) * channels + static_cast<std::size_t>(channel)];
   if (!end)
-    end = std::make_unique<ShmReceiver>(arena_, FifoMemory(*arena_, from, from, channel), local_rank_,
+    end = std::make_unique<ShmReceiver>(arena_, FifoMemory(*arena_, from, from, channel), from, local_rank_,
                                         traffic_);
   return end.get();
 }
 
-void ShmTransport::wait(std::chrono::microseconds longest) {
-  auto& word = arena_->control(local_rank_).sleeping;
-  word.store(1);
+void ShmTransport::prepare_wait() {
+  if (waiting_) return;
+  waiting_ = true;
+  arena_->control(local_rank_).sleeping.store(1);
   arena_->header().sleepers.fetch_add(1);
-  futex_wait(word, 1, longest);
+}
+
+void ShmTransport::cancel_wait() {
+  if (!waiting_) return;
+  waiting_ = false;
   arena_->header().sleepers.fetch_sub(1);
-  word.store(0);
+  arena_->control(local_rank_).sleeping.store(0);
+}
+
+void ShmTransport::wait(std::chrono::microseconds longest) {
+  prepare_wait();
+  futex_wait(arena_->control(local_rank_).sleeping, 1, longest);
+  cancel_wait();
 }
 
 Traffic ShmTransport::traffic() const {

@@ -30,6 +30,8 @@ class ShmTransport final : public Transport {
   Sender* multicast_sender(int channel) override;
   Receiver* multicast_receiver(Rank from, int channel) override;
   void progress() override {}
+  void prepare_wait() override;
+  void cancel_wait() override;
   void wait(std::chrono::microseconds longest) override;
   [[nodiscard]] Traffic traffic() const override;
 
@@ -61,6 +63,7 @@ class ShmTransport final : public Transport {
   std::vector<Rank> locals_;
   int local_rank_ = 0;
   int cpus_ = 1;
+  bool waiting_ = false;  ///< announced
   int host_size_ = 0;
   std::shared_ptr<Arena> arena_;
   std::vector<Ends> ends_;  ///< [local * channels + channel]; a rank's own number: multicast sender
