@@ -141,6 +141,10 @@ class Builder {
     Step* step_;
   };
   At at(Rank rank, int lane = 0);
+  /// The ranks to write steps for, where those of one rank are written apart from the others': all. In the
+  /// simulator only those it needs. `period`, if not 0, promises that rank r + period does what rank r does,
+  /// with all ranks counted on by `period`, and round; chunks may be others.
+  [[nodiscard]] std::vector<Rank> ranks(int period = 0) const;
   /// Drops lanes in which no rank has a step.
   Schedule build() &&;
 

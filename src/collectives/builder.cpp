@@ -1,4 +1,5 @@
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -46,6 +47,13 @@ Builder::At Builder::at(Rank rank, int lane) {
     if (Step* step = partial_->begin(rank, lane)) return At(*step);
   }
   return At(schedule_.lanes[static_cast<std::size_t>(rank)][static_cast<std::size_t>(lane)].emplace_back());
+}
+
+std::vector<Rank> Builder::ranks(int period) const {
+  if (partial_ != nullptr) return partial_->wanted(schedule_.ranks, period);
+  std::vector<Rank> all(static_cast<std::size_t>(schedule_.ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 Schedule Builder::build() && {

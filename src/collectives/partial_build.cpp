@@ -1,6 +1,9 @@
 #include "collectives/partial_build.hpp"
 
+#include <algorithm>
 #include <cassert>
+#include <cstddef>
+#include <numeric>
 
 namespace tutti {
 
@@ -8,7 +11,12 @@ namespace {
 thread_local PartialBuild* current_build = nullptr;
 }
 
-PartialBuild::PartialBuild(Keeps keeps, Sees sees) : keeps_(std::move(keeps)), sees_(std::move(sees)) {
+PartialBuild::PartialBuild(std::vector<Rank> keeps) : keeps_(std::move(keeps)) {
+  assert(current_build == nullptr);
+  current_build = this;
+}
+
+PartialBuild::PartialBuild(Sees sees) : sees_(std::move(sees)) {
   assert(current_build == nullptr);
   current_build = this;
 }
@@ -17,9 +25,17 @@ PartialBuild::~PartialBuild() { current_build = nullptr; }
 
 PartialBuild* PartialBuild::current() noexcept { return current_build; }
 
+std::vector<Rank> PartialBuild::wanted(int ranks, int period) {
+  if (!sees_) return keeps_;
+  period_ = period;
+  std::vector<Rank> all(static_cast<std::size_t>(period > 0 ? period : ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 Step* PartialBuild::begin(Rank rank, int lane) {
   finish();
-  if (keeps_(rank)) return nullptr;
+  if (std::binary_search(keeps_.begin(), keeps_.end(), rank)) return nullptr;
   rank_ = rank;
   lane_ = lane;
   return &step_;

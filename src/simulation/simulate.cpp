@@ -51,9 +51,7 @@ Result simulate(const Schedule& schedule, const Network& network, const Workload
 
 Result simulate_alike(const Make& make, const Network& network, const Workload& workload) {
   Quotient quotient = kinds(network, make);
-  const PartialBuild build([&](Rank rank) {
-    return std::binary_search(quotient.representatives.begin(), quotient.representatives.end(), rank);
-  });
+  const PartialBuild build(quotient.representatives);
   return run(make(), network, workload, quotient, true);
 }
 

@@ -44,7 +44,7 @@ Schedule all_reduce_hierarchical(int ranks, int node_size) {
   const int count = nodes.count();
   Builder b("hierarchical", Collective::all_reduce, ranks, node_size * count, 4);
   b.credits(2);  // a step waits for room and for a message at once, and the ring is a circle
-  for (Rank me = 0; me < ranks; ++me) {
+  for (const Rank me : b.ranks(nodes.period())) {
     const int node = nodes.of(me);
     for (int hop = 1; hop <= 2 * count - 1; ++hop) {
       for_rails(nodes, me, [&](int rail, Rank server) {
@@ -88,7 +88,7 @@ Schedule all_reduce_hierarchical_tree(int ranks, int node_size) {
     const int reduce = give + 1;
     const int hand_down = give + 2;
     const int take = give + 3;
-    for (Rank me = 0; me < ranks; ++me) {
+    for (const Rank me : b.ranks()) {
       const int place = wrap(nodes.of(me) - tree, count);
       const auto server_at = [&](int where, int rail) { return nodes.on_rail(where + tree, rail); };
       for_rails(nodes, me, [&](int rail, Rank server) {
@@ -120,7 +120,7 @@ Schedule reduce_scatter_hierarchical(int ranks, int node_size) {
   const int count = nodes.count();
   Builder b("hierarchical", Collective::reduce_scatter, ranks, ranks, 2);
   b.credits(2);
-  for (Rank me = 0; me < ranks; ++me) {
+  for (const Rank me : b.ranks(nodes.period())) {
     const int node = nodes.of(me);
     for (int hop = 1; hop <= count; ++hop) {
       const int goal = wrap(node - (hop % count), count);
@@ -148,7 +148,7 @@ Schedule all_gather_hierarchical(int ranks, int node_size) {
   const int count = nodes.count();
   Builder b("hierarchical", Collective::all_gather, ranks, ranks, 2);
   b.credits(2);
-  for (Rank me = 0; me < ranks; ++me) {
+  for (const Rank me : b.ranks(nodes.period())) {
     const int node = nodes.of(me);
     for (int hop = 0; hop < count; ++hop) {
       const int source = wrap(node - hop, count);
@@ -176,7 +176,7 @@ Schedule all_to_all_hierarchical(int ranks, int node_size) {
   const Nodes nodes{ranks, node_size};
   const int count = nodes.count();
   Builder b("hierarchical", Collective::all_to_all, ranks, ranks, 3, node_size);
-  for (Rank me = 0; me < ranks; ++me) {
+  for (const Rank me : b.ranks(nodes.period())) {
     const int node = nodes.of(me);
     const int neighbours = nodes.size_of(node);
     for (int round = 0; round < count; ++round) {

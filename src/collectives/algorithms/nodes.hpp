@@ -16,6 +16,8 @@ struct Nodes {
   int size = 1;
 
   [[nodiscard]] constexpr int count() const { return (ranks + size - 1) / size; }
+  /// Of Builder::ranks: where nodes are equal, each may do what the one before it does.
+  [[nodiscard]] constexpr int period() const { return ranks % size == 0 ? size : 0; }
   [[nodiscard]] constexpr int of(Rank rank) const { return rank / size; }
   [[nodiscard]] constexpr Rank first(int node) const { return node * size; }
   [[nodiscard]] constexpr int size_of(int node) const { return std::min(size, ranks - first(node)); }
