@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 #include <tutti/error.hpp>
 
@@ -34,39 +38,66 @@ std::vector<const Algorithm*> wanted(const Network& network, const Question& que
   return found;
 }
 
-Result simulated(const Network& network, const Question& question, const Algorithm& algorithm,
-                 std::size_t piece) {
-  const Workload workload{.collective = question.collective,
-                          .bytes = question.bytes,
-                          .type = question.type,
-                          .piece = piece,
-                          .views = algorithm.views};
-  const auto make = [&] { return algorithm.make(network.ranks, 0, network.node_size); };
-  return network.ranks <= everybody_up_to ? simulate(make(), network, workload)
-                                          : simulate_alike(make, network, workload);
+// Where a buffer is small for its chunks, larger pieces change nothing.
+std::vector<std::size_t> pieces_of(const Network& network, const Question& question,
+                                   const Algorithm& algorithm) {
+  if (question.piece != 0) return {question.piece};
+  const bool few_chunks = algorithm.name == "hierarchical_tree" || algorithm.name == "double_tree";
+  std::vector<std::size_t> pieces;
+  for (const std::size_t piece : {64 * KiB, 256 * KiB, 1024 * KiB}) {
+    if (!pieces.empty() && !few_chunks &&
+        question.bytes / static_cast<std::size_t>(network.ranks) < pieces.back() / 4)
+      break;
+    pieces.push_back(piece);
+  }
+  return pieces;
+}
+
+// Of equals, the one that comes first in algorithms().
+bool comes_first(const Candidate& a, const Candidate& b) {
+  return std::tuple(a.result.seconds, a.algorithm, a.piece) <
+         std::tuple(b.result.seconds, b.algorithm, b.piece);
+}
+
+// Above it, nobody wants to know: the two fastest, and the best by another algorithm, are below.
+double limit_of(const std::vector<Candidate>& ranked, bool one_algorithm) {
+  const auto next = std::find_if(ranked.begin(), ranked.end(), [&](const Candidate& candidate) {
+    return one_algorithm ? &candidate != &ranked[0] : candidate.algorithm != ranked[0].algorithm;
+  });
+  return next == ranked.end() ? std::numeric_limits<double>::infinity() : next->result.seconds;
 }
 
 }  // namespace
 
-std::vector<Candidate> candidates(const Network& network, const Question& question) {
-  std::vector<Candidate> all;
-  std::vector<std::size_t> pieces = {64 * KiB, 256 * KiB, 1024 * KiB};
-  if (question.piece != 0) pieces = {question.piece};
-  for (const Algorithm* algorithm : wanted(network, question)) {
-    std::size_t before = 0;
-    for (const std::size_t piece : pieces) {
-      // Where a buffer is small for its chunks, larger pieces change nothing.
-      if (before != 0 && question.bytes / static_cast<std::size_t>(network.ranks) < before / 4 &&
-          algorithm->name != "hierarchical_tree" && algorithm->name != "double_tree")
-        break;
-      before = piece;
-      all.push_back({algorithm, piece, simulated(network, question, *algorithm, piece)});
+std::vector<Candidate> candidates(const Network& network, const Question& question,
+                                  std::vector<LeftOut>* left_out) {
+  const bool everybody = network.ranks <= everybody_up_to || network.processor.multicasts;
+  auto algorithms = wanted(network, question);
+  // Those made for nodes are simulated soon, and leave little time to the others.
+  std::stable_partition(algorithms.begin(), algorithms.end(),
+                        [](const Algorithm* algorithm) { return algorithm->by_nodes != nullptr; });
+  std::vector<Candidate> ranked;
+  for (const Algorithm* algorithm : algorithms) {
+    const auto make = [&] { return algorithm->make(network.ranks, 0, network.node_size); };
+    std::optional<Alike> alike;
+    if (!everybody) alike.emplace(make, network);
+    for (const std::size_t piece : pieces_of(network, question, *algorithm)) {
+      const Workload workload{.collective = question.collective,
+                              .bytes = question.bytes,
+                              .type = question.type,
+                              .piece = piece,
+                              .views = algorithm->views};
+      Candidate candidate{algorithm, piece,
+                          alike ? alike->run(workload, limit_of(ranked, algorithms.size() == 1))
+                                : simulate(make(), network, workload)};
+      if (candidate.result.finished)
+        ranked.insert(std::upper_bound(ranked.begin(), ranked.end(), candidate, comes_first),
+                      std::move(candidate));
+      else if (left_out != nullptr)
+        left_out->push_back({algorithm, piece, candidate.result.seconds});
     }
   }
-  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
-    return a.result.seconds < b.result.seconds;
-  });
-  return all;
+  return ranked;
 }
 
 int queue_pairs_per_adapter(const Network& network, const Result& result) {

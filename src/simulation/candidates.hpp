@@ -29,12 +29,22 @@ struct Question {
 /// From so many ranks on, flat algorithms are left out, unless asked for by name: their schedules grow with
 /// the square of the ranks, and they lose.
 inline constexpr int flat_up_to = 512;
-/// From so many ranks on, ranks are simulated by representatives.
+/// Beyond so many ranks, they are simulated by representatives, but for networks with multicasts.
 inline constexpr int everybody_up_to = 64;
 
-/// Simulated, the fastest first; of equals, the one that comes first in `algorithms()`. Throws
-/// Error(invalid_argument) when there is no such algorithm, or it reaches into other ranks' memory.
-std::vector<Candidate> candidates(const Network& network, const Question& question);
+/// What was given up, as it is slower than the fastest candidate, the next one and the best by another
+/// algorithm than the fastest one's.
+struct LeftOut {
+  const Algorithm* algorithm = nullptr;
+  std::size_t piece = 0;
+  double at_least = 0;  ///< s that it would take
+};
+
+/// Simulated, the fastest first; of equals, the one that comes first in `algorithms()`. Beyond
+/// `everybody_up_to` ranks, candidates are given up as soon as they have lost, and appended to `left_out`.
+/// Throws Error(invalid_argument) when there is no such algorithm, or it reaches into other ranks' memory.
+std::vector<Candidate> candidates(const Network& network, const Question& question,
+                                  std::vector<LeftOut>* left_out = nullptr);
 
 /// Queue pairs of the adapter that has most: those of all ranks that use it.
 int queue_pairs_per_adapter(const Network& network, const Result& result);

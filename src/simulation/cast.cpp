@@ -12,7 +12,7 @@ namespace {
 
 // Ends that only have an identity: lowering stores pointers to them, and nobody calls them.
 struct Out final : transport::Sender {
-  Outgoing outgoing;
+  std::vector<int> fifos;
   std::byte* try_reserve(std::size_t /*bytes*/) override { return nullptr; }
   void publish(std::size_t /*bytes*/, transport::Tag /*tag*/) override {}
   bool try_send(const std::byte* /*data*/, std::size_t /*bytes*/, transport::Tag /*tag*/,
@@ -36,7 +36,7 @@ class Wiring final : public execution::Channels {
       : self_(self), network_(network), quotient_(quotient) {}
   transport::Sender& sender(Rank peer, int channel) override {
     Out& end = out_.emplace_back();
-    end.outgoing.fifos = {quotient_.kind(quotient_, self_, peer, channel)};
+    end.fifos = {quotient_.kind(quotient_, self_, peer, channel)};
     return end;
   }
   transport::Receiver& receiver(Rank peer, int channel) override {
@@ -49,8 +49,7 @@ class Wiring final : public execution::Channels {
     if (!network_.processor.multicasts) return nullptr;
     Out& end = out_.emplace_back();
     for (Rank r = 0; r < network_.ranks; ++r)
-      if (r != self_)
-        end.outgoing.fifos.push_back(quotient_.kind(quotient_, self_, r, max_channels + channel));
+      if (r != self_) end.fifos.push_back(quotient_.kind(quotient_, self_, r, max_channels + channel));
     return &end;
   }
   transport::Receiver* multicast_receiver(Rank from, int channel) override {
@@ -120,7 +119,9 @@ std::vector<Actor> cast(const Schedule& schedule, const Network& network, const 
     actor.rank = rank;
     actor.program = execution::lower(as_run, rank, shape, settings, wiring);
     for (execution::Sink& sink : actor.program.sinks) {
-      actor.sinks.push_back(sink.sender == nullptr ? Outgoing{} : static_cast<Out*>(sink.sender)->outgoing);
+      if (const auto* out = static_cast<Out*>(sink.sender))
+        actor.outgoing.insert(actor.outgoing.end(), out->fifos.begin(), out->fifos.end());
+      actor.outgoing_end.push_back(static_cast<std::uint32_t>(actor.outgoing.size()));
       sink.sender = nullptr;  // it ends with `wiring`
     }
     for (execution::Source& source : actor.program.sources) {

@@ -22,10 +22,18 @@ std::vector<double> bandwidth_of(const Network& network, const Quotient& quotien
 }
 
 // The first of those on their way, which are few.
-Spent take_first(std::vector<Spent>& those) {
-  const Spent first = those.front();
+template <typename One>
+One take_first(std::vector<One>& those) {
+  const One first = those.front();
   those.erase(those.begin());
   return first;
+}
+
+Result given_up(double least) {
+  Result result;
+  result.finished = false;
+  result.seconds = least;
+  return result;
 }
 
 }  // namespace
@@ -80,7 +88,7 @@ void Engine::wire(const Quotient& quotient) {
     for (const execution::Part& part : *lanes_[l].parts)
       for (const Instruction& step : part.instructions) {
         for (std::uint32_t i = 0; i < step.sinks; ++i) {
-          const auto& fifos = actor.sinks[step.first_sink + i].fifos;
+          const auto fifos = actor.fifos(step.first_sink + i);
           std::uint64_t ends = 0;
           for (const int fifo : fifos) end(fifo, &Fifo::sender, ends);
           counts.fifos_out += ends != 0 ? 1 : 0;  // a multicast is one
@@ -132,7 +140,7 @@ bool Engine::can_begin(const LaneState& lane, const Instruction& step) const {
     if (const int fifo = actor.sources[step.first_source + i]; fifo >= 0 && fifos_[at(fifo)].arrived == 0)
       return false;
   for (std::uint32_t i = 0; i < step.sinks; ++i)
-    for (const int fifo : actor.sinks[step.first_sink + i].fifos)
+    for (const int fifo : actor.fifos(step.first_sink + i))
       if (fifos_[at(fifo)].under_way >= fifos_[at(fifo)].cost->credits) return false;
   return true;
 }
@@ -181,7 +189,7 @@ Spent Engine::work(const LaneState& lane, const Instruction& step) {
   Spent spent{.steps = cpu.step};
   std::size_t written = 0, direct = 0;
   for (std::uint32_t i = 0; i < step.sinks; ++i) {
-    const auto& fifos = actor.sinks[step.first_sink + i].fifos;
+    const auto fifos = actor.fifos(step.first_sink + i);
     direct += is_direct(actor.program.sinks[step.first_sink + i].base) && fifos.empty() ? 1 : 0;
     if (fifos.empty()) {
       ++written;
@@ -218,7 +226,7 @@ void Engine::begin(int index, const Instruction& step, const Spent& cause) {
   for (std::uint32_t i = 0; i < step.sources; ++i)
     if (const int fifo = actor.sources[step.first_source + i]; fifo >= 0) --fifos_[at(fifo)].arrived;
   for (std::uint32_t i = 0; i < step.sinks; ++i)
-    for (const int fifo : actor.sinks[step.first_sink + i].fifos) ++fifos_[at(fifo)].under_way;
+    for (const int fifo : actor.fifos(step.first_sink + i)) ++fifos_[at(fifo)].under_way;
   const Spent spent = work(lane, step);
   const double seconds = spent.total();
   lane.spent = cause;
@@ -242,7 +250,7 @@ void Engine::finish(int index) {
       tell(now_ + fifos_[at(fifo)].cost->alpha, What::released, fifo);
     }
   for (std::uint32_t i = 0; i < step.sinks; ++i)
-    for (const int fifo : actor.sinks[step.first_sink + i].fifos) publish(fifo, bytes, lane.spent);
+    for (const int fifo : actor.fifos(step.first_sink + i)) publish(fifo, bytes, lane.spent);
   ActorState& state = states_[at(lane.actor)];
   last_[at(state.calls)] = lane.spent;
   counts_[at(lane.actor)].done = now_;
@@ -266,7 +274,7 @@ void Engine::finish(int index) {
 
 void Engine::publish(int index, std::size_t bytes, const Spent& spent) {
   Fifo& fifo = fifos_[at(index)];
-  fifo.coming.push_back(spent);
+  fifo.coming.push_back({spent, static_cast<double>(bytes)});
   fifo.largest = std::max(fifo.largest, bytes);
   for (const Crossing& c : quotient_.fifos[at(index)].crossings)
     link_bytes_[at(c.link)] += c.weight * static_cast<double>(bytes);
@@ -274,24 +282,27 @@ void Engine::publish(int index, std::size_t bytes, const Spent& spent) {
     tell(now_ + fifo.cost->alpha, What::arrived, index);
     return;
   }
-  fifo.queued.push_back(static_cast<double>(bytes));
-  if (fifo.queued.size() == 1) send_next(fifo, index);
+  if (++fifo.queued == 1) send_next(fifo, index);
 }
 
 void Engine::send_next(Fifo& fifo, int index) {
-  const double volume = fifo.queued.front() + fifo.gap * fifo.narrowest;
+  const double bytes = fifo.coming[fifo.coming.size() - fifo.queued].bytes;
+  const double volume = bytes + fifo.gap * fifo.narrowest;
   if (volume > 0) {
     flows_.begin(fifo.way, volume, now_);
     return;
   }
-  fifo.queued.pop_front();
+  sent(fifo, index);
+}
+
+void Engine::sent(Fifo& fifo, int index) {
   tell(now_ + fifo.cost->alpha, What::arrived, index);
-  if (!fifo.queued.empty()) send_next(fifo, index);
+  if (--fifo.queued > 0) send_next(fifo, index);
 }
 
 void Engine::arrive(Fifo& fifo) {
   ++fifo.arrived;
-  Spent cause = take_first(fifo.coming);
+  Spent cause = take_first(fifo.coming).spent;
   cause.links += std::max(0.0, now_ - fifo.cost->alpha - cause.total());
   cause.latency += fifo.cost->alpha;
   ++cause.hops;
@@ -306,7 +317,27 @@ void Engine::release(Fifo& fifo) {
   consider(fifo.sender, cause);
 }
 
-Result Engine::run() {
+double Engine::bound() const {
+  std::vector<double> bytes(link_bytes_.size());
+  for (const LaneState& lane : lanes_)
+    for (const execution::Part& part : *lane.parts)
+      for (const Instruction& step : part.instructions) {
+        const auto sent = static_cast<double>(step.bytes) *
+                          static_cast<double>(step.whole ? part.iterations : step.segments);
+        for (std::uint32_t i = 0; i < step.sinks; ++i)
+          for (const int fifo : actors_[at(lane.actor)].fifos(step.first_sink + i))
+            for (const Crossing& c : quotient_.fifos[at(fifo)].crossings)
+              bytes[at(c.link)] += c.weight * sent;
+      }
+  double seconds = 0;
+  for (std::size_t l = 0; l < bytes.size(); ++l)
+    seconds = std::max(seconds, bytes[l] / network_.bandwidth[at(quotient_.links[l])]);
+  return seconds;
+}
+
+Result Engine::run(double limit) {
+  if (limit < std::numeric_limits<double>::infinity())
+    if (const double least = bound(); least > limit) return given_up(least);
   for (std::size_t a = 0; a < states_.size(); ++a) call(static_cast<int>(a), {});
   std::vector<int> ended;
   while (true) {
@@ -314,16 +345,14 @@ Result Engine::run() {
     // Rates change only when time moves on: what begins and ends at one time is settled together.
     const double flows = told <= now_ ? std::numeric_limits<double>::infinity() : flows_.next(now_);
     if (events_.empty() && flows == std::numeric_limits<double>::infinity()) break;
+    if (std::min(told, flows) > limit) return given_up(limit);
     if (flows < told) {
       now_ = flows;
       ended.clear();
       flows_.end(now_, ended);
       for (const int way : ended) {
         const int index = fifo_of_way_[at(way)];
-        Fifo& fifo = fifos_[at(index)];
-        fifo.queued.pop_front();
-        tell(now_ + fifo.cost->alpha, What::arrived, index);
-        if (!fifo.queued.empty()) send_next(fifo, index);
+        sent(fifos_[at(index)], index);
       }
       continue;
     }

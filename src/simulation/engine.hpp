@@ -21,8 +21,9 @@ class Engine {
  public:
   /// `calls`: how often every rank runs its program, one after the other, without waiting for the others.
   Engine(const Network& network, const Quotient& quotient, const std::vector<Actor>& actors, int calls = 1);
-  /// Fills in all but `piece`. Throws Error(invalid_schedule) when the schedule is stuck.
-  Result run();
+  /// Fills in all but `piece`. Throws Error(invalid_schedule) when the schedule is stuck. Gives up at `limit`
+  /// seconds, or at once where some link has more to carry than it can until then: see Result::finished.
+  Result run(double limit);
 
  private:
   struct LaneState {
@@ -33,6 +34,10 @@ class Engine {
     bool waiting = true;  ///< not at work, and not in line for it
     Spent spent{};        ///< until the end of the step at work, or of the last one
   };
+  struct Message {
+    Spent spent;  ///< until it was sent
+    double bytes = 0;
+  };
   struct Fifo {
     int sender = -1, receiver = -1;  ///< lanes
     int way = -1;                    ///< in flows_; -1: it crosses no link
@@ -42,9 +47,10 @@ class Engine {
     std::size_t largest = 0;  ///< bytes of a message
     int under_way = 0;        ///< messages reserved and not released
     int arrived = 0;
-    std::deque<double> queued;  ///< bytes of messages behind the one on the way; the first is that
-    // Until their sending and their release; no more than credits.
-    std::vector<Spent> coming{}, returning{};
+    std::size_t queued = 0;  ///< the last of `coming`: one that crosses links, and those behind it
+    // No more than credits.
+    std::vector<Message> coming{};
+    std::vector<Spent> returning{};
   };
   struct ActorState {
     int first_lane = 0, lanes = 0;
@@ -76,10 +82,13 @@ class Engine {
   void finish(int lane);
   void publish(int fifo, std::size_t bytes, const Spent& spent);
   void send_next(Fifo& fifo, int index);
+  void sent(Fifo& fifo, int index);
   void arrive(Fifo& fifo);
   void release(Fifo& fifo);
   void tell(double time, What what, int which);
   [[nodiscard]] Spent work(const LaneState& lane, const execution::Instruction& step);
+  /// s that the busiest link needs for all that will cross it.
+  [[nodiscard]] double bound() const;
   Result result();
 
   const Network& network_;

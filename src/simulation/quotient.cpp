@@ -96,8 +96,7 @@ class Habits {
 
 class Refinement {
  public:
-  Refinement(const Network& network, const Habits& habits)
-      : network_(network), colours_(at(network.ranks)) {
+  Refinement(const Network& network, const Habits& habits) : network_(network), colours_(at(network.ranks)) {
     std::size_t count = 0;
     for (Rank r = 0; r < network.ranks; ++r) {
       colours_[at(r)] = habits.steps(r);
@@ -161,8 +160,8 @@ class Refinement {
   template <typename Each>
   void for_fifos(const Each& each) const {
     for (std::size_t f = 0; f + 1 < fifos_.size(); ++f)
-      each(fifos_[f], std::span(links_).subspan(fifos_[f].first_link,
-                                                fifos_[f + 1].first_link - fifos_[f].first_link));
+      each(fifos_[f],
+           std::span(links_).subspan(fifos_[f].first_link, fifos_[f + 1].first_link - fifos_[f].first_link));
   }
 
   [[nodiscard]] std::uint64_t colour(const Fifo& fifo) const {
@@ -281,8 +280,7 @@ Quotient everybody(const Network& network) {
 Quotient kinds(const Network& network, const Make& make) {
   Habits habits(network.ranks);
   {
-    const PartialBuild build(
-        [&](Rank rank, int lane, const Step& step) { habits.see(rank, lane, step); });
+    const PartialBuild build([&](Rank rank, int lane, const Step& step) { habits.see(rank, lane, step); });
     make();
     habits.repeat(build.period());
   }

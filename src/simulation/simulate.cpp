@@ -1,6 +1,7 @@
 #include "simulation/simulate.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #include "collectives/partial_build.hpp"
 #include "simulation/cast.hpp"
@@ -11,9 +12,9 @@ namespace tutti::simulation {
 namespace {
 
 Result run(const Schedule& schedule, const Network& network, const Workload& workload, Quotient& quotient,
-           bool even) {
+           bool even, double limit) {
   const std::vector<Actor> actors = cast(schedule, network, workload, quotient, even);
-  Result result = Engine(network, quotient, actors, workload.calls).run();
+  Result result = Engine(network, quotient, actors, workload.calls).run(limit);
   for (const Actor& actor : actors) {
     result.piece = std::max<std::size_t>(result.piece, actor.program.piece);
     for (const auto& parts : actor.program.lanes)
@@ -22,6 +23,11 @@ Result run(const Schedule& schedule, const Network& network, const Workload& wor
           result.chunk = std::max<std::size_t>(result.chunk, step.bytes);
   }
   return result;
+}
+
+Schedule steps_of(const std::vector<Rank>& ranks, const Make& make) {
+  const PartialBuild build(ranks);
+  return make();
 }
 
 }  // namespace
@@ -46,13 +52,18 @@ Spent& Spent::operator/=(int count) {
 
 Result simulate(const Schedule& schedule, const Network& network, const Workload& workload) {
   Quotient quotient = everybody(network);
-  return run(schedule, network, workload, quotient, false);
+  return run(schedule, network, workload, quotient, false, std::numeric_limits<double>::infinity());
 }
 
-Result simulate_alike(const Make& make, const Network& network, const Workload& workload) {
-  Quotient quotient = kinds(network, make);
-  const PartialBuild build(quotient.representatives);
-  return run(make(), network, workload, quotient, true);
+Alike::Alike(const Make& make, const Network& network)
+    : network_(network),
+      quotient_(kinds(network, make)),
+      schedule_(steps_of(quotient_.representatives, make)) {
+  assert(!network.processor.multicasts);
+}
+
+Result Alike::run(const Workload& workload, double limit) {
+  return simulation::run(schedule_, network_, workload, quotient_, true, limit);
 }
 
 }  // namespace tutti::simulation

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include <tutti/schedule.hpp>
@@ -70,6 +71,8 @@ struct Spent {
 };
 
 struct Result {
+  bool finished =
+      true;  ///< false: given up at a limit, and `seconds` is what it takes at least; no more is set
   double seconds = 0;
   Spent spent;   ///< of the step that ends last
   Spent steady;  ///< a call, once calls follow each other: of the later half of `Workload::calls`
@@ -88,7 +91,18 @@ Result simulate(const Schedule& schedule, const Network& network, const Workload
 
 /// By representatives; see quotient.hpp. Chunks of a buffer that the schedule divides are all taken as large
 /// as the largest: the real ones are multiples of 64 bytes, and the last ones are smaller. All else is exact.
-Result simulate_alike(const Make& make, const Network& network, const Workload& workload);
+class Alike {
+ public:
+  /// `network` must outlive it, and have no multicasts: whether a message is one, only all ranks' steps say.
+  Alike(const Make& make, const Network& network);
+  /// Gives up at `limit` seconds: see Result::finished.
+  Result run(const Workload& workload, double limit = std::numeric_limits<double>::infinity());
+
+ private:
+  const Network& network_;
+  Quotient quotient_;
+  Schedule schedule_;  ///< steps of the representatives
+};
 
 /// The schedule's shape for `workload`; `even` rounds a divisible buffer up to equal chunks.
 execution::Shape shape_of(const Schedule& schedule, const Workload& workload, bool even = false);

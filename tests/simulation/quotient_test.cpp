@@ -39,14 +39,14 @@ Network nodes(int count, int size) {
   return network;
 }
 
-class Alike : public testing::TestWithParam<Algorithm> {};
-INSTANTIATE_TEST_SUITE_P(Collectives, Alike, testing::ValuesIn(algorithms().begin(), algorithms().end()),
-                         [](const auto& test) {
+class Representatives : public testing::TestWithParam<Algorithm> {};
+INSTANTIATE_TEST_SUITE_P(Collectives, Representatives,
+                         testing::ValuesIn(algorithms().begin(), algorithms().end()), [](const auto& test) {
                            return std::string(name(test.param.collective)) + "_" +
                                   std::string(test.param.name);
                          });
 
-TEST_P(Alike, AreSimulatedAsEverybodyIs) {
+TEST_P(Representatives, AreSimulatedAsEverybodyIs) {
   for (const auto& [count, size] : {std::pair{8, 4}, {5, 3}, {1, 8}, {16, 1}}) {
     const Network network = nodes(count, size);
     const int n = count * size;
@@ -55,11 +55,11 @@ TEST_P(Alike, AreSimulatedAsEverybodyIs) {
                             .piece = 4096};
     const auto make = [&] { return GetParam().make(n, 0, size); };
     if (GetParam().one_sided) {
-      EXPECT_THROW(simulate_alike(make, network, workload), Error);
+      EXPECT_THROW(Alike(make, network), Error);
       continue;
     }
     const Result all = simulate(make(), network, workload);
-    const Result some = simulate_alike(make, network, workload);
+    const Result some = Alike(make, network).run(workload);
     EXPECT_NEAR(some.seconds / all.seconds, 1, 1e-9) << count << " nodes of " << size;
     EXPECT_EQ(some.messages, all.messages);
     std::size_t members = 0;
@@ -85,8 +85,8 @@ TEST(Kinds, OfASymmetricAlgorithmAreFew) {
   for (const Collective collective :
        {Collective::all_reduce, Collective::all_to_all, Collective::all_gather}) {
     const Result result =
-        simulate_alike([&] { return find_algorithm(collective, "hierarchical")->make(256, 0, 8); }, network,
-                       {.collective = collective, .bytes = 256 * 4096});
+        Alike([&] { return find_algorithm(collective, "hierarchical")->make(256, 0, 8); }, network)
+            .run({.collective = collective, .bytes = 256 * 4096});
     EXPECT_EQ(result.representatives.size(), 1U) << name(collective);
     EXPECT_EQ(result.ranks[0].queue_pairs, collective == Collective::all_to_all ? 31 : 2);
   }

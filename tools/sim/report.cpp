@@ -1,10 +1,13 @@
 #include "sim/report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "simulation/compare.hpp"
 
@@ -57,6 +60,16 @@ void print_header(std::FILE* to) {
              "buffers", "busiest link");
 }
 
+std::string left_out_text(const Answer& answer) {
+  std::map<std::string_view, std::vector<std::string>> pieces;
+  for (const simulation::LeftOut& one : answer.left_out)
+    pieces[one.algorithm->name].push_back(size_text(static_cast<double>(one.piece)));
+  std::vector<std::string> all;
+  for (const auto& [algorithm, sizes] : pieces)
+    all.push_back(fmt::format("{} ({})", algorithm, fmt::join(sizes, " ")));
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
 void print(std::FILE* to, const Network& network, const Answer& answer, int links) {
   for (std::size_t i = 0; i < std::min<std::size_t>(answer.candidates.size(), 2); ++i) {
     const Candidate& one = answer.candidates[i];
@@ -79,6 +92,8 @@ void print(std::FILE* to, const Network& network, const Answer& answer, int link
                  link_text(network, link));
     }
   }
+  if (!answer.left_out.empty())
+    fmt::print(to, "{:>22}  slower, not simulated to the end: {}\n", "", left_out_text(answer));
 }
 
 nlohmann::json to_json(const simulation::Spent& spent) {
@@ -121,11 +136,14 @@ nlohmann::json to_json(const Network& network, const Answer& answer) {
          {"ranks_simulated", one.result.representatives.size()},
          {"links", std::move(links)}});
   }
-  return {{"nodes", answer.nodes},
-          {"ranks", network.ranks},
-          {"bytes", answer.bytes},
-          {"collective", tutti::name(answer.candidates[0].algorithm->collective)},
-          {"candidates", std::move(all)}};
+  nlohmann::json left_out = nlohmann::json::array();
+  for (const simulation::LeftOut& one : answer.left_out)
+    left_out.push_back(
+        {{"algorithm", one.algorithm->name}, {"piece", one.piece}, {"seconds_at_least", one.at_least}});
+  return {
+      {"nodes", answer.nodes},        {"ranks", network.ranks},
+      {"bytes", answer.bytes},        {"collective", tutti::name(answer.candidates[0].algorithm->collective)},
+      {"candidates", std::move(all)}, {"left_out", std::move(left_out)}};
 }
 
 }  // namespace tutti::sim

@@ -103,7 +103,8 @@ Explanation explain(const Request& request, const topology::World& world) {
   simulation::Question question;
   question.collective = collective;
   question.bytes = request.bytes;
-  found.answer = {request.nodes, request.bytes, simulation::candidates(found.network, question)};
+  found.answer = {request.nodes, request.bytes};
+  found.answer.candidates = simulation::candidates(found.network, question, &found.answer.left_out);
   return found;
 }
 
@@ -155,6 +156,8 @@ void print(const Request& request, const topology::World& world, const Explanati
                simulation::link_text(found.network, best.result.links[0]),
                size_text(best.result.links[0].bytes));
   for (const Candidate* loser : runners_up(found.answer.candidates)) print_loser(found, *loser);
+  if (!found.answer.left_out.empty())
+    fmt::print("slower, not simulated to the end: {}\n", sim::left_out_text(found.answer));
 }
 
 nlohmann::json to_json(const Request& request, const topology::World& world, const Explanation& found) {
