@@ -6,10 +6,13 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include <tutti/error.hpp>
+
+#include "collectives/partial_build.hpp"
 
 namespace tutti::simulation {
 
@@ -38,19 +41,26 @@ std::vector<const Algorithm*> wanted(const Network& network, const Question& que
   return found;
 }
 
-// Where a buffer is small for its chunks, larger pieces change nothing.
-std::vector<std::size_t> pieces_of(const Network& network, const Question& question,
-                                   const Algorithm& algorithm) {
-  if (question.piece != 0) return {question.piece};
-  const bool few_chunks = algorithm.name == "hierarchical_tree" || algorithm.name == "double_tree";
-  std::vector<std::size_t> pieces;
-  for (const std::size_t piece : {64 * KiB, 256 * KiB, 1024 * KiB}) {
-    if (!pieces.empty() && !few_chunks &&
-        question.bytes / static_cast<std::size_t>(network.ranks) < pieces.back() / 4)
-      break;
-    pieces.push_back(piece);
-  }
-  return pieces;
+// Ranks that the first one sends to.
+std::size_t peers(const Network& network, const Algorithm& algorithm) {
+  const PartialBuild build(std::vector<Rank>{0});
+  const Schedule schedule = algorithm.make(network.ranks, 0, network.node_size);
+  std::set<Rank> all;
+  for (const Lane& lane : schedule.lanes[0])
+    for (const Step& step : lane)
+      for (const Operand& sink : step.sinks)
+        if (sink.kind == Operand::Kind::message) all.insert(sink.rank);
+  return all.size();
+}
+
+// What is simulated sooner comes first, for it may spare the others: that made for nodes, and that with few
+// FIFOs.
+void sort_by_effort(const Network& network, std::vector<const Algorithm*>& algorithms) {
+  const auto made_for_nodes = std::ranges::stable_partition(
+      algorithms, [](const Algorithm* algorithm) { return algorithm->by_nodes != nullptr; });
+  std::map<const Algorithm*, std::size_t> effort;
+  for (const Algorithm* algorithm : made_for_nodes) effort[algorithm] = peers(network, *algorithm);
+  std::ranges::stable_sort(made_for_nodes, {}, [&](const Algorithm* algorithm) { return effort[algorithm]; });
 }
 
 // Of equals, the one that comes first in algorithms().
@@ -69,35 +79,38 @@ double limit_of(const std::vector<Candidate>& ranked, bool one_algorithm) {
 
 }  // namespace
 
-std::vector<Candidate> candidates(const Network& network, const Question& question,
-                                  std::vector<LeftOut>* left_out) {
-  const bool everybody = network.ranks <= everybody_up_to || network.processor.multicasts;
+Ranking rank_candidates(const Network& network, const Question& question) {
   auto algorithms = wanted(network, question);
-  // Those made for nodes are simulated soon, and leave little time to the others.
-  std::stable_partition(algorithms.begin(), algorithms.end(),
-                        [](const Algorithm* algorithm) { return algorithm->by_nodes != nullptr; });
-  std::vector<Candidate> ranked;
+  const bool gives_up = network.ranks > everybody_up_to;
+  if (gives_up && algorithms.size() > 1) sort_by_effort(network, algorithms);
+  std::vector<std::size_t> pieces = {64 * KiB, 256 * KiB, 1024 * KiB};
+  if (question.piece != 0) pieces = {question.piece};
+  Ranking found;
   for (const Algorithm* algorithm : algorithms) {
     const auto make = [&] { return algorithm->make(network.ranks, 0, network.node_size); };
     std::optional<Alike> alike;
-    if (!everybody) alike.emplace(make, network);
-    for (const std::size_t piece : pieces_of(network, question, *algorithm)) {
+    if (gives_up && !network.processor.multicasts) alike.emplace(make, network);
+    for (const std::size_t piece : pieces) {
       const Workload workload{.collective = question.collective,
                               .bytes = question.bytes,
                               .type = question.type,
                               .piece = piece,
                               .views = algorithm->views};
-      Candidate candidate{algorithm, piece,
-                          alike ? alike->run(workload, limit_of(ranked, algorithms.size() == 1))
-                                : simulate(make(), network, workload)};
-      if (candidate.result.finished)
-        ranked.insert(std::upper_bound(ranked.begin(), ranked.end(), candidate, comes_first),
-                      std::move(candidate));
-      else if (left_out != nullptr)
-        left_out->push_back({algorithm, piece, candidate.result.seconds});
+      const double limit = gives_up ? limit_of(found.candidates, algorithms.size() == 1)
+                                    : std::numeric_limits<double>::infinity();
+      Candidate one{algorithm, piece,
+                    alike ? alike->run(workload, limit) : simulate(make(), network, workload, limit)};
+      const bool longer_would_do_the_same = one.result.chunk < piece;
+      if (one.result.finished)
+        found.candidates.insert(
+            std::upper_bound(found.candidates.begin(), found.candidates.end(), one, comes_first),
+            std::move(one));
+      else
+        found.left_out.push_back({algorithm, piece, one.result.seconds});
+      if (longer_would_do_the_same) break;
     }
   }
-  return ranked;
+  return found;
 }
 
 int queue_pairs_per_adapter(const Network& network, const Result& result) {

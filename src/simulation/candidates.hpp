@@ -22,8 +22,8 @@ struct Question {
   Collective collective = Collective::all_reduce;
   std::size_t bytes = 0;
   DataType type = DataType::float32;
-  std::string algorithm;  ///< only this one; empty: all
-  std::size_t piece = 0;  ///< only this; 0: several
+  std::string algorithm{};  ///< only this one; empty: all
+  std::size_t piece = 0;    ///< only this; 0: several
 };
 
 /// From so many ranks on, flat algorithms are left out, unless asked for by name: their schedules grow with
@@ -40,11 +40,15 @@ struct LeftOut {
   double at_least = 0;  ///< s that it would take
 };
 
-/// Simulated, the fastest first; of equals, the one that comes first in `algorithms()`. Beyond
-/// `everybody_up_to` ranks, candidates are given up as soon as they have lost, and appended to `left_out`.
-/// Throws Error(invalid_argument) when there is no such algorithm, or it reaches into other ranks' memory.
-std::vector<Candidate> candidates(const Network& network, const Question& question,
-                                  std::vector<LeftOut>* left_out = nullptr);
+struct Ranking {
+  std::vector<Candidate>
+      candidates{};  ///< the fastest first; of equals, that which comes first in `algorithms()`
+  std::vector<LeftOut> left_out{};
+};
+
+/// Beyond `everybody_up_to` ranks, candidates are given up as soon as they have lost. Throws
+/// Error(invalid_argument) when there is no such algorithm, or it reaches into other ranks' memory.
+Ranking rank_candidates(const Network& network, const Question& question);
 
 /// Queue pairs of the adapter that has most: those of all ranks that use it.
 int queue_pairs_per_adapter(const Network& network, const Result& result);

@@ -1,20 +1,26 @@
 #include "simulation/compare.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <map>
+#include <string_view>
 
 namespace tutti::simulation {
 
 namespace {
 
+constexpr double microseconds = 1e6;
+
 template <typename Of>
 std::uint64_t most(const Candidate& candidate, const Of& of) {
   std::uint64_t found = 0;
-  for (const RankCounts& rank : candidate.result.ranks) found = std::max<std::uint64_t>(found, of(rank));
+  for (const RankCounts& rank : candidate.result.ranks)
+    found = std::max(found, static_cast<std::uint64_t>(of(rank)));
   return found;
 }
 
@@ -52,6 +58,18 @@ std::string folds(const Candidate& slower, const Candidate& faster) {
   return "folding; bytes of a rank, at most: " + rather_than(bytes(slower), bytes(faster));
 }
 
+std::string loss(const Network& network, const Candidate& loser, const Candidate& best) {
+  std::string text =
+      fmt::format("not {} in pieces of {}: {:.2f} us, {:.2f} us more\n", loser.algorithm->name,
+                  size_text(static_cast<double>(loser.result.piece)), loser.result.seconds * microseconds,
+                  (loser.result.seconds - best.result.seconds) * microseconds);
+  const auto reasons = differences(network, loser, best);
+  for (const Difference& reason : reasons)
+    text += fmt::format("  {:+.2f} us {}\n", reason.seconds * microseconds, reason.what);
+  if (reasons.empty()) text += "  it is as fast; of equals, the first in the library's list is taken\n";
+  return text;
+}
+
 }  // namespace
 
 std::vector<Difference> differences(const Network& network, const Candidate& slower,
@@ -71,6 +89,45 @@ std::vector<Difference> differences(const Network& network, const Candidate& slo
   std::stable_sort(all.begin(), all.end(),
                    [](const Difference& x, const Difference& y) { return x.seconds > y.seconds; });
   return all;
+}
+
+std::vector<const Candidate*> runners_up(const std::vector<Candidate>& all) {
+  std::vector<const Candidate*> found;
+  if (all.size() > 1) found.push_back(&all[1]);
+  const auto other =
+      std::ranges::find_if(all, [&](const Candidate& one) { return one.algorithm != all[0].algorithm; });
+  if (other != all.end() && &*other != found[0]) found.push_back(&*other);
+  return found;
+}
+
+double load(const Network& network, const Candidate& candidate, const LinkCounts& link) {
+  return link.bytes / network.bandwidth[static_cast<std::size_t>(link.link)] / candidate.result.seconds;
+}
+
+std::string describe(const Network& network, const Ranking& ranking) {
+  const Candidate& best = ranking.candidates.at(0);
+  std::string text = fmt::format(
+      "fastest: {}, {} lanes, chunks of {} in pieces of {}, {} messages: {:.2f} us\n", best.algorithm->name,
+      most(best, [](const RankCounts& rank) { return rank.lanes; }),
+      size_text(static_cast<double>(best.result.chunk)), size_text(static_cast<double>(best.result.piece)),
+      best.result.messages, best.result.seconds * microseconds);
+  if (!best.result.links.empty())
+    text += fmt::format("busiest link: {:.0f}% {}, {}\n", 100 * load(network, best, best.result.links[0]),
+                        link_text(network, best.result.links[0]), size_text(best.result.links[0].bytes));
+  for (const Candidate* loser : runners_up(ranking.candidates)) text += loss(network, *loser, best);
+  if (!ranking.left_out.empty())
+    text += "slower, not simulated to the end: " + describe(ranking.left_out) + "\n";
+  return text;
+}
+
+std::string describe(const std::vector<LeftOut>& left_out) {
+  std::map<std::string_view, std::vector<std::string>> pieces;
+  for (const LeftOut& one : left_out)
+    pieces[one.algorithm->name].push_back(size_text(static_cast<double>(one.piece)));
+  std::vector<std::string> all;
+  for (const auto& [algorithm, sizes] : pieces)
+    all.push_back(fmt::format("{} ({})", algorithm, fmt::join(sizes, " ")));
+  return fmt::format("{}", fmt::join(all, ", "));
 }
 
 std::string size_text(double bytes) {

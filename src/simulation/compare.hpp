@@ -21,6 +21,17 @@ struct Difference {
 /// also off the critical path.
 std::vector<Difference> differences(const Network& network, const Candidate& slower, const Candidate& faster);
 
+/// Those that the fastest is compared with: the next one, and the first by another algorithm.
+std::vector<const Candidate*> runners_up(const std::vector<Candidate>& all);
+
+/// The time that a link needs for what crosses it, as a share of the whole time.
+double load(const Network& network, const Candidate& candidate, const LinkCounts& link);
+
+/// Several lines: the fastest candidate, and why not the runners-up.
+std::string describe(const Network& network, const Ranking& ranking);
+/// "all_pairs (64K 256K), ring (64K)": the algorithms and pieces.
+std::string describe(const std::vector<LeftOut>& left_out);
+
 /// "1.5K" for 1536, at most four digits.
 std::string size_text(double bytes);
 /// The name of a link, and how many are like it.

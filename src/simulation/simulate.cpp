@@ -50,9 +50,9 @@ Spent& Spent::operator/=(int count) {
   return *this;
 }
 
-Result simulate(const Schedule& schedule, const Network& network, const Workload& workload) {
+Result simulate(const Schedule& schedule, const Network& network, const Workload& workload, double limit) {
   Quotient quotient = everybody(network);
-  return run(schedule, network, workload, quotient, false, std::numeric_limits<double>::infinity());
+  return run(schedule, network, workload, quotient, false, limit);
 }
 
 Alike::Alike(const Make& make, const Network& network)

@@ -71,8 +71,8 @@ struct Spent {
 };
 
 struct Result {
-  bool finished =
-      true;  ///< false: given up at a limit, and `seconds` is what it takes at least; no more is set
+  /// False: given up at a limit, and `seconds` is what it takes at least; little else is set.
+  bool finished = true;
   double seconds = 0;
   Spent spent;   ///< of the step that ends last
   Spent steady;  ///< a call, once calls follow each other: of the later half of `Workload::calls`
@@ -86,8 +86,9 @@ struct Result {
   std::size_t chunk = 0;          ///< bytes of the largest chunk
 };
 
-/// Rank by rank: exact.
-Result simulate(const Schedule& schedule, const Network& network, const Workload& workload);
+/// Rank by rank: exact. Gives up at `limit` seconds of the clock: see Result::finished.
+Result simulate(const Schedule& schedule, const Network& network, const Workload& workload,
+                double limit = std::numeric_limits<double>::infinity());
 
 /// By representatives; see quotient.hpp. Chunks of a buffer that the schedule divides are all taken as large
 /// as the largest: the real ones are multiples of 64 bytes, and the last ones are smaller. All else is exact.
@@ -95,7 +96,6 @@ class Alike {
  public:
   /// `network` must outlive it, and have no multicasts: whether a message is one, only all ranks' steps say.
   Alike(const Make& make, const Network& network);
-  /// Gives up at `limit` seconds: see Result::finished.
   Result run(const Workload& workload, double limit = std::numeric_limits<double>::infinity());
 
  private:

@@ -20,8 +20,9 @@ constexpr std::size_t MiB = std::size_t{1} << 20;
 // Eight H100 have 18 NVLinks each: no algorithm without the switches' help beats them.
 TEST(World, TwoShotOfADgxFillsItsNvlinks) {
   const Network network = machines("dgx-h100", 1);
-  const auto found = candidates(network, {.bytes = 1024 * MiB, .algorithm = "two_shot", .piece = MiB / 4});
-  const double bus = 1024.0 * MiB * 2 * 7 / 8 / found.at(0).result.seconds / 1e9;
+  const auto found =
+      rank_candidates(network, {.bytes = 1024 * MiB, .algorithm = "two_shot", .piece = MiB / 4});
+  const double bus = 1024.0 * MiB * 2 * 7 / 8 / found.candidates.at(0).result.seconds / 1e9;
   EXPECT_GT(bus, 350);
   EXPECT_LT(bus, 18 * 20.6 + 0.1);
 }
@@ -30,8 +31,8 @@ TEST(World, TwoShotOfADgxFillsItsNvlinks) {
 TEST(World, HierarchyUsesEveryAdapter) {
   const Network network = machines("dgx-h100", 4);
   const auto time = [&](const char* algorithm) {
-    return candidates(network, {.bytes = 256 * MiB, .algorithm = algorithm, .piece = MiB / 4})
-        .at(0)
+    return rank_candidates(network, {.bytes = 256 * MiB, .algorithm = algorithm, .piece = MiB / 4})
+        .candidates.at(0)
         .result.seconds;
   };
   EXPECT_LT(time("hierarchical") * 4, time("ring"));
@@ -41,11 +42,11 @@ TEST(World, HierarchyUsesEveryAdapter) {
 TEST(World, TwoStepAllToAllNeedsAQueuePairANode) {
   const Network network = machines("dgx-h100", 16);
   const auto pairs = [&](const char* algorithm) {
-    return queue_pairs_per_adapter(network, candidates(network, {.collective = Collective::all_to_all,
-                                                                 .bytes = 128 * 1024,
-                                                                 .algorithm = algorithm,
-                                                                 .piece = 1024})
-                                                .at(0)
+    return queue_pairs_per_adapter(network, rank_candidates(network, {.collective = Collective::all_to_all,
+                                                                      .bytes = 128 * 1024,
+                                                                      .algorithm = algorithm,
+                                                                      .piece = 1024})
+                                                .candidates.at(0)
                                                 .result);
   };
   EXPECT_EQ(pairs("hierarchical"), 15);
@@ -61,8 +62,8 @@ TEST(World, OfARackIsOneNvlinkDomain) {
 
 TEST(World, UnknownAlgorithmsAreAnError) {
   const Network network = machines("pcie-box", 1);
-  EXPECT_THROW(candidates(network, {.bytes = MiB, .algorithm = "bruck"}), Error);
-  EXPECT_THROW(candidates(network, {.bytes = MiB, .algorithm = "direct"}), Error);
+  EXPECT_THROW(rank_candidates(network, {.bytes = MiB, .algorithm = "bruck"}), Error);
+  EXPECT_THROW(rank_candidates(network, {.bytes = MiB, .algorithm = "direct"}), Error);
 }
 
 }  // namespace

@@ -25,13 +25,11 @@ void run(const sim::Settings& settings) {
     const topology::World world = topology::uniform_world(machine, nodes, settings.ranks_per_node);
     const simulation::Network network = simulation::network_of(world);
     for (const std::size_t bytes : settings.sizes) {
-      sim::Answer answer{nodes, bytes};
-      answer.candidates = simulation::candidates(network,
-                                                 {.collective = settings.collective,
-                                                  .bytes = bytes,
-                                                  .algorithm = settings.algorithm,
-                                                  .piece = settings.piece},
-                                                 &answer.left_out);
+      const sim::Answer answer{nodes, bytes,
+                               simulation::rank_candidates(network, {.collective = settings.collective,
+                                                                     .bytes = bytes,
+                                                                     .algorithm = settings.algorithm,
+                                                                     .piece = settings.piece})};
       sim::print(stdout, network, answer, settings.links);
       std::fflush(stdout);
       if (!settings.json.empty()) all.push_back(sim::to_json(network, answer));

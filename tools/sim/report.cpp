@@ -1,13 +1,10 @@
 #include "sim/report.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 
 #include "simulation/compare.hpp"
 
@@ -18,6 +15,7 @@ namespace {
 using simulation::Candidate;
 using simulation::link_text;
 using simulation::LinkCounts;
+using simulation::load;
 using simulation::Network;
 using simulation::RankCounts;
 using simulation::size_text;
@@ -40,10 +38,6 @@ std::uint64_t buffers(const Candidate& candidate) {
 
 }  // namespace
 
-double load(const Network& network, const Candidate& candidate, const LinkCounts& link) {
-  return link.bytes / network.bandwidth[static_cast<std::size_t>(link.link)] / candidate.result.seconds;
-}
-
 double bus_bandwidth(Collective collective, int ranks, std::size_t bytes, double seconds) {
   const double share = static_cast<double>(ranks - 1) / ranks;
   double factor = 1;
@@ -60,19 +54,9 @@ void print_header(std::FILE* to) {
              "buffers", "busiest link");
 }
 
-std::string left_out_text(const Answer& answer) {
-  std::map<std::string_view, std::vector<std::string>> pieces;
-  for (const simulation::LeftOut& one : answer.left_out)
-    pieces[one.algorithm->name].push_back(size_text(static_cast<double>(one.piece)));
-  std::vector<std::string> all;
-  for (const auto& [algorithm, sizes] : pieces)
-    all.push_back(fmt::format("{} ({})", algorithm, fmt::join(sizes, " ")));
-  return fmt::format("{}", fmt::join(all, ", "));
-}
-
 void print(std::FILE* to, const Network& network, const Answer& answer, int links) {
-  for (std::size_t i = 0; i < std::min<std::size_t>(answer.candidates.size(), 2); ++i) {
-    const Candidate& one = answer.candidates[i];
+  for (std::size_t i = 0; i < std::min<std::size_t>(answer.ranking.candidates.size(), 2); ++i) {
+    const Candidate& one = answer.ranking.candidates[i];
     const int pairs = simulation::queue_pairs_per_adapter(network, one.result);
     std::string busiest = "-";
     if (!one.result.links.empty())
@@ -92,8 +76,9 @@ void print(std::FILE* to, const Network& network, const Answer& answer, int link
                  link_text(network, link));
     }
   }
-  if (!answer.left_out.empty())
-    fmt::print(to, "{:>22}  slower, not simulated to the end: {}\n", "", left_out_text(answer));
+  if (!answer.ranking.left_out.empty())
+    fmt::print(to, "{:>22}  slower, not simulated to the end: {}\n", "",
+               simulation::describe(answer.ranking.left_out));
 }
 
 nlohmann::json to_json(const simulation::Spent& spent) {
@@ -108,7 +93,7 @@ nlohmann::json to_json(const simulation::Spent& spent) {
 
 nlohmann::json to_json(const Network& network, const Answer& answer) {
   nlohmann::json all = nlohmann::json::array();
-  for (const Candidate& one : answer.candidates) {
+  for (const Candidate& one : answer.ranking.candidates) {
     const int pairs = simulation::queue_pairs_per_adapter(network, one.result);
     nlohmann::json links = nlohmann::json::array();
     for (const LinkCounts& link : one.result.links)
@@ -137,13 +122,15 @@ nlohmann::json to_json(const Network& network, const Answer& answer) {
          {"links", std::move(links)}});
   }
   nlohmann::json left_out = nlohmann::json::array();
-  for (const simulation::LeftOut& one : answer.left_out)
+  for (const simulation::LeftOut& one : answer.ranking.left_out)
     left_out.push_back(
         {{"algorithm", one.algorithm->name}, {"piece", one.piece}, {"seconds_at_least", one.at_least}});
-  return {
-      {"nodes", answer.nodes},        {"ranks", network.ranks},
-      {"bytes", answer.bytes},        {"collective", tutti::name(answer.candidates[0].algorithm->collective)},
-      {"candidates", std::move(all)}, {"left_out", std::move(left_out)}};
+  return {{"nodes", answer.nodes},
+          {"ranks", network.ranks},
+          {"bytes", answer.bytes},
+          {"collective", tutti::name(answer.ranking.candidates[0].algorithm->collective)},
+          {"candidates", std::move(all)},
+          {"left_out", std::move(left_out)}};
 }
 
 }  // namespace tutti::sim

@@ -1,0 +1,67 @@
+// The ranking of many ranks' candidates, of which those that have lost are given up.
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "simulation/candidates.hpp"
+#include "simulation/compare.hpp"
+#include "simulation/world_network.hpp"
+#include "topology/builtin.hpp"
+#include "topology/world.hpp"
+
+namespace tutti::simulation {
+namespace {
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+
+Network machines(int count) {
+  return network_of(topology::uniform_world(*topology::builtin("dgx-h100"), count));
+}
+
+TEST(Candidates, ThatAreGivenUpHaveLost) {
+  const Network network = machines(9);
+  ASSERT_GT(network.ranks, everybody_up_to);
+  const Ranking ranking = rank_candidates(network, {.bytes = 16 * MiB});
+  ASSERT_GE(ranking.candidates.size(), 2U);
+  const Candidate& runner_up = *runners_up(ranking.candidates).back();
+  EXPECT_NE(runner_up.algorithm, ranking.candidates[0].algorithm);
+  // Whatever is found by itself, to the end.
+  std::map<std::string_view, double> best;
+  for (const char* algorithm :
+       {"ring", "double_tree", "halving_doubling", "hierarchical", "hierarchical_tree"})
+    best[algorithm] =
+        rank_candidates(network, {.bytes = 16 * MiB, .algorithm = algorithm}).candidates.at(0).result.seconds;
+  const auto faster = [&](double than) {
+    return std::ranges::count_if(best, [&](const auto& one) { return one.second < than; });
+  };
+  EXPECT_EQ(faster(ranking.candidates[0].result.seconds), 0);
+  EXPECT_EQ(faster(runner_up.result.seconds), 1);
+  EXPECT_EQ(best.at(runner_up.algorithm->name), runner_up.result.seconds);
+  int checked = 0;
+  for (const LeftOut& one : ranking.left_out) {
+    EXPECT_GE(one.at_least, ranking.candidates[1].result.seconds) << one.algorithm->name;
+    if (!best.contains(one.algorithm->name)) continue;
+    const Ranking alone = rank_candidates(
+        network, {.bytes = 16 * MiB, .algorithm = std::string(one.algorithm->name), .piece = one.piece});
+    EXPECT_LE(one.at_least, alone.candidates.at(0).result.seconds * (1 + 1e-9)) << one.algorithm->name;
+    ++checked;
+  }
+  EXPECT_GT(checked, 0);
+}
+
+TEST(Candidates, OfTenThousandRanksAreSimulated) {
+  const Network network = machines(1280);
+  const Ranking ranking =
+      rank_candidates(network, {.bytes = 64 * MiB, .algorithm = "hierarchical", .piece = MiB});
+  const Candidate& ring = ranking.candidates.at(0);
+  EXPECT_EQ(ring.result.members, std::vector<int>{10'240});
+  EXPECT_EQ(queue_pairs_per_adapter(network, ring.result), 2);
+  // Every rank: 7 messages into its node and 1 along the rail a hop, of 1,280 hops to reduce but the last
+  // one, which goes round again; then the same to give away.
+  EXPECT_EQ(ring.result.messages, 10'240U * 2 * (7 * 1280 + 1279));
+}
+
+}  // namespace
+}  // namespace tutti::simulation
