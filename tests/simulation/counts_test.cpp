@@ -129,6 +129,30 @@ void expect_counts(const Case& c) {
       options);
 }
 
+// What crosses each rank's links: by the simulator on a network of a link out of and into every rank, and by
+// TCP, whose messages are one FIFO each.
+void expect_link_bytes(const Case& c) {
+  const Result predicted =
+      simulate(c.algorithm->make(c.ranks, 0, node_size), uniform(c.ranks, 1e-6, 1e-9), workload(c));
+  std::vector<double> bytes(2 * static_cast<std::size_t>(c.ranks));
+  for (const LinkCounts& link : predicted.links) bytes[static_cast<std::size_t>(link.link)] = link.bytes;
+  Options options;
+  options.transport = "tcp";
+  options.algorithm = c.algorithm->name;
+  options.node_size = node_size;
+  run_local(
+      c.ranks,
+      [&](Communicator& comm) {
+        const auto me = static_cast<std::size_t>(comm.rank());
+        const Stats before = comm.stats();
+        call(comm, c.algorithm->collective, c.count);
+        const Stats after = comm.stats();
+        EXPECT_EQ(static_cast<double>(after.bytes_sent - before.bytes_sent), bytes[2 * me]);
+        EXPECT_EQ(static_cast<double>(after.bytes_received - before.bytes_received), bytes[2 * me + 1]);
+      },
+      options);
+}
+
 class Counts : public testing::TestWithParam<Algorithm> {};
 
 std::vector<Algorithm> by_messages() {
@@ -149,6 +173,13 @@ TEST_P(Counts, AreThoseOfRealCalls) {
       expect_counts({&GetParam(), ranks, count, true});
     }
   expect_counts({&GetParam(), 4, 70'001, false});
+}
+
+TEST_P(Counts, OfBytesOnLinksAreThoseOfRealCalls) {
+  for (const int ranks : {2, 5}) {
+    SCOPED_TRACE(testing::Message() << ranks << " ranks");
+    expect_link_bytes({&GetParam(), ranks, 30'001, false});
+  }
 }
 
 }  // namespace

@@ -1,0 +1,156 @@
+// tutti-sim as a person runs it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tutti::simulation {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+struct Outcome {
+  int status = -1;
+  std::string output;  ///< of both streams
+};
+
+std::string slurp(const std::string& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+class Program : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifndef TUTTI_SIM
+    GTEST_SKIP() << "this build is without the tools";
+#endif
+  }
+
+  static Outcome run([[maybe_unused]] const std::string& arguments) {
+    Outcome outcome;
+#ifdef TUTTI_SIM
+    std::FILE* pipe = ::popen((std::string(TUTTI_SIM) + " " + arguments + " 2>&1").c_str(), "r");
+    std::array<char, 4096> some{};
+    while (std::fgets(some.data(), some.size(), pipe) != nullptr) outcome.output += some.data();
+    const int status = ::pclose(pipe);
+    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+#endif
+    return outcome;
+  }
+
+  /// The answers to `arguments`.
+  nlohmann::json answers(const std::string& arguments) {
+    const std::string file = testing::TempDir() + "/prediction.json";
+    const Outcome outcome = run(arguments + " --json " + file);
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    return nlohmann::json::parse(slurp(file));
+  }
+};
+
+// NVSwitch: every GPU sends n - 1 chunks of 1/n twice, 370.8 GB/s at most.
+TEST_F(Program, TwoShotOfADgxFollowsItsClosedForm) {
+  const auto all = answers("all_reduce 1G --topology dgx-h100 --algorithm two_shot --piece 4M");
+  ASSERT_EQ(all.size(), 1U);
+  const auto& answer = all[0];
+  EXPECT_EQ(answer["nodes"], 1);
+  EXPECT_EQ(answer["ranks"], 8);
+  EXPECT_EQ(answer["bytes"], 1 << 30);
+  EXPECT_EQ(answer["collective"], "all_reduce");
+  ASSERT_EQ(answer["candidates"].size(), 1U);
+  const auto& one = answer["candidates"][0];
+  const double gpu_bytes = 2.0 * (1 << 30) * 7 / 8;
+  EXPECT_EQ(one["algorithm"], "two_shot");
+  EXPECT_EQ(one["bytes_sent_most"], gpu_bytes);
+  EXPECT_EQ(one["messages"], 8 * one["messages_sent_most"].get<int>());
+  EXPECT_EQ(one["queue_pairs_per_adapter"], 0);
+  EXPECT_DOUBLE_EQ(one["links"][0]["bytes"], gpu_bytes);
+  const double seconds = one["seconds"];
+  EXPECT_GE(seconds, gpu_bytes / 370.8e9);
+  EXPECT_LT(seconds, gpu_bytes / 370.8e9 * 1.05);
+  EXPECT_NEAR(one["busbw_gb_s"].get<double>(), gpu_bytes / seconds / 1e9, 1e-6);
+  double path = 0;
+  for (const char* part : {"latency", "link", "message", "copy", "fold", "step"})
+    path += one["critical_path"][std::string(part) + "_seconds"].get<double>();
+  EXPECT_NEAR(path, seconds, 1e-9 * seconds);
+}
+
+// The two queue-pair counts of docs/simulation.md.
+TEST_F(Program, CountsQueuePairs) {
+  for (const auto& answer : answers("all_to_all 64K --nodes 2 8 --algorithm hierarchical")) {
+    const int nodes = answer["nodes"];
+    for (const auto& one : answer["candidates"]) {
+      EXPECT_EQ(one["queue_pairs_per_adapter"], nodes - 1);
+      EXPECT_EQ(one["queue_pair_context_bytes"], 232 * (nodes - 1));
+    }
+  }
+  const auto mesh = answers("all_to_all 64K --nodes 4 --algorithm pairwise");
+  EXPECT_EQ(mesh[0]["candidates"][0]["queue_pairs_per_adapter"], 24);
+}
+
+TEST_F(Program, AnswersForEverySizeAndNumberOfNodesFastestFirst) {
+  const auto all = answers("all_gather 64K 4M --nodes 1 2 --topology pcie-box");
+  ASSERT_EQ(all.size(), 4U);
+  int at = 0;
+  for (const int nodes : {1, 2})
+    for (const int bytes : {64 << 10, 4 << 20}) {
+      const auto& answer = all[static_cast<std::size_t>(at++)];
+      EXPECT_EQ(answer["nodes"], nodes);
+      EXPECT_EQ(answer["bytes"], bytes);
+      EXPECT_EQ(answer["ranks"], 4 * nodes);
+      EXPECT_GE(answer["candidates"].size(), 3U);
+      double before = 0;
+      for (const auto& one : answer["candidates"]) {
+        EXPECT_GE(one["seconds"], before);
+        before = one["seconds"];
+      }
+      EXPECT_TRUE(answer["left_out"].empty());  // up to 64 ranks, nothing is
+    }
+}
+
+TEST_F(Program, PrintsATable) {
+  const Outcome outcome = run("all_reduce 64M --nodes 16 --links 2");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.output, StartsWith(" nodes   ranks   bytes  algorithm"));
+  EXPECT_THAT(outcome.output, HasSubstr("    16     128     64M  hierarchical"));
+  EXPECT_THAT(outcome.output, HasSubstr("                  next  hierarchical"));
+  EXPECT_THAT(outcome.output, HasSubstr("slower, not simulated to the end: all_pairs (64K"));
+}
+
+TEST_F(Program, SaysWhatIsWrong) {
+  const struct {
+    const char *arguments, *text;
+    int status;
+  } cases[] = {
+      {"", "operation is required", 2},
+      {"all_reduce", "bytes is required", 2},
+      {"all_redeuce 1M", "all_redeuce", 2},
+      {"all_reduce many", "bytes", 2},
+      {"all_reduce 1M --nodes 0", "--nodes", 2},
+      {"all_reduce 1M --algorithm bruck", "all_reduce has no algorithm \"bruck\" that sends messages", 1},
+      {"all_reduce 1M --algorithm direct", "all_reduce has no algorithm \"direct\" that sends messages", 1},
+      {"all_reduce 1M --topology nonsense", "nonsense", 1},
+      {"all_reduce 1K --json /nowhere/at/all", "cannot write /nowhere/at/all", 1},
+  };
+  for (const auto& [arguments, text, status] : cases) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.status, status) << arguments << "\n" << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr(text)) << arguments;
+    EXPECT_THAT(outcome.output, Not(HasSubstr("terminate called"))) << arguments;
+  }
+  const Outcome help = run("--help");
+  EXPECT_EQ(help.status, 0);
+  EXPECT_THAT(help.output, HasSubstr("--topology"));
+}
+
+}  // namespace
+}  // namespace tutti::simulation
