@@ -173,6 +173,12 @@ class Communicator : public Operations<Communicator, void> {
 
   /// Which transport, algorithm, message size and path a call would take, and why; several lines.
   [[nodiscard]] std::string explain(const Call& call) const;
+  /// `explain`, and what the simulator makes of the call on the machines that the ranks are on: the means of
+  /// each kind of pair and why better ones are refused, lanes, chunk and predicted time of the fastest
+  /// candidate, and why the next ones lose (docs/topology.md). Collective, with equal calls: the first time,
+  /// ranks exchange their machines, about 100 bytes a rank and each kind of machine once. Not for programs to
+  /// parse; takes milliseconds to seconds.
+  [[nodiscard]] std::string predict(const Call& call);
   [[nodiscard]] Stats stats() const;
 
  private:

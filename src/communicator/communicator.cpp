@@ -128,6 +128,8 @@ void Communicator::use_default(Collective collective) { impl_->planner->use_defa
 
 std::string Communicator::explain(const Call& call) const { return impl_->explain(call); }
 
+std::string Communicator::predict(const Call& call) { return impl_->predict(call); }
+
 Stats Communicator::stats() const { return impl_->stats(); }
 
 Rank Async::rank() const noexcept { return impl_->group.rank; }

@@ -20,6 +20,7 @@
 #include "communicator/plan.hpp"
 #include "communicator/task.hpp"
 #include "communicator/watch.hpp"
+#include "topology/world.hpp"
 #include "transport/shm/shm_transport.hpp"
 #include "transport/tcp/tcp_transport.hpp"
 
@@ -160,6 +161,7 @@ struct Impl {
   std::vector<std::vector<std::byte>> exchange(std::span<const Rank> members,
                                                std::span<const std::byte> mine);
   [[nodiscard]] std::string explain(const Call& call);
+  std::string predict(const Call& call);  ///< predict.cpp; collective, for `world`
   /// " (shm: why not; verbs: why not)" for the transports that are better than the chosen one.
   [[nodiscard]] std::string refusals(Rank peer, const transport::Transport& chosen) const;
 
@@ -173,6 +175,7 @@ struct Impl {
   std::string why_no_verbs;                           ///< where it was tried and leads to nobody
   std::unique_ptr<Routes> routes;
   std::unique_ptr<Planner> planner;
+  std::optional<topology::World> world;  ///< where the ranks are; once somebody asked
   std::unique_ptr<execution::Program> offer_program;
   std::shared_ptr<transport::shm::DirectMemory*> direct_handle;  ///< what regions hold weakly
   unsigned spin_polls = 0;

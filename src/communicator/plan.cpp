@@ -137,6 +137,7 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
   const bool by_user = user != users_.end();
   Schedule schedule;
   std::uint64_t identity = 0;
+  plan->bytes = circumstances.bytes;
   plan->choice = select(circumstances);
   if (by_user) {
     schedule = user->schedule;

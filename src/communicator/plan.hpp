@@ -39,6 +39,7 @@ struct Plan {
   std::vector<std::size_t> counts;  ///< v-forms: all count and displacement arrays, one after the other
   std::uint32_t hash = 0;           ///< equal on ranks that make the same call by the same algorithm
   bool empty = false;               ///< nothing to move
+  std::size_t bytes = 0;            ///< nccl-tests' size of the call, by which it was chosen
   Choice choice;
   std::string name;  ///< of the schedule behind `program`
   /// Reads a copy of the input: in place by a schedule that is not, or multiplied by the call's factor.

@@ -1,0 +1,78 @@
+// What the simulator makes of a call on the machines that the ranks are on.
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "communicator/impl.hpp"
+#include "simulation/compare.hpp"
+#include "simulation/world_network.hpp"
+#include "topology/exchange.hpp"
+#include "topology/pairs.hpp"
+
+namespace tutti::detail {
+
+namespace {
+
+struct Picture {
+  simulation::Network network{};
+  std::string constants{};  ///< where they come from, in words
+};
+
+Picture picture_of(const topology::World& world, const tuning::Tuning* tuning, bool shared_memory,
+                   std::size_t bytes) {
+  if (world.hosts.size() > 1)
+    return {simulation::network_of(world), "of the topology, and assumed ones of docs/simulation.md"};
+  const auto* curve =
+      tuning == nullptr ? nullptr : tuning->curve(shared_memory ? "shm" : "tcp", world.size());
+  Picture picture{
+      simulation::host_network(world.size(), curve == nullptr ? simulation::HostCosts{} : curve->at(bytes)),
+      curve == nullptr ? "defaults that nobody measured here; see tutti-tune"
+                       : fmt::format("measured here on {} ranks", curve->ranks)};
+  picture.network.processor.multicasts = shared_memory;
+  return picture;
+}
+
+// The fastest and why no other; then what the communicator's own choice takes.
+std::string simulated(const Picture& picture, const Plan& plan, Collective collective, DataType type) {
+  const simulation::Question question{.collective = collective, .bytes = plan.bytes, .type = type};
+  const simulation::Ranking ranking = simulation::rank_candidates(picture.network, question);
+  std::string text = simulation::describe(picture.network, ranking);
+  if (find_algorithm(collective, plan.name) != plan.choice.algorithm || plan.choice.algorithm->one_sided)
+    return text;
+  simulation::Question own = question;
+  own.algorithm = plan.name;
+  own.piece = plan.program.piece;
+  const auto chosen = simulation::rank_candidates(picture.network, own);
+  return text + fmt::format("the communicator's choice, {} in pieces of {}: {:.2f} us\n", plan.name,
+                            simulation::size_text(static_cast<double>(plan.program.piece)),
+                            chosen.candidates.at(0).result.seconds * 1e6);
+}
+
+}  // namespace
+
+std::string Impl::predict(const Call& call) {
+  std::string text = explain(call);
+  if (group.size == 1) return text;
+  if (!world) {
+    std::vector<Rank> all(static_cast<std::size_t>(group.size));
+    std::iota(all.begin(), all.end(), 0);
+    world = topology::exchange(group.rank, topology::this_place(),
+                               [&](std::span<const std::byte> mine) { return exchange(all, mine); });
+  }
+  text += "by the topology\n" +
+          topology::describe(*world, topology::kinds_of_pairs(*world, {.memory = topology::Memory::cpu}));
+  const auto collective = collective_of(call.operation);
+  if (!collective) return text;
+  const auto plan = planner->plan(call, admit(call));
+  const Planner::Setting& setting = planner->setting();
+  try {
+    const Picture picture = picture_of(*world, setting.tuning.get(), setting.shared_memory, plan->bytes);
+    text += "the simulator, with constants " + picture.constants + "\n" +
+            simulated(picture, *plan, *collective, call.type);
+  } catch (const Error& error) {
+    text += std::string("not simulated: ") + error.what() + "\n";
+  }
+  return text;
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,96 @@
+// What a live communicator says of a call on the machines its ranks are on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::size_t count = 1 << 18;
+
+Call sum_of(const std::vector<float>& in, std::vector<float>& out) {
+  return {.operation = Operation::all_reduce,
+          .type = DataType::float32,
+          .in = in.data(),
+          .out = out.data(),
+          .count = in.size()};
+}
+
+void expect_prediction(const std::string& text) {
+  EXPECT_THAT(text, HasSubstr("by the topology\nsame node"));
+  EXPECT_THAT(text, HasSubstr(": shared memory, "));
+  EXPECT_THAT(text, HasSubstr("  not nvlink: "));
+  EXPECT_THAT(text, HasSubstr("\nfastest: "));
+  EXPECT_THAT(text, HasSubstr(" lanes, chunks of "));
+  EXPECT_THAT(text, HasSubstr("\nnot "));
+  EXPECT_THAT(text, HasSubstr(" us more\n"));
+  EXPECT_THAT(text, HasSubstr("\nthe communicator's choice, "));
+}
+
+class Predictions : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Predictions, testing::Values(2, 4));
+
+TEST_P(Predictions, OfThreadsSayWhyNotOtherwise) {
+  run_local(GetParam(), [](Communicator& comm) {
+    const std::vector<float> in(count, 1.0F);
+    std::vector<float> out(count);
+    const std::string text = comm.predict(sum_of(in, out));
+    EXPECT_THAT(text, HasSubstr(comm.explain(sum_of(in, out))));
+    expect_prediction(text);
+    EXPECT_EQ(comm.predict(sum_of(in, out)), text);  // the machines are known by now
+    comm.all_reduce(std::span<const float>(in), std::span(out));
+    EXPECT_EQ(out, std::vector<float>(count, static_cast<float>(comm.size())));
+  });
+}
+
+TEST_P(Predictions, OfProcessesAreTheSame) {
+  run_processes(GetParam(), over("shm"), [](Communicator& comm) {
+    const std::vector<float> in(count, 1.0F);
+    std::vector<float> out(count);
+    expect_prediction(comm.predict(sum_of(in, out)));
+  });
+}
+
+TEST(Prediction, OfOtherTransportsAndCalls) {
+  run_local(
+      3,
+      [](Communicator& comm) {
+        const std::vector<float> in(count, 1.0F);
+        std::vector<float> out(count);
+        EXPECT_THAT(comm.predict(sum_of(in, out)), HasSubstr("tcp is forced"));
+        Call send = sum_of(in, out);
+        send.operation = Operation::send;
+        send.root = (comm.rank() + 1) % 3;
+        const std::string text = comm.predict(send);
+        EXPECT_THAT(text, HasSubstr("by the topology\n"));
+        EXPECT_THAT(text, Not(HasSubstr("fastest")));
+      },
+      over("tcp"));
+  run_local(1, [](Communicator& comm) {
+    const std::vector<float> in(count, 1.0F);
+    std::vector<float> out(count);
+    EXPECT_THAT(comm.predict(sum_of(in, out)), HasSubstr("on 1 ranks"));
+  });
+}
+
+TEST(Prediction, NeedsACallThatIsRight) {
+  run_local(2, [](Communicator& comm) {
+    Call call{.operation = Operation::all_reduce, .type = DataType::float32, .count = 7};
+    try {
+      (void)comm.predict(call);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tutti::test
