@@ -24,10 +24,10 @@ Picture picture_of(const topology::World& world, const tuning::Tuning* tuning, b
     return {simulation::network_of(world), "of the topology, and assumed ones of docs/simulation.md"};
   const auto* curve =
       tuning == nullptr ? nullptr : tuning->curve(shared_memory ? "shm" : "tcp", world.size());
-  Picture picture{
-      simulation::host_network(world.size(), curve == nullptr ? simulation::HostCosts{} : curve->at(bytes)),
-      curve == nullptr ? "defaults that nobody measured here; see tutti-tune"
-                       : fmt::format("measured here on {} ranks", curve->ranks)};
+  Picture picture{simulation::host_network(
+                      world.size(), curve == nullptr ? simulation::HostCosts{} : curve->at(bytes).costs),
+                  curve == nullptr ? "defaults that nobody measured here; see tutti-tune"
+                                   : fmt::format("measured here on {} ranks", curve->ranks)};
   picture.network.processor.multicasts = shared_memory;
   return picture;
 }

@@ -126,6 +126,30 @@ TEST_F(Program, PrintsATable) {
   EXPECT_THAT(outcome.output, HasSubstr("slower, not simulated to the end: all_pairs (64K"));
 }
 
+int count(const std::string& text, const std::string& word) {
+  int found = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+  return found;
+}
+
+TEST_F(Program, DrawsALineForEveryNumberOfRanks) {
+  const std::string file = testing::TempDir() + "/prediction.svg";
+  EXPECT_EQ(run("all_reduce 1M 16M 64M --nodes 1 2 --plot " + file).status, 0);
+  const std::string lines = slurp(file);
+  EXPECT_THAT(lines, StartsWith("<svg"));
+  EXPECT_THAT(lines, HasSubstr("all_reduce: predicted time (us) over size"));
+  EXPECT_EQ(count(lines, "<polyline"), 2);
+  EXPECT_EQ(count(lines, "<circle"), 6);
+  EXPECT_THAT(lines, HasSubstr(">16 ranks</text>"));
+  EXPECT_THAT(lines, Not(HasSubstr("nan")));
+  EXPECT_EQ(run("all_reduce 1M --nodes 1 2 4 --plot " + file).status, 0);
+  EXPECT_THAT(slurp(file), HasSubstr("all_reduce of 1M: predicted time (us) over ranks"));
+  EXPECT_EQ(count(slurp(file), "<polyline"), 1);
+  EXPECT_EQ(run("all_reduce 1M --plot " + file).status, 0);  // one point
+  EXPECT_EQ(count(slurp(file), "<circle"), 1);
+  EXPECT_THAT(slurp(file), Not(HasSubstr("nan")));
+}
+
 TEST_F(Program, SaysWhatIsWrong) {
   const struct {
     const char *arguments, *text;
@@ -140,6 +164,7 @@ TEST_F(Program, SaysWhatIsWrong) {
       {"all_reduce 1M --algorithm direct", "all_reduce has no algorithm \"direct\" that sends messages", 1},
       {"all_reduce 1M --topology nonsense", "nonsense", 1},
       {"all_reduce 1K --json /nowhere/at/all", "cannot write /nowhere/at/all", 1},
+      {"all_reduce 1K --plot /nowhere/at/all", "cannot write /nowhere/at/all", 1},
   };
   for (const auto& [arguments, text, status] : cases) {
     const Outcome outcome = run(arguments);

@@ -5,9 +5,12 @@
 #include <exception>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include <tutti/error.hpp>
 
+#include "sim/plot.hpp"
 #include "sim/report.hpp"
 #include "sim/settings.hpp"
 #include "simulation/world_network.hpp"
@@ -17,9 +20,16 @@ namespace {
 
 using namespace tutti;
 
+void write(const std::string& name, const std::string& text) {
+  std::ofstream file(name);
+  file << text;
+  if (!file.flush()) throw Error(ErrorCode::system, "cannot write " + name);
+}
+
 void run(const sim::Settings& settings) {
   const topology::Machine machine = topology::load(settings.topology);
   nlohmann::json all = nlohmann::json::array();
+  std::vector<sim::Point> points;
   sim::print_header(stdout);
   for (const int nodes : settings.nodes) {
     const topology::World world = topology::uniform_world(machine, nodes, settings.ranks_per_node);
@@ -32,13 +42,13 @@ void run(const sim::Settings& settings) {
                                                                      .piece = settings.piece})};
       sim::print(stdout, network, answer, settings.links);
       std::fflush(stdout);
+      points.push_back(
+          {network.ranks, static_cast<double>(bytes), answer.ranking.candidates.at(0).result.seconds});
       if (!settings.json.empty()) all.push_back(sim::to_json(network, answer));
     }
   }
-  if (settings.json.empty()) return;
-  std::ofstream file(settings.json);
-  file << all.dump(2) << '\n';
-  if (!file.flush()) throw Error(ErrorCode::system, "cannot write " + settings.json);
+  if (!settings.json.empty()) write(settings.json, all.dump(2) + '\n');
+  if (!settings.plot.empty()) write(settings.plot, sim::plot(settings.collective, points));
 }
 
 }  // namespace

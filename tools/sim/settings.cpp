@@ -32,6 +32,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--links", settings.links, "Show so many of the busiest links")->check(CLI::Range(0, 1000));
   app.add_option("--json", settings.json, "Write all candidates to this file as well");
+  app.add_option("--plot", settings.plot, "Draw the fastest times to this file (SVG)");
   try {
     app.parse(argc, argv);
     settings.collective = parse_collective(operation);

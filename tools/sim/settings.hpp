@@ -17,10 +17,10 @@ struct Settings {
   std::vector<int> nodes{1};
   int ranks_per_node = 0;  ///< 0: one a GPU
   std::string topology = "dgx-h100";
-  std::string algorithm;  ///< "": all that come into question
-  std::size_t piece = 0;  ///< 0: several
-  int links = 0;          ///< so many of the busiest links are shown
-  std::string json;       ///< file name, "" for none
+  std::string algorithm;   ///< "": all that come into question
+  std::size_t piece = 0;   ///< 0: several
+  int links = 0;           ///< so many of the busiest links are shown
+  std::string json, plot;  ///< file names, "" for none
 };
 
 /// The settings, or the exit status with which to end at once: 0 after --help, `usage_error` after a message
