@@ -56,11 +56,10 @@ std::size_t peers(const Network& network, const Algorithm& algorithm) {
 // What is simulated sooner comes first, for it may spare the others: that made for nodes, and that with few
 // FIFOs.
 void sort_by_effort(const Network& network, std::vector<const Algorithm*>& algorithms) {
-  const auto made_for_nodes = std::ranges::stable_partition(
-      algorithms, [](const Algorithm* algorithm) { return algorithm->by_nodes != nullptr; });
   std::map<const Algorithm*, std::size_t> effort;
-  for (const Algorithm* algorithm : made_for_nodes) effort[algorithm] = peers(network, *algorithm);
-  std::ranges::stable_sort(made_for_nodes, {}, [&](const Algorithm* algorithm) { return effort[algorithm]; });
+  for (const Algorithm* algorithm : algorithms)
+    effort[algorithm] = algorithm->by_nodes != nullptr ? 0 : peers(network, *algorithm);
+  std::ranges::stable_sort(algorithms, {}, [&](const Algorithm* algorithm) { return effort[algorithm]; });
 }
 
 // Of equals, the one that comes first in algorithms().
