@@ -125,6 +125,7 @@ std::string describe(const std::vector<LeftOut>& left_out) {
   for (const LeftOut& one : left_out)
     pieces[one.algorithm->name].push_back(size_text(static_cast<double>(one.piece)));
   std::vector<std::string> all;
+  all.reserve(pieces.size());
   for (const auto& [algorithm, sizes] : pieces)
     all.push_back(fmt::format("{} ({})", algorithm, fmt::join(sizes, " ")));
   return fmt::format("{}", fmt::join(all, ", "));
