@@ -177,7 +177,8 @@ class Communicator : public Operations<Communicator, void> {
   /// each kind of pair and why better ones are refused, lanes, chunk and predicted time of the fastest
   /// candidate, and why the next ones lose (docs/topology.md). Collective, with equal calls: the first time,
   /// ranks exchange their machines, about 100 bytes a rank and each kind of machine once. Not for programs to
-  /// parse; takes milliseconds to seconds.
+  /// parse; takes milliseconds to seconds. Throws as the call itself would; where the simulator cannot
+  /// follow, the text says why.
   [[nodiscard]] std::string predict(const Call& call);
   [[nodiscard]] Stats stats() const;
 
