@@ -1,0 +1,110 @@
+/// \file
+/// The reductions of two accumulators, and what a fold does besides: the scalar form of
+/// kernels/operations-inl.hpp and kernels/modified_integer_fold.cpp, with the same bits as result.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "gpu/device/target.hpp"
+
+namespace tutti::gpu::device {
+
+/// What a fold does besides its operation; kernels::FoldModifiers says what it means.
+struct Modifiers {
+  std::uint64_t scaled_sources = 0;
+  double factor = 1.0;
+  std::int64_t divisor = 1;
+};
+
+/// `modifiable`: a fold by this operation may also scale and divide.
+struct Sum {
+  static constexpr bool modifiable = true;
+  template <class T>
+  TUTTI_DEVICE static T apply(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      using Unsigned = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<Unsigned>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b)));
+    } else {
+      return a + b;
+    }
+  }
+};
+
+struct Product {
+  static constexpr bool modifiable = false;
+  template <class T>
+  TUTTI_DEVICE static T apply(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      using Unsigned = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<Unsigned>(static_cast<Unsigned>(a) * static_cast<Unsigned>(b)));
+    } else {
+      return a * b;
+    }
+  }
+};
+
+/// NaN wins, -0 < +0.
+template <bool kMin>
+struct Extremum {
+  static constexpr bool modifiable = false;
+  template <class T>
+  TUTTI_DEVICE static T apply(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+      if (a != a) return a;
+      if (b != b) return b;
+      // Zeros of either sign; else both are the same.
+      if (a == b)
+        return std::bit_cast<T>(static_cast<Bits>(kMin ? std::bit_cast<Bits>(a) | std::bit_cast<Bits>(b)
+                                                       : std::bit_cast<Bits>(a) & std::bit_cast<Bits>(b)));
+    }
+    return (kMin ? a < b : b < a) ? a : b;
+  }
+};
+using Minimum = Extremum<true>;
+using Maximum = Extremum<false>;
+
+/// Truncates toward zero; what does not fit becomes the nearest integer that does, NaN becomes 0.
+template <class T>
+TUTTI_DEVICE T truncated(double value) {
+  constexpr double past = 2.0 * static_cast<double>(std::uint64_t{1} << (std::numeric_limits<T>::digits - 1));
+  constexpr T largest = std::numeric_limits<T>::max(), smallest = std::numeric_limits<T>::min();
+  if (value != value) return 0;
+  if (value >= past) return largest;
+  if (value <= static_cast<double>(smallest)) return smallest;
+  return static_cast<T>(value);
+}
+
+template <class T>
+TUTTI_DEVICE T scaled(T value, const Modifiers& modifiers) {
+  if constexpr (std::is_integral_v<T>)
+    return truncated<T>(static_cast<double>(value) * modifiers.factor);
+  else
+    return value * static_cast<T>(modifiers.factor);
+}
+
+template <class T>
+TUTTI_DEVICE T divided(T value, std::int64_t divisor) {
+  if (divisor == 1) return value;
+  if constexpr (!std::is_integral_v<T>)
+    return value / static_cast<T>(divisor);
+  else if constexpr (sizeof(T) < 8)
+    return static_cast<T>(static_cast<double>(value) / static_cast<double>(divisor));  // exact
+  else
+    return value / static_cast<T>(divisor);
+}
+
+/// A result has only this one NaN.
+template <class T>
+TUTTI_DEVICE T with_one_nan(T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    constexpr T nan = std::numeric_limits<T>::quiet_NaN();
+    if (value != value) return nan;
+  }
+  return value;
+}
+
+}  // namespace tutti::gpu::device
