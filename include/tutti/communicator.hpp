@@ -184,6 +184,7 @@ class Communicator : public Operations<Communicator, void> {
 
  private:
   friend class Operations<Communicator, void>;
+  friend class Gpu;
   friend class Window;
   explicit Communicator(std::unique_ptr<detail::Impl> impl);
   void submit(const Call& call);

@@ -5,6 +5,7 @@
 #include <tutti/call.hpp>          // IWYU pragma: export
 #include <tutti/communicator.hpp>  // IWYU pragma: export
 #include <tutti/error.hpp>         // IWYU pragma: export
+#include <tutti/gpu.hpp>           // IWYU pragma: export
 #include <tutti/local.hpp>         // IWYU pragma: export
 #include <tutti/operations.hpp>    // IWYU pragma: export
 #include <tutti/options.hpp>       // IWYU pragma: export

@@ -27,20 +27,10 @@ std::uint64_t hash_text(std::string_view text) {
   return h;
 }
 
-std::uint64_t hash_of(const PlanKey& key) {
-  std::uint64_t h = mix(static_cast<std::uint64_t>(key.operation), static_cast<std::uint64_t>(key.type));
-  h = mix(h, static_cast<std::uint64_t>(key.op));
-  h = mix(h, static_cast<std::uint64_t>(key.root));
-  return mix(h, key.count);
-}
-
-std::vector<std::size_t> all_counts(const Call& call) {
-  std::vector<std::size_t> all;
-  for (const auto& part : {call.in_counts, call.in_displacements, call.out_counts, call.out_displacements}) {
-    all.push_back(part.size());
-    all.insert(all.end(), part.begin(), part.end());
-  }
-  return all;
+std::size_t total(std::span<const std::size_t> counts) {
+  std::size_t sum = 0;
+  for (const std::size_t c : counts) sum += c;
+  return sum;
 }
 
 bool same_counts(const std::vector<std::size_t>& counts, const Call& call) {
@@ -48,34 +38,8 @@ bool same_counts(const std::vector<std::size_t>& counts, const Call& call) {
   return counts == all_counts(call);
 }
 
-std::size_t total(std::span<const std::size_t> counts) {
-  std::size_t sum = 0;
-  for (const std::size_t c : counts) sum += c;
-  return sum;
-}
-
 // Ranks that do not know each other's sizes must still cut messages alike.
 constexpr std::size_t assumed_private_bytes = std::size_t{1} << 20;
-
-// nccl-tests' size of a call: of the larger buffer.
-std::size_t bytes_of(const Call& call, int size) {
-  const std::size_t element = size_of(call.type);
-  switch (call.operation) {
-    case Operation::reduce_scatter:
-    case Operation::all_gather:
-    case Operation::gather:
-    case Operation::scatter:
-    case Operation::all_to_all:
-      return call.count * element * static_cast<std::size_t>(size);
-    default:
-      return std::max({call.count, total(call.in_counts), total(call.out_counts)}) * element;
-  }
-}
-
-bool reducing(Operation operation) {
-  return operation == Operation::all_reduce || operation == Operation::reduce ||
-         operation == Operation::reduce_scatter || operation == Operation::reduce_scatter_v;
-}
 
 // Where block copies win, results in peers' memory that no cache will hold go past the caches: inputs and
 // outputs of all ranks share the last one. Elsewhere that never paid; docs/performance.md.
@@ -101,12 +65,51 @@ bool reaches_into_peers(const Schedule& schedule) {
 
 }  // namespace
 
-const std::shared_ptr<const Plan>& Planner::plan(const Call& call, const Sizes& sizes) {
-  PlanKey key{call.operation, call.type, ReduceOp::sum, false, sizes.in_place, call.root, call.count};
-  if (reducing(call.operation)) {
-    key.op = call.reduction.op;
-    key.scaled = call.reduction.factor != 1.0;
+std::uint64_t hash_of(const PlanKey& key) {
+  std::uint64_t h = mix(static_cast<std::uint64_t>(key.operation), static_cast<std::uint64_t>(key.type));
+  h = mix(h, static_cast<std::uint64_t>(key.op));
+  h = mix(h, static_cast<std::uint64_t>(key.root));
+  return mix(h, key.count);
+}
+
+std::vector<std::size_t> all_counts(const Call& call) {
+  std::vector<std::size_t> all;
+  for (const auto& part : {call.in_counts, call.in_displacements, call.out_counts, call.out_displacements}) {
+    all.push_back(part.size());
+    all.insert(all.end(), part.begin(), part.end());
   }
+  return all;
+}
+
+std::size_t bytes_of(const Call& call, int size) {
+  const std::size_t element = size_of(call.type);
+  switch (call.operation) {
+    case Operation::reduce_scatter:
+    case Operation::all_gather:
+    case Operation::gather:
+    case Operation::scatter:
+    case Operation::all_to_all:
+      return call.count * element * static_cast<std::size_t>(size);
+    default:
+      return std::max({call.count, total(call.in_counts), total(call.out_counts)}) * element;
+  }
+}
+
+bool reducing(Operation operation) {
+  return operation == Operation::all_reduce || operation == Operation::reduce ||
+         operation == Operation::reduce_scatter || operation == Operation::reduce_scatter_v;
+}
+
+PlanKey key_of(const Call& call, const Sizes& sizes) {
+  PlanKey key{call.operation, call.type, ReduceOp::sum, false, sizes.in_place, call.root, call.count};
+  if (!reducing(call.operation)) return key;
+  key.op = call.reduction.op;
+  key.scaled = call.reduction.factor != 1.0;
+  return key;
+}
+
+const std::shared_ptr<const Plan>& Planner::plan(const Call& call, const Sizes& sizes) {
+  const PlanKey key = key_of(call, sizes);
   std::shared_ptr<const Plan>& entry = cache_[hash_of(key) >> 32 & (cache_entries - 1)];
   if (entry == nullptr || entry->key != key || !same_counts(entry->counts, call))
     entry = make(call, sizes, key);

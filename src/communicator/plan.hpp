@@ -95,6 +95,15 @@ class Planner {
   std::map<std::tuple<Operation, DataType, ReduceOp, int>, std::shared_ptr<PathTrial>> trials_;
 };
 
+PlanKey key_of(const Call& call, const Sizes& sizes);
+/// The same on every rank that makes the same call; counts of v-forms are left out.
+std::uint64_t hash_of(const PlanKey& key);
+/// All count and displacement arrays of a v-form, each behind its length.
+std::vector<std::size_t> all_counts(const Call& call);
+/// nccl-tests' size of a call: of the larger buffer.
+std::size_t bytes_of(const Call& call, int size);
+/// Whether the operation folds.
+bool reducing(Operation operation);
 /// The bytes behind a call's chunks.
 execution::Shape shape_of(const Call& call, Rank rank, int size);
 /// The collective whose schedules carry an operation; nothing for send and receive.

@@ -20,6 +20,9 @@
 
 namespace tutti::gpu::device {
 
+/// Buffers of the sends and receives of one launch.
+inline constexpr int max_buffers = 2 * max_ranks;
+
 /// One launch, by value.
 struct Launch {
   const std::byte* input = nullptr;
@@ -29,6 +32,7 @@ struct Launch {
   const Membership* group = nullptr;
   std::uint64_t sequence = 0;
   std::uint32_t tag = 0;
+  std::byte* buffers[max_buffers] = {};  ///< of sends and receives
 };
 
 /// What the threads of a block share besides the launch.
@@ -257,6 +261,8 @@ class Executor {
         return shared_.peer_inputs[o.rank] + offset;
       case Place::peer_output:
         return shared_.peer_outputs[o.rank] + offset;
+      case Place::buffer:
+        return launch_.buffers[o.rank] + offset;
       default:
         return launch_.scratch + static_cast<std::size_t>(slice_) * program_.scratch_bytes + o.offset;
     }

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <thread>
 #endif
 
 namespace tutti::gpu::device {
@@ -68,8 +69,8 @@ TUTTI_DEVICE std::uint64_t nanoseconds() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   return now;
 }
-/// Between two polls of a word.
-TUTTI_DEVICE void pause() {}
+/// Between two polls of a word, of which there have been so many.
+TUTTI_DEVICE void pause(std::uint32_t) {}
 /// Polls between two looks at the clock and for an abort, which lies in host memory.
 inline constexpr std::uint32_t polls_a_look = 4096;
 
@@ -115,7 +116,14 @@ TUTTI_DEVICE void store_packets_relaxed_system(PacketPair* at, PacketPair pair) 
 TUTTI_DEVICE std::uint64_t nanoseconds() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
-TUTTI_DEVICE void pause() { ::sched_yield(); }
+/// There are more threads than processors: who has to wait for long leaves them to the others.
+TUTTI_DEVICE void pause(std::uint32_t polls) {
+  constexpr std::uint32_t soon = 8;
+  if (polls < soon)
+    ::sched_yield();
+  else
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
 inline constexpr std::uint32_t polls_a_look = 16;
 
 #endif

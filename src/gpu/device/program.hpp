@@ -13,13 +13,13 @@
 namespace tutti::gpu::device {
 
 /// Where an operand is.
-enum class Place : std::uint8_t { input, output, scratch, peer_input, peer_output, message };
+enum class Place : std::uint8_t { input, output, scratch, peer_input, peer_output, message, buffer };
 
 struct Operand {
   Place place = Place::input;
-  std::uint8_t channel = 0;          ///< of messages
-  std::int32_t rank = -1;            ///< owner of a peer's memory, or the other end of a message
-  std::uint64_t offset = 0;          ///< bytes, in iteration 0
+  std::uint8_t channel = 0;  ///< of messages
+  std::int32_t rank = -1;    ///< owner of a peer's memory, other end of a message, or number of a buffer
+  std::uint64_t offset = 0;  ///< bytes, in iteration 0
   std::uint64_t segment_stride = 0;  ///< bytes; 0: segments follow each other
 };
 

@@ -17,7 +17,7 @@ class Wait {
 
   /// False when it is over: the cause is reported, and this rank stops.
   TUTTI_DEVICE bool goes_on(int peer, Awaited awaited) {
-    pause();
+    pause(polls_);
     if (++polls_ % polls_a_look != 0) return true;
     if (load_relaxed_system(stopped()) != 0) return false;
     if (load_relaxed_system(&group_.control->abort) != 0) {

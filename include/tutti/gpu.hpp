@@ -1,0 +1,107 @@
+/// \file
+/// GPU buffers: the operations of a communicator on device memory, enqueued on CUDA streams. The header needs
+/// no CUDA: a stream is a pointer, `cudaStream_t` converts to it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tutti/communicator.hpp>
+#include <tutti/operations.hpp>
+
+namespace tutti {
+
+namespace detail {
+class GpuState;
+}
+
+/// What a person may choose; equal on all ranks.
+struct GpuOptions {
+  /// Most blocks that a launch takes, each of which keeps one multiprocessor busy; 1 to 128. With several
+  /// ranks on one GPU, the blocks of all ranks must fit on it side by side.
+  int blocks = 16;
+  /// Bytes of device memory for messages, about. At least 4 KiB a message are taken.
+  std::size_t memory = std::size_t{16} << 20;
+  /// Longest that a kernel waits for other ranks; 0: as long as the communicator's calls.
+  std::chrono::milliseconds timeout{0};
+};
+
+/// Operations on one stream: `gpu.on(stream).all_reduce(...)`. Buffers are device or managed memory of the
+/// Gpu's device, or page-locked host memory, aligned as their elements; counts are host memory and copied. A
+/// call returns when its kernel is in the stream, and never waits for the device or for other ranks.
+///
+/// Errors, before anything is enqueued: Error(invalid_argument) for host pointers, memory or streams of
+/// another device, and all that Operations says. What fails on the device is thrown by the next call, or by
+/// `Gpu::check`.
+class OnStream : public Operations<OnStream, void> {
+ public:
+  [[nodiscard]] Rank rank() const noexcept;
+  [[nodiscard]] int size() const noexcept;
+
+ private:
+  friend class Gpu;
+  friend class Operations<OnStream, void>;
+  OnStream(detail::GpuState& state, void* stream) : state_(&state), stream_(stream) {}
+  void submit(const Call& call);
+  detail::GpuState* state_;
+  void* stream_;
+};
+
+/// Collects calls and enqueues them together. Its sends and receives are one kernel, in which they progress
+/// concurrently; collectives follow in the order of their calls.
+class GpuGroup : public Operations<GpuGroup, void> {
+ public:
+  [[nodiscard]] Rank rank() const noexcept;
+  [[nodiscard]] int size() const noexcept;
+  /// Enqueues all collected calls.
+  void run();
+
+ private:
+  friend class Gpu;
+  friend class Operations<GpuGroup, void>;
+  GpuGroup(detail::GpuState& state, void* stream) : state_(&state), stream_(stream) {}
+  void submit(const Call& call);
+  detail::GpuState* state_;
+  void* stream_;
+  std::vector<Call> calls_;
+  std::vector<std::vector<std::size_t>> counts_;  ///< copies of the spans in calls_
+};
+
+/// The GPU of one rank of a communicator, and its ways to those of the others.
+///
+/// All ranks call the same operations in the same order, as with a communicator; calls on several streams are
+/// put in the order of the calls. Kernels of all ranks must be able to run side by side: ranks that are
+/// threads share a GPU well, processes on one GPU take turns unless they run under MPS. Calls may be captured
+/// in CUDA graphs, and the graphs replayed, if all ranks replay alike; no graph outlives its Gpu. Thread
+/// safety: one thread at a time.
+class Gpu {
+ public:
+  /// On the calling thread's current device. Collective over the communicator, which must outlive it. Throws
+  /// Error(unsupported) in a build without CUDA, without a driver or device, and where ranks cannot reach
+  /// each other's memory (the message names them); Error(mismatch) when options differ.
+  explicit Gpu(Communicator& communicator, const GpuOptions& options = {});
+  Gpu(Gpu&&) noexcept;
+  Gpu& operator=(Gpu&&) noexcept;
+  /// Waits for what it has enqueued.
+  ~Gpu();
+
+  /// `stream`: a cudaStream_t of this device; nullptr is the default stream.
+  [[nodiscard]] OnStream on(void* stream) noexcept { return {*state_, stream}; }
+  [[nodiscard]] GpuGroup group(void* stream) noexcept { return {*state_, stream}; }
+
+  /// Throws what a kernel reported: Error(timeout, aborted, mismatch) with the call and the rank it waited
+  /// for. Nothing runs on this communicator's GPUs after that.
+  void check();
+  /// The device, the ways to the others, and bytes held; several lines.
+  [[nodiscard]] std::string explain() const;
+  /// Which algorithm, blocks and message form a call would take; one line.
+  [[nodiscard]] std::string explain(const Call& call);
+
+ private:
+  std::unique_ptr<detail::GpuState> state_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,52 @@
+// What a Gpu takes from its communicator.
+#include <tutti/gpu.hpp>
+
+#include <numeric>
+
+#include "communicator/impl.hpp"
+#include "gpu/state.hpp"
+
+namespace tutti {
+
+namespace {
+
+using detail::Impl;
+
+gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
+  impl.ensure_usable();
+  gpu::Setting setting;
+  setting.group = impl.group;
+  setting.options = options;
+  setting.algorithm = impl.options.algorithm;
+  setting.rank_order = impl.options.rank_order;
+  setting.node_size = impl.planner->setting().node_size;
+  std::vector<Rank> everybody(static_cast<std::size_t>(impl.group.size));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  setting.group.all_gather = [&impl, everybody](std::span<const std::byte> mine) {
+    return impl.exchange(everybody, mine);
+  };
+  setting.ensure_usable = [&impl] { impl.ensure_usable(); };
+  setting.same_host = [&impl](Rank rank) { return impl.shm->reaches(rank); };
+  setting.interrupted = [&impl]() -> std::optional<std::string> {
+    if (impl.abort_requested.load(std::memory_order_acquire))
+      return "this rank aborted: " + impl.abort_reason;
+    impl.watch->poll();
+    if (const auto notice = impl.watch->failure(impl.group.communicator)) return notice->text;
+    for (Rank r = 0; r < impl.group.size; ++r)
+      if (const auto gone = impl.watch->gone(impl.group.world[static_cast<std::size_t>(r)]);
+          gone && !gone->orderly)
+        return "rank " + std::to_string(r) + " died";
+    return std::nullopt;
+  };
+  setting.announce = [&impl](const Error& error) {
+    impl.watch->session().announce_failure(impl.group.communicator, error);
+  };
+  return setting;
+}
+
+}  // namespace
+
+Gpu::Gpu(Communicator& communicator, const GpuOptions& options)
+    : state_(std::make_unique<detail::GpuState>(gpu::api(), setting_of(*communicator.impl_, options))) {}
+
+}  // namespace tutti

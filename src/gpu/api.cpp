@@ -1,0 +1,36 @@
+#include "gpu/api.hpp"
+
+#include <mutex>
+#include <utility>
+
+#include <tutti/error.hpp>
+
+namespace tutti::gpu {
+
+namespace {
+
+std::mutex mutex;
+std::shared_ptr<Api> replacement;
+
+}  // namespace
+
+std::shared_ptr<Api> api() {
+  {
+    const std::scoped_lock lock(mutex);
+    if (replacement) return replacement;
+  }
+#ifdef TUTTI_HAVE_CUDA
+  static const std::shared_ptr<Api> runtime = cuda_api();
+  return runtime;
+#else
+  throw Error(ErrorCode::unsupported,
+              "this build of tutti has no CUDA: configure with -DTUTTI_CUDA=ON where nvcc is installed");
+#endif
+}
+
+void replace_api(std::shared_ptr<Api> other) {
+  const std::scoped_lock lock(mutex);
+  replacement = std::move(other);
+}
+
+}  // namespace tutti::gpu

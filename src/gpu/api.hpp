@@ -1,0 +1,99 @@
+/// \file
+/// The one door to the CUDA runtime: every call of it that the library makes goes through this table, so that
+/// tests can put an emulated device in its place, and so that a build without CUDA has one place to say so.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "gpu/device/arena.hpp"
+#include "gpu/device/executor.hpp"
+#include "gpu/device/scale.hpp"
+
+namespace tutti::gpu {
+
+/// A cudaStream_t; nullptr is the default stream.
+using Stream = void*;
+/// A cudaEvent_t.
+using Event = void*;
+
+/// What a pointer points to.
+struct Pointer {
+  enum class Kind : std::uint8_t {
+    host,    ///< plain memory, or no memory
+    pinned,  ///< page-locked host memory, which devices reach
+    device,
+    managed,
+  };
+  Kind kind = Kind::host;
+  int device = -1;  ///< of device memory
+};
+
+/// Memory of a device, for other processes. Sent as bytes.
+using IpcHandle = std::array<std::byte, 64>;
+/// The same for every process, whatever number it knows the device by.
+using DeviceId = std::array<std::byte, 16>;
+
+/// Every function throws Error(system) with the runtime's words, or Error(unsupported) where there is no
+/// driver or no device. Functions on memory and launches act on the calling thread's current device. Thread
+/// safe.
+class Api {
+ public:
+  virtual ~Api() = default;
+
+  virtual int current_device() = 0;
+  virtual void set_device(int device) = 0;
+  virtual DeviceId device_id(int device) = 0;
+  /// For messages: "NVIDIA H200".
+  virtual std::string device_name(int device) = 0;
+  /// Lets the current device reach the memory of another one. False where the hardware cannot.
+  virtual bool reach_device(int other) = 0;
+
+  /// Equal for callers whose pointers mean the same.
+  virtual std::uint64_t address_space() = 0;
+  virtual Pointer look_at(const void* pointer) = 0;
+  /// Zeroed device memory, aligned to 256 bytes.
+  virtual std::byte* allocate(std::size_t bytes) = 0;
+  virtual void free(std::byte* memory) noexcept = 0;
+  /// Zeroed page-locked host memory, at the same address on devices.
+  virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
+  virtual void free_pinned(std::byte* memory) noexcept = 0;
+  /// Fills device memory and returns when it is done. Waits for no work of the caller's, captures nothing.
+  virtual void upload(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  virtual IpcHandle export_memory(std::byte* memory) = 0;
+  virtual std::byte* import_memory(const IpcHandle& handle) = 0;
+  virtual void forget_import(std::byte* memory) noexcept = 0;
+
+  /// One that waits for no other.
+  virtual Stream create_stream() = 0;
+  virtual void destroy_stream(Stream stream) noexcept = 0;
+  virtual int stream_device(Stream stream) = 0;
+  virtual bool is_capturing(Stream stream) = 0;
+  virtual void synchronize(Stream stream) = 0;
+  virtual Event create_event() = 0;
+  virtual void destroy_event(Event event) noexcept = 0;
+  virtual void record(Event event, Stream stream) = 0;
+  virtual void wait_event(Stream stream, Event event) = 0;
+
+  /// One block for each lane and slice of the program. `slices` and `lanes` are those in it.
+  virtual void launch(const device::Launch& launch, int lanes, int slices, Stream stream) = 0;
+  /// One phase of the proof (device/proof.hpp).
+  virtual void launch_proof(const device::Membership* group, int phase, std::uint32_t* wrong,
+                            Stream stream) = 0;
+  /// The elements times `factor`, rounded once.
+  virtual void launch_scale(const device::Scale& scale, Stream stream) = 0;
+};
+
+/// The API that the library uses: the CUDA runtime unless it was replaced. Throws Error(unsupported) in a
+/// build without CUDA.
+std::shared_ptr<Api> api();
+/// For tests; nullptr goes back to the runtime. What was made with the API before keeps it.
+void replace_api(std::shared_ptr<Api> api);
+
+/// The CUDA runtime. In builds with CUDA only.
+std::shared_ptr<Api> cuda_api();
+
+}  // namespace tutti::gpu

@@ -1,0 +1,227 @@
+// Api by the CUDA runtime.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <cstring>
+#include <random>
+
+#include <tutti/error.hpp>
+
+#include "gpu/api.hpp"
+#include "gpu/kernels.hpp"
+
+namespace tutti::gpu {
+
+namespace {
+
+void check(cudaError_t result, const char* what) {
+  if (result == cudaSuccess) return;
+  static_cast<void>(
+      ::cudaGetLastError());  // it is told here, and shall not be found by the caller's next check
+  const bool absent = result == cudaErrorNoDevice || result == cudaErrorInsufficientDriver ||
+                      result == cudaErrorNoKernelImageForDevice;
+  throw Error(absent ? ErrorCode::unsupported : ErrorCode::system,
+              fmt::format("{}: {}{}", what, ::cudaGetErrorString(result),
+                          absent ? " (tutti-doctor says what this machine has)" : ""));
+}
+
+cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream); }
+
+/// While it lives, calls that a capture of another stream would forbid are allowed on this thread.
+class OutsideCapture {
+ public:
+  OutsideCapture() { static_cast<void>(::cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  ~OutsideCapture() { static_cast<void>(::cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  OutsideCapture(const OutsideCapture&) = delete;
+  OutsideCapture& operator=(const OutsideCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+/// A stream of our own: what is done on it waits for nothing else.
+class OwnStream {
+ public:
+  OwnStream() {
+    check(::cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  }
+  ~OwnStream() { static_cast<void>(::cudaStreamDestroy(stream_)); }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  [[nodiscard]] cudaStream_t get() const { return stream_; }
+  void finish() const { check(::cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class CudaApi final : public Api {
+ public:
+  int current_device() override {
+    int device = 0;
+    check(::cudaGetDevice(&device), "cudaGetDevice");
+    return device;
+  }
+  void set_device(int device) override { check(::cudaSetDevice(device), "cudaSetDevice"); }
+  DeviceId device_id(int device) override {
+    DeviceId id;
+    const auto properties = properties_of(device);
+    static_assert(sizeof properties.uuid == sizeof id);
+    std::memcpy(id.data(), &properties.uuid, sizeof id);
+    return id;
+  }
+  std::string device_name(int device) override { return properties_of(device).name; }
+  bool reach_device(int other) override {
+    const int mine = current_device();
+    if (other == mine) return true;
+    int can = 0;
+    check(::cudaDeviceCanAccessPeer(&can, mine, other), "cudaDeviceCanAccessPeer");
+    if (can == 0) return false;
+    const cudaError_t result = ::cudaDeviceEnablePeerAccess(other, 0);
+    if (result == cudaErrorPeerAccessAlreadyEnabled) {
+      static_cast<void>(::cudaGetLastError());
+      return true;
+    }
+    check(result, "cudaDeviceEnablePeerAccess");
+    return true;
+  }
+
+  std::uint64_t address_space() override {
+    static const std::uint64_t mine = [] {
+      std::random_device random;  // process ids repeat between containers
+      return static_cast<std::uint64_t>(random()) << 32 | random();
+    }();
+    return mine;
+  }
+  Pointer look_at(const void* pointer) override {
+    cudaPointerAttributes attributes;
+    check(::cudaPointerGetAttributes(&attributes, pointer), "cudaPointerGetAttributes");
+    switch (attributes.type) {
+      case cudaMemoryTypeDevice:
+        return {Pointer::Kind::device, attributes.device};
+      case cudaMemoryTypeManaged:
+        return {Pointer::Kind::managed, -1};
+      case cudaMemoryTypeHost:
+        return {Pointer::Kind::pinned, -1};
+      default:
+        return {};
+    }
+  }
+  std::byte* allocate(std::size_t bytes) override {
+    const OutsideCapture outside;
+    void* memory = nullptr;
+    check(::cudaMalloc(&memory, bytes), "cudaMalloc");
+    const OwnStream stream;
+    check(::cudaMemsetAsync(memory, 0, bytes, stream.get()), "cudaMemsetAsync");
+    stream.finish();
+    return static_cast<std::byte*>(memory);
+  }
+  void free(std::byte* memory) noexcept override {
+    const OutsideCapture outside;
+    static_cast<void>(::cudaFree(memory));
+  }
+  std::byte* allocate_pinned(std::size_t bytes) override {
+    const OutsideCapture outside;
+    void* memory = nullptr;
+    check(::cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc");
+    std::memset(memory, 0, bytes);
+    return static_cast<std::byte*>(memory);
+  }
+  void free_pinned(std::byte* memory) noexcept override {
+    const OutsideCapture outside;
+    static_cast<void>(::cudaFreeHost(memory));
+  }
+  void upload(std::byte* to, const std::byte* from, std::size_t bytes) override {
+    const OutsideCapture outside;
+    const OwnStream stream;
+    check(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream.get()), "cudaMemcpyAsync");
+    stream.finish();
+  }
+  IpcHandle export_memory(std::byte* memory) override {
+    cudaIpcMemHandle_t handle;
+    check(::cudaIpcGetMemHandle(&handle, memory), "cudaIpcGetMemHandle");
+    IpcHandle bytes;
+    static_assert(sizeof handle == sizeof bytes);
+    std::memcpy(bytes.data(), &handle, sizeof handle);
+    return bytes;
+  }
+  std::byte* import_memory(const IpcHandle& bytes) override {
+    cudaIpcMemHandle_t handle;
+    std::memcpy(&handle, bytes.data(), sizeof handle);
+    void* memory = nullptr;
+    check(::cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle");
+    return static_cast<std::byte*>(memory);
+  }
+  void forget_import(std::byte* memory) noexcept override {
+    static_cast<void>(::cudaIpcCloseMemHandle(memory));
+  }
+
+  Stream create_stream() override {
+    cudaStream_t stream = nullptr;
+    check(::cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return stream;
+  }
+  void destroy_stream(Stream stream) noexcept override {
+    static_cast<void>(::cudaStreamDestroy(native(stream)));
+  }
+  int stream_device(Stream stream) override {
+    int device = 0;
+    check(::cudaStreamGetDevice(native(stream), &device), "cudaStreamGetDevice");
+    return device;
+  }
+  bool is_capturing(Stream stream) override {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    check(::cudaStreamIsCapturing(native(stream), &status), "cudaStreamIsCapturing");
+    return status != cudaStreamCaptureStatusNone;
+  }
+  void synchronize(Stream stream) override {
+    check(::cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize");
+  }
+  Event create_event() override {
+    cudaEvent_t event = nullptr;
+    check(::cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    return event;
+  }
+  void destroy_event(Event event) noexcept override {
+    static_cast<void>(::cudaEventDestroy(static_cast<cudaEvent_t>(event)));
+  }
+  void record(Event event, Stream stream) override {
+    check(::cudaEventRecord(static_cast<cudaEvent_t>(event), native(stream)), "cudaEventRecord");
+  }
+  void wait_event(Stream stream, Event event) override {
+    check(::cudaStreamWaitEvent(native(stream), static_cast<cudaEvent_t>(event), 0), "cudaStreamWaitEvent");
+  }
+
+  void launch(const device::Launch& launch, int lanes, int slices, Stream stream) override {
+    void* arguments[] = {const_cast<device::Launch*>(&launch)};
+    check(::cudaLaunchKernel(executor_kernel(),
+                             dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(slices)),
+                             dim3(block_threads), arguments, 0, native(stream)),
+          "launch of a collective");
+  }
+  void launch_proof(const device::Membership* group, int phase, std::uint32_t* wrong,
+                    Stream stream) override {
+    void* arguments[] = {&group, &phase, &wrong};
+    check(::cudaLaunchKernel(proof_kernel(), dim3(1), dim3(block_threads), arguments, 0, native(stream)),
+          "launch of the proof of paths");
+  }
+  void launch_scale(const device::Scale& scale, Stream stream) override {
+    void* arguments[] = {const_cast<device::Scale*>(&scale)};
+    check(::cudaLaunchKernel(scale_kernel(), dim3(scale_blocks), dim3(block_threads), arguments, 0,
+                             native(stream)),
+          "launch of a scaled copy");
+  }
+
+ private:
+  static cudaDeviceProp properties_of(int device) {
+    cudaDeviceProp properties;
+    check(::cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+    return properties;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Api> cuda_api() { return std::make_shared<CudaApi>(); }
+
+}  // namespace tutti::gpu

@@ -1,0 +1,37 @@
+/// \file
+/// A copy of a buffer, each element times a factor: what ranks with a factor of their own contribute.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/device/fold.hpp"
+
+namespace tutti::gpu::device {
+
+struct Scale {
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;  ///< may be `from`
+  std::size_t bytes = 0;
+  double factor = 1.0;
+  DataType type = DataType::uint8;
+};
+
+/// The share of one of `blocks` blocks: whole vectors but for the last.
+template <class Block>
+TUTTI_DEVICE void scale(const Block& block, const Scale& scale, int index, int blocks) {
+  constexpr std::size_t vector = 16;
+  const std::size_t vectors = (scale.bytes + vector - 1) / vector, all = static_cast<std::size_t>(blocks);
+  const std::size_t share = (vectors + all - 1) / all * vector;
+  const std::size_t begin = share * static_cast<std::size_t>(index);
+  if (begin >= scale.bytes) return;
+  const std::byte* const source = scale.from + begin;
+  std::byte* const sink = scale.to + begin;
+  Fold fold{&source, &sink, 1, 1, {}};
+  fold.modifiers.scaled_sources = 1;
+  fold.modifiers.factor = scale.factor;
+  fold_bytes(block, fold, scale.type, ReduceOp::sum,
+             share < scale.bytes - begin ? share : scale.bytes - begin);
+}
+
+}  // namespace tutti::gpu::device

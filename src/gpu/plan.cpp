@@ -1,0 +1,150 @@
+#include "gpu/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <tutti/error.hpp>
+
+#include "communicator/select.hpp"
+#include "gpu/flatten.hpp"
+
+namespace tutti::gpu {
+
+namespace {
+
+constexpr std::size_t KiB = 1024;
+// Ranks that do not know each other's sizes must still cut messages alike.
+constexpr std::size_t assumed_private_bytes = 1024 * KiB;
+// Bytes of a call that are worth a block of their own.
+constexpr std::size_t bytes_a_slice = 64 * KiB;
+constexpr std::size_t align = 64;
+
+constexpr std::size_t round_up(std::size_t bytes) {
+  return std::max((bytes + align - 1) / align * align, align);
+}
+
+constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
+  h = (h ^ v) * 0x9E3779B97F4A7C15ULL;
+  return h ^ (h >> 29);
+}
+
+// FNV-1a.
+std::uint64_t mix(std::uint64_t h, std::string_view text) {
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return h;
+}
+
+Circumstances circumstances_of(const Call& call, const execution::Shape& shape, const Setting& setting) {
+  Circumstances c;
+  c.collective = *collective_of(call.operation);
+  c.bytes = shape.private_sizes ? assumed_private_bytes : bytes_of(call, setting.group.size);
+  c.ranks = setting.group.size;
+  c.node_size = setting.node_size;
+  c.rank_order = setting.rank_order;
+  c.uneven = shape.uneven;
+  c.forced = setting.algorithm;
+  return c;
+}
+
+}  // namespace
+
+const Plan* Planner::find(const PlanKey& key, const std::vector<std::size_t>& counts) const {
+  const auto found = std::find_if(plans_.rbegin(), plans_.rend(),
+                                  [&](const auto& p) { return p->key == key && p->counts == counts; });
+  return found == plans_.rend() ? nullptr : found->get();
+}
+
+void Planner::upload(Plan& plan, const std::vector<std::byte>& flat) const {
+  const auto& header = *reinterpret_cast<const device::Program*>(flat.data());
+  plan.lanes = static_cast<int>(header.lanes);
+  plan.slices = static_cast<int>(header.slices);
+  plan.scratch_bytes = header.scratch_bytes * header.slices;
+  plan.program = allocate(api_, flat.size());
+  api_->upload(plan.program.get(), flat.data(), flat.size());
+}
+
+const Plan& Planner::collective(const Call& call, const Sizes& sizes) {
+  const PlanKey key = key_of(call, sizes);
+  std::vector<std::size_t> counts;
+  if (!call.in_counts.empty() || !call.out_counts.empty()) counts = all_counts(call);
+  if (const Plan* known = find(key, counts)) return *known;
+  auto plan = make(call, sizes, key);
+  plan->counts = std::move(counts);
+  return *plans_.emplace_back(std::move(plan));
+}
+
+std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const PlanKey& key) const {
+  const int size = setting_.group.size;
+  const execution::Shape shape = shape_of(call, setting_.group.rank, size);
+  Circumstances circumstances = circumstances_of(call, shape, setting_);
+  auto plan = std::make_unique<Plan>();
+  plan->key = key;
+  plan->empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
+
+  Choice choice;
+  if (connection_.one_address_space() && !shape.uneven && setting_.algorithm.empty() && size > 1 &&
+      direct_pays(circumstances)) {
+    circumstances.one_sided = true;
+    choice = select(circumstances);
+    circumstances.one_sided = false;
+  }
+  if (choice.algorithm == nullptr) choice = select(circumstances);
+  const Algorithm& algorithm = *choice.algorithm;
+  const Schedule schedule = algorithm.make(size, call.root, setting_.node_size);
+  const int lanes = std::max(1, static_cast<int>(schedule.lanes.front().size()));
+  const std::size_t chunk = circumstances.bytes / static_cast<std::size_t>(std::max(schedule.chunks, 1));
+  const int most = std::max(
+      1, std::min<int>(setting_.options.blocks / lanes, static_cast<int>(connection_.arena().slices)));
+  const int slices = static_cast<int>(
+      std::clamp<std::size_t>(circumstances.bytes / bytes_a_slice, 1, static_cast<std::size_t>(most)));
+
+  execution::LowerSettings settings;
+  settings.max_message = algorithm.one_sided ? execution::unlimited : connection_.arena().slot_bytes;
+  settings.piece = round_up(chunk / static_cast<std::size_t>(slices) + 1);
+  settings.type = call.type;
+  settings.op = key.op;
+  settings.one_sided = algorithm.one_sided;
+  plan->copies_input = key.scaled || (sizes.in_place && !algorithm.in_place);
+  settings.in_place = sizes.in_place && !plan->copies_input;
+  NamedChannels channels;
+  execution::Program program = execution::lower(schedule, setting_.group.rank, shape, settings, channels);
+  if (key.op == ReduceOp::average && reducing(call.operation)) program.divisor = size;
+  const FlattenSettings flattening{call.type, key.op, algorithm.one_sided, slices,
+                                   connection_.arena().packet_bytes};
+  upload(*plan, flatten(program, flattening));
+
+  std::uint64_t h =
+      mix(mix(hash_of(key), schedule.name), static_cast<std::uint64_t>(slices) << 32 ^ program.piece);
+  if (shape.uneven && !shape.private_sizes)
+    for (const std::size_t c : call.in_counts.empty() ? call.out_counts : call.in_counts) h = mix(h, c);
+  plan->tag = static_cast<std::uint32_t>(h >> 32);
+  plan->description = fmt::format(
+      "{}: {}, {} lane{} x {} slice{}, pieces of {} bytes, {}", describe(call), schedule.name, lanes,
+      lanes == 1 ? "" : "s", slices, slices == 1 ? "" : "s", program.piece,
+      algorithm.one_sided ? "on everybody's buffers"
+      : slices == 1 ? fmt::format("packets up to {} bytes, then slots", connection_.arena().packet_bytes)
+                    : "slots");
+  return plan;
+}
+
+const Plan& Planner::messages(std::span<const Call> calls) {
+  // Sends to one peer and receives from one are one lane each, in the order of their calls.
+  PlanKey key;
+  key.operation = Operation::send;
+  std::vector<std::size_t> counts;
+  for (const Call& call : calls)
+    counts.insert(counts.end(), {static_cast<std::size_t>(call.operation),
+                                 static_cast<std::size_t>(call.root), call.count * size_of(call.type)});
+  if (const Plan* known = find(key, counts)) return *known;
+  auto plan = std::make_unique<Plan>();
+  plan->key = key;
+  plan->counts = counts;
+  upload(*plan, message_program(calls, setting_.group.rank, connection_.arena()));
+  plan->tag = static_cast<std::uint32_t>(mix(0, "messages") >> 32);
+  plan->description =
+      fmt::format("{} messages, {} lanes x {} slices", calls.size(), plan->lanes, plan->slices);
+  return *plans_.emplace_back(std::move(plan));
+}
+
+}  // namespace tutti::gpu

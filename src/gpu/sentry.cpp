@@ -1,0 +1,115 @@
+#include "gpu/sentry.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "gpu/device/arena.hpp"
+
+namespace tutti::gpu {
+
+namespace {
+
+// An abort must end a kernel within a second.
+constexpr auto interval = std::chrono::milliseconds(100);
+
+const char* name(device::Awaited awaited) {
+  switch (awaited) {
+    case device::Awaited::message:
+      return "a message from";
+    case device::Awaited::room:
+      return "room for a message to";
+    case device::Awaited::buffers:
+      return "the buffers of";
+  }
+  return "";
+}
+
+}  // namespace
+
+Sentry::Sentry(const Setting& setting, device::Control& control)
+    : setting_(setting), control_(control), thread_([this] { watch(); }) {}
+
+Sentry::~Sentry() {
+  {
+    const std::scoped_lock lock(mutex_);
+    over_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+std::uint64_t Sentry::announce_launch(std::string what) {
+  const std::scoped_lock lock(mutex_);
+  launches_.at(++launched_ % launches_.size()) = std::move(what);
+  return launched_;
+}
+
+void Sentry::check() {
+  look();
+  const std::scoped_lock lock(mutex_);
+  if (failure_) throw Error(*failure_);
+}
+
+void Sentry::stop(const std::string& why) {
+  const std::scoped_lock lock(mutex_);
+  if (stopped_because_.empty()) stopped_because_ = why;
+  device::store_release_system(&control_.abort, 1U);
+}
+
+void Sentry::watch() {
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, interval, [this] { return over_; })) {
+    lock.unlock();
+    if (const auto why = setting_.interrupted()) stop(*why);
+    look();
+    lock.lock();
+  }
+}
+
+void Sentry::look() {
+  if (device::load_relaxed_system(&control_.report.cause) == 0) return;
+  std::optional<Error> to_tell;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!failure_) failure_.emplace(error_of(control_.report));
+    if (!told_ && failure_->code() != ErrorCode::aborted) to_tell = failure_;
+    told_ = true;
+  }
+  if (to_tell) setting_.announce(*to_tell);
+}
+
+Error Sentry::error_of(const device::Report& report) {
+  const std::string& what = launches_.at(report.sequence % launches_.size());
+  const std::string title =
+      fmt::format("{} #{} on a GPU, rank {}", what, report.sequence, setting_.group.rank);
+  const auto awaited = static_cast<device::Awaited>(report.awaited);
+  switch (static_cast<device::Cause>(report.cause)) {
+    case device::Cause::mismatch:
+      return {
+          ErrorCode::mismatch,
+          fmt::format(
+              "{}: rank {} made another call (tag {:#x} instead of {:#x}); compare operations, counts, types "
+              "and roots of all ranks",
+              title, report.peer, report.found, report.expected),
+          {report.peer}};
+    case device::Cause::aborted:
+      return {ErrorCode::aborted,
+              fmt::format("{} ended while it waited for {} rank {}: {}", title, name(awaited), report.peer,
+                          stopped_because_),
+              {}};
+    default: {
+      const auto timeout =
+          setting_.options.timeout.count() > 0 ? setting_.options.timeout : setting_.group.timeout;
+      return {
+          ErrorCode::timeout,
+          fmt::format(
+              "{} waited {} ms for {} rank {}; has that rank made the call, and do the kernels of all ranks "
+              "fit on the GPU side by side?",
+              title, timeout.count(), name(awaited), report.peer),
+          {report.peer}};
+    }
+  }
+}
+
+}  // namespace tutti::gpu

@@ -1,0 +1,59 @@
+/// \file
+/// Watches over kernels that run: brings them the aborts and deaths that the host hears of, and tells the
+/// others what they report. One thread, which wakes ten times a second.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <tutti/error.hpp>
+
+#include "gpu/setting.hpp"
+
+namespace tutti::gpu {
+
+namespace device {
+struct Control;
+struct Report;
+}  // namespace device
+
+class Sentry {
+ public:
+  /// Both outlive it.
+  Sentry(const Setting& setting, device::Control& control);
+  ~Sentry();
+  Sentry(const Sentry&) = delete;
+  Sentry& operator=(const Sentry&) = delete;
+
+  /// A launch has been enqueued: its number, for reports.
+  std::uint64_t announce_launch(std::string what);
+  /// Throws what a kernel reported.
+  void check();
+  /// Makes kernels that wait give up.
+  void stop(const std::string& why);
+
+ private:
+  void watch();
+  void look();
+  [[nodiscard]] Error error_of(const device::Report& report);
+
+  const Setting& setting_;
+  device::Control& control_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool over_ = false;
+  bool told_ = false;
+  std::string stopped_because_;
+  std::array<std::string, 64> launches_;  ///< the last ones, by number
+  std::uint64_t launched_ = 0;
+  std::optional<Error> failure_;
+  std::thread thread_;
+};
+
+}  // namespace tutti::gpu

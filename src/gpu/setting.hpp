@@ -1,0 +1,30 @@
+/// \file
+/// What the GPU side takes from its communicator.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <tutti/gpu.hpp>
+
+#include "transport/transport.hpp"
+
+namespace tutti::gpu {
+
+struct Setting {
+  transport::Group group;  ///< `all_gather` works for as long as the communicator lives
+  GpuOptions options;
+  std::string algorithm;  ///< forced, or empty
+  bool rank_order = false;
+  int node_size = 0;
+  /// Throws when the communicator cannot be used any more. On the caller's thread.
+  std::function<void()> ensure_usable;
+  std::function<bool(Rank)> same_host;
+  /// Why kernels that run must stop: an abort, a failure or a death. From any thread.
+  std::function<std::optional<std::string>()> interrupted;
+  /// Tells the others that this rank failed. From any thread.
+  std::function<void(const Error&)> announce;
+};
+
+}  // namespace tutti::gpu

@@ -1,0 +1,212 @@
+#include "gpu/state.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include <tutti/error.hpp>
+
+namespace tutti::detail {
+
+using gpu::OnDevice;
+using gpu::Pointer;
+using gpu::Stream;
+
+namespace {
+
+[[noreturn]] void refuse(const Call& call, const std::string& why) {
+  throw Error(ErrorCode::invalid_argument, describe(call) + ": " + why);
+}
+
+bool is_message(const Call& call) {
+  return call.operation == Operation::send || call.operation == Operation::receive;
+}
+
+gpu::Setting checked(gpu::Setting setting) {
+  if (setting.options.blocks < 1 || setting.options.blocks > gpu::device::max_blocks)
+    throw Error(ErrorCode::invalid_argument, fmt::format("GpuOptions::blocks is {}; it must be 1 to {}",
+                                                         setting.options.blocks, gpu::device::max_blocks));
+  if (setting.group.size > gpu::device::max_ranks)
+    throw Error(ErrorCode::unsupported, fmt::format("{} ranks; GPU buffers work among {} at most",
+                                                    setting.group.size, gpu::device::max_ranks));
+  return setting;
+}
+
+}  // namespace
+
+GpuState::GpuState(std::shared_ptr<gpu::Api> api, gpu::Setting setting)
+    : api_(std::move(api)),
+      setting_(checked(std::move(setting))),
+      connection_(api_, setting_),
+      planner_(api_, setting_, connection_),
+      sentry_(setting_, connection_.control()),
+      last_(api_->create_event()) {}
+
+GpuState::~GpuState() {
+  try {
+    const OnDevice here(*api_, connection_.device());
+    for (const Stream stream : streams_)
+      if (!api_->is_capturing(stream)) api_->synchronize(stream);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a stream that its owner has destroyed has nothing left to
+                   // wait for
+  }
+  api_->destroy_event(last_);
+}
+
+void GpuState::check_pointer(const Call& call, const void* pointer, std::size_t bytes, const char* which) {
+  if (bytes == 0) return;
+  if (reinterpret_cast<std::uintptr_t>(pointer) % size_of(call.type) != 0)
+    refuse(call, fmt::format("the {} is not aligned to its elements of {} bytes", which, size_of(call.type)));
+  const Pointer found = api_->look_at(pointer);
+  if (found.kind == Pointer::Kind::host)
+    refuse(call,
+           fmt::format("the {} is plain host memory; GPU calls take device, managed or page-locked memory "
+                       "(for host memory call the communicator itself)",
+                       which));
+  if (found.kind == Pointer::Kind::device && found.device != connection_.device())
+    refuse(call, fmt::format("the {} is memory of device {}; this Gpu is device {}", which, found.device,
+                             connection_.device()));
+}
+
+Sizes GpuState::admit(const Call& call, Stream stream) {
+  sentry_.check();
+  setting_.ensure_usable();
+  const Sizes sizes = tutti::check(call, rank(), size());
+  check_pointer(call, call.in, sizes.in_bytes, "input");
+  check_pointer(call, call.out, sizes.out_bytes, "output");
+  if (const int device = api_->stream_device(stream); stream != nullptr && device != connection_.device())
+    refuse(call, fmt::format("the stream belongs to device {}; this Gpu is device {}", device,
+                             connection_.device()));
+  return sizes;
+}
+
+void GpuState::enqueue(std::span<const Call> calls, Stream stream) {
+  const OnDevice here(*api_, connection_.device());
+  std::vector<Sizes> sizes;
+  std::vector<Call> messages;
+  std::size_t own_sends = 0, own_receives = 0;
+  for (const Call& call : calls) {
+    sizes.push_back(admit(call, stream));
+    if (!is_message(call)) continue;
+    messages.push_back(call);
+    if (call.root == rank()) ++(call.operation == Operation::send ? own_sends : own_receives);
+  }
+  if (own_sends != own_receives)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("rank {} sends itself {} message(s) and receives {} in one group", rank(),
+                            own_sends, own_receives));
+  if (messages.size() > gpu::device::max_buffers)
+    throw Error(ErrorCode::unsupported, fmt::format("{} sends and receives in one group; the most are {}",
+                                                    messages.size(), gpu::device::max_buffers));
+  follow(stream);
+  if (!messages.empty()) launch_messages(messages, stream);
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    if (!is_message(calls[i])) launch_collective(calls[i], sizes[i], stream);
+  if (!api_->is_capturing(stream)) api_->record(last_, stream);
+  last_stream_ = stream;
+}
+
+void GpuState::follow(Stream stream) {
+  if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
+  // A capture is ordered by who replays it; an event from outside would not be part of it.
+  if (!last_stream_ || *last_stream_ == stream || api_->is_capturing(stream)) return;
+  if (!api_->is_capturing(*last_stream_)) api_->wait_event(stream, last_);
+}
+
+std::byte* GpuState::at_least(Growing& memory, std::size_t bytes) {
+  if (bytes > memory.bytes) {
+    memory.bytes = std::bit_ceil(std::max<std::size_t>(bytes, 4096));
+    memory.blocks.push_back(gpu::allocate(api_, memory.bytes));
+  }
+  return memory.blocks.empty() ? nullptr : memory.blocks.back().get();
+}
+
+void GpuState::launch_collective(const Call& call, const Sizes& sizes, Stream stream) {
+  const gpu::Plan& plan = planner_.collective(call, sizes);
+  if (plan.empty || plan.lanes == 0) return;
+  gpu::device::Launch launch;
+  launch.input = static_cast<const std::byte*>(call.in);
+  launch.output = static_cast<std::byte*>(call.out);
+  if (plan.copies_input && sizes.in_bytes != 0) {
+    gpu::device::Scale copy;
+    copy.from = launch.input;
+    copy.to = at_least(input_copy_, sizes.in_bytes);
+    copy.bytes = sizes.in_bytes;
+    copy.factor = plan.key.scaled ? call.reduction.factor : 1.0;
+    copy.type = call.type;
+    api_->launch_scale(copy, stream);
+    launch.input = copy.to;
+  }
+  this->launch(plan, launch, describe(call), stream);
+}
+
+void GpuState::launch_messages(std::span<const Call> calls, Stream stream) {
+  std::vector<const Call*> own_sends;
+  for (const Call& call : calls)
+    if (call.root == rank() && call.operation == Operation::send) own_sends.push_back(&call);
+  std::size_t next = 0;
+  for (const Call& call : calls)
+    if (call.root == rank() && call.operation == Operation::receive &&
+        (own_sends[next]->count != call.count || own_sends[next++]->type != call.type))
+      refuse(call, "it does not match the send of this rank to itself");
+  gpu::device::Launch launch;
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    launch.buffers[i] = static_cast<std::byte*>(
+        calls[i].operation == Operation::send ? const_cast<void*>(calls[i].in) : calls[i].out);
+  const std::string what =
+      calls.size() == 1 ? describe(calls[0]) : fmt::format("group of {} sends and receives", calls.size());
+  this->launch(planner_.messages(calls), launch, what, stream);
+}
+
+void GpuState::launch(const gpu::Plan& plan, gpu::device::Launch& launch, std::string what, Stream stream) {
+  launch.scratch = plan.scratch_bytes == 0 ? nullptr : at_least(scratch_, plan.scratch_bytes);
+  launch.program = reinterpret_cast<const gpu::device::Program*>(plan.program.get());
+  launch.group = connection_.membership();
+  launch.tag = plan.tag;
+  launch.sequence = sentry_.announce_launch(std::move(what));
+  api_->launch(launch, plan.lanes, plan.slices, stream);
+}
+
+std::string GpuState::explain() const { return connection_.description(); }
+
+std::string GpuState::explain(const Call& call) {
+  if (is_message(call)) return describe(call) + ": slots, side by side with the rest of its group";
+  const OnDevice here(*api_, connection_.device());
+  return planner_.collective(call, tutti::check(call, rank(), size())).description;
+}
+
+}  // namespace tutti::detail
+
+namespace tutti {
+
+Rank OnStream::rank() const noexcept { return state_->rank(); }
+int OnStream::size() const noexcept { return state_->size(); }
+void OnStream::submit(const Call& call) { state_->enqueue({&call, 1}, stream_); }
+
+Rank GpuGroup::rank() const noexcept { return state_->rank(); }
+int GpuGroup::size() const noexcept { return state_->size(); }
+void GpuGroup::submit(const Call& call) {
+  state_->admit(call, stream_);
+  calls_.push_back(call);
+  for (auto* part : {&calls_.back().in_counts, &calls_.back().in_displacements, &calls_.back().out_counts,
+                     &calls_.back().out_displacements}) {
+    if (part->empty()) continue;
+    counts_.emplace_back(part->begin(), part->end());
+    *part = counts_.back();
+  }
+}
+void GpuGroup::run() {
+  const std::vector<Call> calls = std::exchange(calls_, {});
+  state_->enqueue(calls, stream_);
+  counts_.clear();
+}
+
+Gpu::Gpu(Gpu&&) noexcept = default;
+Gpu& Gpu::operator=(Gpu&&) noexcept = default;
+Gpu::~Gpu() = default;
+void Gpu::check() { state_->check(); }
+std::string Gpu::explain() const { return state_->explain(); }
+std::string Gpu::explain(const Call& call) { return state_->explain(call); }
+
+}  // namespace tutti

@@ -1,0 +1,64 @@
+/// \file
+/// The state behind a Gpu: from a call to a launch, and what becomes of it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tutti/gpu.hpp>
+
+#include "gpu/connection.hpp"
+#include "gpu/plan.hpp"
+#include "gpu/sentry.hpp"
+#include "gpu/setting.hpp"
+
+namespace tutti::detail {
+
+class GpuState {
+ public:
+  GpuState(std::shared_ptr<gpu::Api> api, gpu::Setting setting);
+  ~GpuState();
+  GpuState(const GpuState&) = delete;
+  GpuState& operator=(const GpuState&) = delete;
+
+  [[nodiscard]] Rank rank() const { return setting_.group.rank; }
+  [[nodiscard]] int size() const { return setting_.group.size; }
+  /// Refuses what cannot be enqueued.
+  Sizes admit(const Call& call, gpu::Stream stream);
+  void enqueue(std::span<const Call> calls, gpu::Stream stream);
+  void check() { sentry_.check(); }
+  [[nodiscard]] std::string explain() const;
+  [[nodiscard]] std::string explain(const Call& call);
+
+ private:
+  void check_pointer(const Call& call, const void* pointer, std::size_t bytes, const char* which);
+  void launch_collective(const Call& call, const Sizes& sizes, gpu::Stream stream);
+  void launch_messages(std::span<const Call> calls, gpu::Stream stream);
+  void launch(const gpu::Plan& plan, gpu::device::Launch& launch, std::string what, gpu::Stream stream);
+  /// Puts `stream` behind what was enqueued on another one.
+  void follow(gpu::Stream stream);
+
+  /// Memory that grows; what captured graphs may refer to is kept.
+  struct Growing {
+    std::vector<gpu::DeviceMemory> blocks;
+    std::size_t bytes = 0;
+  };
+  std::byte* at_least(Growing& memory, std::size_t bytes);
+
+  std::shared_ptr<gpu::Api> api_;
+  gpu::Setting setting_;
+  gpu::Connection connection_;
+  gpu::Planner planner_;
+  gpu::Sentry sentry_;
+  Growing scratch_, input_copy_;
+  gpu::Event last_;
+  std::optional<gpu::Stream> last_stream_;
+  std::vector<gpu::Stream> streams_;  ///< that were used, for the destructor
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,83 @@
+/// \file
+/// A CUDA runtime of host threads: device memory is host memory that it knows the ranges of, a stream is a
+/// thread that does one job after the other, a launch runs the host form of the kernels, and a graph is a
+/// list of jobs.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "gpu/api.hpp"
+
+namespace tutti::test {
+
+class EmulatedApi final : public gpu::Api {
+ public:
+  using Graph = std::vector<std::function<void()>>;
+  explicit EmulatedApi(int devices = 1);
+  ~EmulatedApi() override;
+
+  // What tests plant.
+  std::atomic<bool> processes{false};    ///< every thread is a process: pointers mean something to one only
+  std::atomic<bool> corrupts{false};     ///< what a rank writes to another in the proof arrives wrong
+  std::atomic<bool> peers_apart{false};  ///< devices do not reach each other
+  std::atomic<int> imports{0};           ///< memory opened and not closed
+  [[nodiscard]] std::size_t bytes_held();
+  void begin_capture(gpu::Stream stream);
+  Graph end_capture(gpu::Stream stream);
+  void replay(const Graph& graph, gpu::Stream stream);
+  /// A job of the test's own.
+  void enqueue(gpu::Stream stream, std::function<void()> job);
+
+  int current_device() override;
+  void set_device(int device) override;
+  gpu::DeviceId device_id(int device) override;
+  std::string device_name(int device) override;
+  bool reach_device(int other) override;
+  std::uint64_t address_space() override;
+  gpu::Pointer look_at(const void* pointer) override;
+  std::byte* allocate(std::size_t bytes) override;
+  void free(std::byte* memory) noexcept override;
+  std::byte* allocate_pinned(std::size_t bytes) override;
+  void free_pinned(std::byte* memory) noexcept override;
+  void upload(std::byte* to, const std::byte* from, std::size_t bytes) override;
+  gpu::IpcHandle export_memory(std::byte* memory) override;
+  std::byte* import_memory(const gpu::IpcHandle& handle) override;
+  void forget_import(std::byte* memory) noexcept override;
+  gpu::Stream create_stream() override;
+  void destroy_stream(gpu::Stream stream) noexcept override;
+  int stream_device(gpu::Stream stream) override;
+  bool is_capturing(gpu::Stream stream) override;
+  void synchronize(gpu::Stream stream) override;
+  gpu::Event create_event() override;
+  void destroy_event(gpu::Event event) noexcept override;
+  void record(gpu::Event event, gpu::Stream stream) override;
+  void wait_event(gpu::Stream stream, gpu::Event event) override;
+  void launch(const gpu::device::Launch& launch, int lanes, int slices, gpu::Stream stream) override;
+  void launch_proof(const gpu::device::Membership* group, int phase, std::uint32_t* wrong,
+                    gpu::Stream stream) override;
+  void launch_scale(const gpu::device::Scale& scale, gpu::Stream stream) override;
+
+ private:
+  struct Memory {
+    std::size_t bytes;
+    gpu::Pointer what;
+  };
+  class Worker;
+  std::byte* add(std::size_t bytes, gpu::Pointer what);
+  void remove(std::byte* memory) noexcept;
+  Worker& worker(gpu::Stream stream);
+
+  int devices_;
+  std::mutex mutex_;
+  std::map<std::byte*, Memory> memory_;
+  std::map<std::thread::id, std::unique_ptr<Worker>>
+      default_streams_;  ///< one a rank, so that ranks run side by side
+};
+
+}  // namespace tutti::test

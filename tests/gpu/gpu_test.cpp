@@ -1,0 +1,465 @@
+// Gpu from end to end over the emulated device: every operation against the communicator's own on host
+// memory.
+#include <tutti/gpu.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <latch>
+#include <numeric>
+#include <span>
+#include <thread>
+
+#include <tutti/local.hpp>
+
+#include "gpu/emulated_api.hpp"
+
+namespace tutti::test {
+namespace {
+
+using testing::HasSubstr;
+
+/// Device memory with elements.
+template <class T>
+class OnGpu {
+ public:
+  OnGpu(EmulatedApi& api, std::size_t count)
+      : api_(api), count_(count), data_(api.allocate(count * sizeof(T) + 1)) {}
+  OnGpu(EmulatedApi& api, const std::vector<T>& values) : OnGpu(api, values.size()) {
+    std::memcpy(data_, values.data(), count_ * sizeof(T));
+  }
+  ~OnGpu() { api_.free(data_); }
+  OnGpu(const OnGpu&) = delete;
+  OnGpu& operator=(const OnGpu&) = delete;
+  [[nodiscard]] T* data() const { return reinterpret_cast<T*>(data_); }
+  [[nodiscard]] std::vector<T> values() const { return {data(), data() + count_}; }
+
+ private:
+  EmulatedApi& api_;
+  std::size_t count_;
+  std::byte* data_;
+};
+
+/// Small integers, whose sums are exact in any order.
+std::vector<float> numbers(std::size_t count, Rank rank) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 3) % 11);
+  return values;
+}
+
+Options quick() {
+  Options options;
+  options.timeout = std::chrono::seconds(60);
+  return options;
+}
+
+class GpuTest : public testing::Test {
+ protected:
+  GpuTest() { gpu::replace_api(api); }
+  ~GpuTest() override { gpu::replace_api(nullptr); }
+  GpuTest(const GpuTest&) = delete;
+  GpuTest& operator=(const GpuTest&) = delete;
+
+  static constexpr GpuOptions small{.blocks = 4, .memory = std::size_t{1} << 20};
+  std::shared_ptr<EmulatedApi> api = std::make_shared<EmulatedApi>(2);
+};
+
+/// Calls `operation(ops, in, out)` on host memory and on the device, and compares the outputs.
+template <class Operation>
+void compare(EmulatedApi& api, Communicator& comm, Gpu& gpu, std::size_t in_count, std::size_t out_count,
+             const Operation& operation, const std::string& what) {
+  const auto input = numbers(in_count, comm.rank());
+  std::vector<float> wanted(out_count, -1);
+  operation(comm, input.data(), wanted.data());
+  const OnGpu<float> in(api, input), out(api, std::vector<float>(out_count, -1));
+  auto ops = gpu.on(nullptr);
+  operation(ops, in.data(), out.data());
+  api.synchronize(nullptr);
+  ASSERT_NO_THROW(gpu.check()) << what;
+  ASSERT_EQ(out.values(), wanted) << what << ", rank " << comm.rank();
+}
+
+void exercise(EmulatedApi& api, Communicator& comm, Gpu& gpu, std::size_t count) {
+  const auto n = static_cast<std::size_t>(comm.size());
+  const auto check = [&](std::size_t in, std::size_t out, const auto& operation, const char* what) {
+    compare(api, comm, gpu, in, out, operation, what + (" of " + std::to_string(count)));
+  };
+  const Rank root = comm.size() - 1;
+  constexpr auto type = DataType::float32;
+  check(
+      count, count, [&](auto& o, const float* i, float* x) { o.all_reduce(i, x, count, type); },
+      "all_reduce");
+  check(
+      count, count,
+      [&](auto& o, const float* i, float* x) { o.all_reduce(i, x, count, type, ReduceOp::average); },
+      "average");
+  check(
+      count, count,
+      [&](auto& o, const float* i, float* x) { o.all_reduce(i, x, count, type, scaled_sum(0.5)); },
+      "scaled sum");
+  check(
+      count, count,
+      [&](auto& o, const float* i, float* x) { o.reduce(i, x, count, type, root, ReduceOp::max); }, "reduce");
+  check(
+      n * count, count, [&](auto& o, const float* i, float* x) { o.reduce_scatter(i, x, count, type); },
+      "reduce_scatter");
+  check(
+      count, n * count, [&](auto& o, const float* i, float* x) { o.all_gather(i, x, count, type); },
+      "all_gather");
+  check(
+      count, count, [&](auto& o, const float* i, float* x) { o.broadcast(i, x, count, type, root); },
+      "broadcast");
+  check(
+      count, n * count, [&](auto& o, const float* i, float* x) { o.gather(i, x, count, type, root); },
+      "gather");
+  check(
+      n * count, count, [&](auto& o, const float* i, float* x) { o.scatter(i, x, count, type, root); },
+      "scatter");
+  check(
+      n * count, n * count, [&](auto& o, const float* i, float* x) { o.all_to_all(i, x, count, type); },
+      "all_to_all");
+  check(
+      0, 0, [&](auto& o, const float*, float*) { o.barrier(); }, "barrier");
+
+  std::vector<std::size_t> counts(n), sent(n);
+  for (std::size_t r = 0; r < n; ++r) counts[r] = count / 2 * r + r % 2;
+  const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  const std::size_t mine = counts[static_cast<std::size_t>(comm.rank())];
+  check(
+      mine, all, [&](auto& o, const float* i, float* x) { o.all_gather_v(i, x, counts, {}, type); },
+      "all_gather_v");
+  check(
+      all, mine, [&](auto& o, const float* i, float* x) { o.reduce_scatter_v(i, x, counts, {}, type); },
+      "reduce_scatter_v");
+  std::fill(sent.begin(), sent.end(), mine);
+  check(
+      n * mine, all,
+      [&](auto& o, const float* i, float* x) { o.all_to_all_v(i, sent, {}, x, counts, {}, type); },
+      "all_to_all_v");
+}
+
+TEST_F(GpuTest, EveryOperationAsOnHostMemory) {
+  for (const int ranks : {1, 2, 3})
+    run_local(
+        ranks,
+        [&](Communicator& comm) {
+          Gpu gpu(comm, small);
+          for (const std::size_t count : {1, 700, 20011}) exercise(*api, comm, gpu, count);
+        },
+        quick());
+}
+
+TEST_F(GpuTest, EveryOperationBetweenProcesses) {
+  api->processes = true;
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        EXPECT_THAT(gpu.explain(), HasSubstr("CUDA IPC"));
+        for (const std::size_t count : {9, 20011}) exercise(*api, comm, gpu, count);
+      },
+      quick());
+  EXPECT_EQ(api->imports, 0);
+  EXPECT_EQ(api->bytes_held(), 0U);
+}
+
+TEST_F(GpuTest, InPlace) {
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        for (const std::size_t count : {5, 30000}) {
+          auto wanted = numbers(3 * count, comm.rank());
+          const OnGpu<float> buffer(*api, wanted);
+          comm.all_reduce(std::span(wanted));
+          comm.all_to_all(wanted.data(), wanted.data(), count, DataType::float32);
+          gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 3 * count, DataType::float32);
+          gpu.on(nullptr).all_to_all(buffer.data(), buffer.data(), count, DataType::float32);
+          api->synchronize(nullptr);
+          gpu.check();
+          ASSERT_EQ(buffer.values(), wanted);
+        }
+      },
+      quick());
+}
+
+TEST_F(GpuTest, GroupsOfSendsAndReceives) {
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        constexpr std::size_t count = 10007;
+        std::vector<std::unique_ptr<OnGpu<float>>> out, in;
+        auto group = gpu.group(nullptr);
+        for (int time = 0; time < 2; ++time)
+          for (Rank peer = 0; peer < comm.size(); ++peer) {
+            out.push_back(std::make_unique<OnGpu<float>>(*api, numbers(count, 10 * comm.rank() + time)));
+            in.push_back(std::make_unique<OnGpu<float>>(*api, count));
+            group.send(out.back()->data(), count, DataType::float32, peer);
+            group.receive(in.back()->data(), count, DataType::float32, peer);
+          }
+        group.run();
+        api->synchronize(nullptr);
+        gpu.check();
+        for (std::size_t i = 0; i < in.size(); ++i)
+          ASSERT_EQ(in[i]->values(), numbers(count, static_cast<Rank>(10 * (i % 3) + i / 3))) << i;
+      },
+      quick());
+}
+
+TEST_F(GpuTest, CallsFollowTheirStreamAndEachOther) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        const gpu::Stream first = api->create_stream(), second = api->create_stream();
+        const OnGpu<float> buffer(*api, 1000);
+        std::latch enqueued(1);
+        api->enqueue(first, [&] {
+          enqueued.wait();  // nothing may have run before all is enqueued
+          std::fill_n(buffer.data(), 1000, 1.0F);
+        });
+        gpu.on(first).all_reduce(buffer.data(), buffer.data(), 1000, DataType::float32);
+        gpu.on(second).all_reduce(buffer.data(), buffer.data(), 1000, DataType::float32);
+        enqueued.count_down();
+        api->synchronize(second);
+        EXPECT_EQ(buffer.values(), std::vector<float>(1000, 4.0F));
+        api->synchronize(first);
+        gpu.check();
+        comm.barrier();
+        api->destroy_stream(first);
+        api->destroy_stream(second);
+      },
+      quick());
+}
+
+TEST_F(GpuTest, CapturedCallsAreReplayed) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        const gpu::Stream stream = api->create_stream();
+        for (const std::size_t count : {100, 50000}) {
+          const OnGpu<float> buffer(*api, std::vector<float>(count, 1));
+          api->begin_capture(stream);
+          gpu.on(stream).all_reduce(buffer.data(), buffer.data(), count, DataType::float32);
+          const auto graph = api->end_capture(stream);
+          api->synchronize(stream);
+          EXPECT_EQ(buffer.values()[0], 1.0F);  // captured, not run
+          for (int time = 0; time < 3; ++time) api->replay(graph, stream);
+          api->synchronize(stream);
+          gpu.check();
+          ASSERT_EQ(buffer.values(), std::vector<float>(count, 8.0F));
+        }
+        comm.barrier();
+        api->destroy_stream(stream);
+      },
+      quick());
+}
+
+ErrorCode code_of(const std::function<void()>& call, const char* text) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(text));
+    return error.code();
+  }
+  ADD_FAILURE() << "no error about: " << text;
+  return ErrorCode::system;
+}
+
+TEST_F(GpuTest, BadCallsAreRefusedBeforeAnythingIsEnqueued) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        const OnGpu<float> good(*api, std::vector<float>(64, 1));
+        std::vector<float> host(64);
+        auto ops = gpu.on(nullptr);
+        const auto reduce = [&](const float* in, float* out) {
+          ops.all_reduce(in, out, 60, DataType::float32);
+        };
+        constexpr auto invalid = ErrorCode::invalid_argument;
+        EXPECT_EQ(code_of([&] { reduce(host.data(), good.data()); }, "the input is plain host memory"),
+                  invalid);
+        EXPECT_EQ(code_of([&] { reduce(good.data(), host.data()); }, "the output is plain host memory"),
+                  invalid);
+        EXPECT_EQ(code_of(
+                      [&] {
+                        ops.all_reduce(reinterpret_cast<std::byte*>(good.data()) + 1, good.data(), 4,
+                                       DataType::float32);
+                      },
+                      "overlap"),
+                  invalid);
+        auto* crooked = reinterpret_cast<std::byte*>(good.data()) + 130;
+        EXPECT_EQ(code_of([&] { ops.all_reduce(crooked, good.data(), 4, DataType::float32); }, "not aligned"),
+                  invalid);
+        EXPECT_EQ(code_of([&] { reduce(nullptr, good.data()); }, "null"), invalid);
+        api->set_device(1);
+        const OnGpu<float> other(*api, 64);
+        const gpu::Stream stream = api->create_stream();
+        api->set_device(0);
+        EXPECT_EQ(code_of([&] { reduce(good.data(), other.data()); }, "memory of device 1"), invalid);
+        EXPECT_EQ(code_of([&] { gpu.on(stream).barrier(); }, "stream belongs to device 1"), invalid);
+        api->destroy_stream(stream);
+        ops.all_reduce(good.data(), good.data(), 64, DataType::float32);  // all is as before
+        api->synchronize(nullptr);
+        gpu.check();
+        EXPECT_EQ(good.values(), std::vector<float>(64, 2));
+      },
+      quick());
+}
+
+TEST_F(GpuTest, PinnedMemoryIsTaken) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        std::byte* pinned = api->allocate_pinned(256);
+        *reinterpret_cast<float*>(pinned) = 3;
+        gpu.on(nullptr).all_reduce(pinned, pinned, 1, DataType::float32);
+        api->synchronize(nullptr);
+        EXPECT_EQ(*reinterpret_cast<float*>(pinned), 6);
+        api->free_pinned(pinned);
+      },
+      quick());
+}
+
+TEST_F(GpuTest, APathThatCorruptsIsFound) {
+  api->corrupts = true;
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        EXPECT_EQ(
+            code_of([&] { const Gpu gpu(comm, small); }, "what rank 0 wrote into its memory did not arrive"),
+            ErrorCode::system);
+      },
+      quick());
+}
+
+TEST_F(GpuTest, DevicesApartAreNamed) {
+  api->peers_apart = true;
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        api->set_device(comm.rank());
+        EXPECT_EQ(code_of([&] { const Gpu gpu(comm, small); }, "no peer access"), ErrorCode::unsupported);
+      },
+      quick());
+}
+
+TEST_F(GpuTest, OptionsMustAgree) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        EXPECT_EQ(code_of([&] { const Gpu gpu(comm, {.blocks = 4 + 4 * comm.rank()}); }, "other GpuOptions"),
+                  ErrorCode::mismatch);
+        EXPECT_EQ(code_of([&] { const Gpu gpu(comm, {.blocks = 0}); }, "blocks is 0"),
+                  ErrorCode::invalid_argument);
+      },
+      quick());
+}
+
+TEST_F(GpuTest, ADeadlineNamesTheCallAndTheRank) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        GpuOptions options = small;
+        options.timeout = std::chrono::milliseconds(100);
+        Gpu gpu(comm, options);
+        const OnGpu<float> buffer(*api, 64);
+        if (comm.rank() == 0) {
+          gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+          api->synchronize(nullptr);
+          try {
+            gpu.check();
+            ADD_FAILURE() << "the missing rank was not noticed";
+          } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ErrorCode::timeout);
+            EXPECT_THAT(error.ranks(), testing::ElementsAre(1));
+            EXPECT_THAT(error.what(), HasSubstr("all_reduce(64 x float32, sum) #1"));
+          }
+          EXPECT_EQ(code_of([&] { gpu.on(nullptr).barrier(); }, "#1"),
+                    ErrorCode::timeout);  // and from then on
+        }
+        while (true) try {  // the other rank hears of it
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+            comm.barrier();
+          } catch (const Error&) {
+            break;
+          }
+      },
+      quick());
+}
+
+TEST_F(GpuTest, AnAbortEndsARunningKernel) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        const OnGpu<float> buffer(*api, 64);
+        if (comm.rank() == 1) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          comm.abort("the test says so");
+          return;
+        }
+        gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+        api->synchronize(nullptr);
+        EXPECT_EQ(code_of([&] { gpu.check(); }, "the test says so"), ErrorCode::aborted);
+      },
+      quick());
+}
+
+TEST_F(GpuTest, CallsThatDifferAreFound) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        const OnGpu<float> buffer(*api, 64);
+        gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32,
+                                   comm.rank() == 0 ? ReduceOp::sum : ReduceOp::max);
+        api->synchronize(nullptr);
+        try {
+          gpu.check();
+          ADD_FAILURE() << "the difference was not noticed";
+        } catch (const Error& error) {
+          EXPECT_TRUE(error.code() == ErrorCode::mismatch || error.code() == ErrorCode::aborted)
+              << error.what();
+        }
+      },
+      quick());
+}
+
+TEST_F(GpuTest, PlansSayWhatTheyDo) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        Call call{.operation = Operation::all_reduce, .type = DataType::float32, .count = 64};
+        const OnGpu<float> in(*api, 1 << 20), out(*api, 1 << 20);
+        call.in = in.data();
+        call.out = out.data();
+        EXPECT_THAT(gpu.explain(call), HasSubstr("packets"));
+        call.count = 1 << 20;
+        EXPECT_THAT(gpu.explain(call), HasSubstr("everybody's buffers"));
+        comm.barrier();
+      },
+      quick());
+}
+
+TEST(GpuWithoutDevice, SaysWhatIsMissing) {
+  gpu::replace_api(nullptr);
+  run_local(1, [](Communicator& comm) {
+    try {
+      const Gpu gpu(comm);
+      GTEST_SKIP() << "there is a GPU";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported) << error.what();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tutti::test
