@@ -75,8 +75,8 @@ class GpuGroup : public Operations<GpuGroup, void> {
 /// All ranks call the same operations in the same order, as with a communicator; calls on several streams are
 /// put in the order of the calls. Kernels of all ranks must be able to run side by side: ranks that are
 /// threads share a GPU well, processes on one GPU take turns unless they run under MPS. Calls may be captured
-/// in CUDA graphs, and the graphs replayed, if all ranks replay alike; no graph outlives its Gpu. Thread
-/// safety: one thread at a time.
+/// in CUDA graphs, and the graphs replayed, if all ranks replay alike; no graph outlives its Gpu, nor runs
+/// while it ends. Thread safety: one thread at a time.
 class Gpu {
  public:
   /// On the calling thread's current device. Collective over the communicator, which must outlive it. Throws
@@ -85,7 +85,8 @@ class Gpu {
   explicit Gpu(Communicator& communicator, const GpuOptions& options = {});
   Gpu(Gpu&&) noexcept;
   Gpu& operator=(Gpu&&) noexcept;
-  /// Waits for what it has enqueued.
+  /// Collective: waits for what was enqueued, and for the other ranks, since they write into memory of this
+  /// one. After a failure it waits for nobody, and that memory is not freed.
   ~Gpu();
 
   /// `stream`: a cudaStream_t of this device; nullptr is the default stream.

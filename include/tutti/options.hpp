@@ -34,9 +34,9 @@ struct Options {
   /// the default, but "cubic" where that is BBR, which holds the bursts of collectives to the rate of earlier
   /// ones (docs/performance.md). TUTTI_TCP_CONGESTION.
   std::string tcp_congestion;
-  /// Constants of this machine, by which algorithms are chosen: a file that tutti-tune wrote, or "off". Empty:
-  /// the file where tutti-tune leaves it, in XDG_CACHE_HOME or ~/.cache, if it is there. Ranks take what rank 0
-  /// finds. TUTTI_TUNING.
+  /// Constants of this machine, by which algorithms are chosen: a file that tutti-tune wrote, or "off".
+  /// Empty: the file where tutti-tune leaves it, in XDG_CACHE_HOME or ~/.cache, if it is there. Ranks take
+  /// what rank 0 finds. TUTTI_TUNING.
   std::string tuning;
   /// Results of calls of at least this many bytes are written past the caches, by non-temporal stores. By
   /// default only where that was measured to pay: into registered memory, on AMD's processors, when the last

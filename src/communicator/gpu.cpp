@@ -26,6 +26,7 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
     return impl.exchange(everybody, mine);
   };
   setting.ensure_usable = [&impl] { impl.ensure_usable(); };
+  setting.meet = [&impl] { impl.run({.operation = Operation::barrier}); };
   setting.same_host = [&impl](Rank rank) { return impl.shm->reaches(rank); };
   setting.interrupted = [&impl]() -> std::optional<std::string> {
     if (impl.abort_requested.load(std::memory_order_acquire))

@@ -77,6 +77,8 @@ class Api {
   virtual void destroy_event(Event event) noexcept = 0;
   virtual void record(Event event, Stream stream) = 0;
   virtual void wait_event(Stream stream, Event event) = 0;
+  /// Returns when the event has been reached.
+  virtual void synchronize_event(Event event) = 0;
 
   /// One block for each lane and slice of the program. `slices` and `lanes` are those in it.
   virtual void launch(const device::Launch& launch, int lanes, int slices, Stream stream) = 0;

@@ -13,7 +13,7 @@ namespace tutti::gpu {
 // What a rank tells the others. Sent as bytes.
 struct Connection::Card {
   std::uint64_t address_space = 0;
-  std::uint64_t arena = 0;  ///< its address there
+  std::byte* arena = nullptr;  ///< its address there
   DeviceId device_id{};
   std::int32_t device = -1;
   std::uint32_t slices = 0, slot_bytes = 0;
@@ -81,7 +81,7 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
   control_ = allocate_pinned(api_, sizeof(device::Control));
   Card card;
   card.address_space = api_->address_space();
-  card.arena = reinterpret_cast<std::uint64_t>(memory_.get());
+  card.arena = memory_.get();
   card.device = device_;
   card.device_id = api_->device_id(device_);
   card.slices = arena_.slices;
@@ -126,7 +126,7 @@ std::string Connection::reach(const Setting& setting, const std::vector<Card>& c
       if (!api_->reach_device(card.device))
         return fmt::format("device {} cannot reach device {} of rank {} (no peer access)", device_,
                            card.device, r);
-      membership.arenas[r] = reinterpret_cast<std::byte*>(card.arena);
+      membership.arenas[r] = card.arena;
       way = card.device == device_ ? "the same device" : "peer access";
     } else {
       one_address_space_ = false;

@@ -27,6 +27,8 @@ class Connection {
   [[nodiscard]] const device::Arena& arena() const { return arena_; }
   /// All ranks are threads of one process: pointers mean the same to all of them.
   [[nodiscard]] bool one_address_space() const { return one_address_space_; }
+  /// The arena is not freed: others may still write into it.
+  void abandon() noexcept { static_cast<void>(memory_.release()); }
   [[nodiscard]] const std::string& description() const { return description_; }
 
  private:

@@ -192,6 +192,10 @@ class CudaApi final : public Api {
     check(::cudaStreamWaitEvent(native(stream), static_cast<cudaEvent_t>(event), 0), "cudaStreamWaitEvent");
   }
 
+  void synchronize_event(Event event) override {
+    check(::cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "cudaEventSynchronize");
+  }
+
   void launch(const device::Launch& launch, int lanes, int slices, Stream stream) override {
     void* arguments[] = {const_cast<device::Launch*>(&launch)};
     check(::cudaLaunchKernel(executor_kernel(),

@@ -20,6 +20,8 @@ struct Setting {
   int node_size = 0;
   /// Throws when the communicator cannot be used any more. On the caller's thread.
   std::function<void()> ensure_usable;
+  /// Returns when all ranks have called it. Throws when not all come.
+  std::function<void()> meet;
   std::function<bool(Rank)> same_host;
   /// Why kernels that run must stop: an abort, a failure or a death. From any thread.
   std::function<std::optional<std::string>()> interrupted;

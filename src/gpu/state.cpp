@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <exception>
 
 #include <tutti/error.hpp>
 
@@ -43,13 +44,19 @@ GpuState::GpuState(std::shared_ptr<gpu::Api> api, gpu::Setting setting)
       sentry_(setting_, connection_.control()),
       last_(api_->create_event()) {}
 
+// Others may still write into this rank's arena when its own kernels are through: it goes when all are. Where
+// that cannot be known, it stays.
 GpuState::~GpuState() {
   try {
     const OnDevice here(*api_, connection_.device());
-    for (const Stream stream : streams_)
-      if (!api_->is_capturing(stream)) api_->synchronize(stream);
-  } catch (...) {  // NOLINT(bugprone-empty-catch): a stream that its owner has destroyed has nothing left to
-                   // wait for
+    if (recorded_) api_->synchronize_event(last_);
+    sentry_.check();
+    if (std::uncaught_exceptions() != exceptions_)
+      connection_.abandon();
+    else
+      setting_.meet();
+  } catch (...) {
+    connection_.abandon();
   }
   api_->destroy_event(last_);
 }
@@ -99,19 +106,15 @@ void GpuState::enqueue(std::span<const Call> calls, Stream stream) {
   if (messages.size() > gpu::device::max_buffers)
     throw Error(ErrorCode::unsupported, fmt::format("{} sends and receives in one group; the most are {}",
                                                     messages.size(), gpu::device::max_buffers));
-  follow(stream);
+  // A capture is ordered by who replays it; an event from outside would not be part of it.
+  const bool captured = api_->is_capturing(stream);
+  if (recorded_ && !captured) api_->wait_event(stream, last_);
   if (!messages.empty()) launch_messages(messages, stream);
   for (std::size_t i = 0; i < calls.size(); ++i)
     if (!is_message(calls[i])) launch_collective(calls[i], sizes[i], stream);
-  if (!api_->is_capturing(stream)) api_->record(last_, stream);
-  last_stream_ = stream;
-}
-
-void GpuState::follow(Stream stream) {
-  if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
-  // A capture is ordered by who replays it; an event from outside would not be part of it.
-  if (!last_stream_ || *last_stream_ == stream || api_->is_capturing(stream)) return;
-  if (!api_->is_capturing(*last_stream_)) api_->wait_event(stream, last_);
+  if (captured) return;
+  api_->record(last_, stream);
+  recorded_ = true;
 }
 
 std::byte* GpuState::at_least(Growing& memory, std::size_t bytes) {

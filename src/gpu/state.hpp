@@ -4,8 +4,8 @@
 
 #include <array>
 #include <cstdint>
+#include <exception>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,8 +40,6 @@ class GpuState {
   void launch_collective(const Call& call, const Sizes& sizes, gpu::Stream stream);
   void launch_messages(std::span<const Call> calls, gpu::Stream stream);
   void launch(const gpu::Plan& plan, gpu::device::Launch& launch, std::string what, gpu::Stream stream);
-  /// Puts `stream` behind what was enqueued on another one.
-  void follow(gpu::Stream stream);
 
   /// Memory that grows; what captured graphs may refer to is kept.
   struct Growing {
@@ -56,9 +54,9 @@ class GpuState {
   gpu::Planner planner_;
   gpu::Sentry sentry_;
   Growing scratch_, input_copy_;
-  gpu::Event last_;
-  std::optional<gpu::Stream> last_stream_;
-  std::vector<gpu::Stream> streams_;  ///< that were used, for the destructor
+  gpu::Event last_;        ///< behind all that was enqueued outside captures
+  bool recorded_ = false;  ///< `last_` was
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 }  // namespace tutti::detail

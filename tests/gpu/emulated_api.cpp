@@ -217,6 +217,12 @@ void EmulatedApi::wait_event(gpu::Stream stream, gpu::Event event) {
   });
 }
 
+void EmulatedApi::synchronize_event(gpu::Event event) {
+  const SharedEvent shared = *static_cast<SharedEvent*>(event);
+  std::unique_lock lock(shared->mutex);
+  shared->moved.wait(lock, [&] { return shared->reached >= shared->recorded; });
+}
+
 void EmulatedApi::launch(const gpu::device::Launch& launch, int, int, gpu::Stream stream) {
   worker(stream).add([launch] {
     std::vector<std::thread> threads;

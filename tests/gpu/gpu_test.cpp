@@ -7,53 +7,38 @@
 
 #include <cstring>
 #include <latch>
-#include <numeric>
 #include <span>
 #include <thread>
 
 #include <tutti/local.hpp>
 
 #include "gpu/emulated_api.hpp"
+#include "gpu/exercise.hpp"
 
 namespace tutti::test {
 namespace {
 
 using testing::HasSubstr;
 
-/// Device memory with elements.
-template <class T>
-class OnGpu {
- public:
-  OnGpu(EmulatedApi& api, std::size_t count)
-      : api_(api), count_(count), data_(api.allocate(count * sizeof(T) + 1)) {}
-  OnGpu(EmulatedApi& api, const std::vector<T>& values) : OnGpu(api, values.size()) {
-    std::memcpy(data_, values.data(), count_ * sizeof(T));
-  }
-  ~OnGpu() { api_.free(data_); }
-  OnGpu(const OnGpu&) = delete;
-  OnGpu& operator=(const OnGpu&) = delete;
-  [[nodiscard]] T* data() const { return reinterpret_cast<T*>(data_); }
-  [[nodiscard]] std::vector<T> values() const { return {data(), data() + count_}; }
-
- private:
-  EmulatedApi& api_;
-  std::size_t count_;
-  std::byte* data_;
-};
-
-/// Small integers, whose sums are exact in any order.
-std::vector<float> numbers(std::size_t count, Rank rank) {
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i)
-    values[i] = static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 3) % 11);
-  return values;
-}
-
 Options quick() {
   Options options;
   options.timeout = std::chrono::seconds(60);
   return options;
 }
+
+/// Memory of an emulated device is the host's.
+class EmulatedMemory final : public DeviceMemory {
+ public:
+  explicit EmulatedMemory(EmulatedApi& api) : api_(api) {}
+  std::byte* allocate(std::size_t bytes) override { return api_.allocate(bytes); }
+  void free(std::byte* memory) override { api_.free(memory); }
+  void put(std::byte* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void get(void* to, const std::byte* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void synchronize(void* stream) override { api_.synchronize(stream); }
+
+ private:
+  EmulatedApi& api_;
+};
 
 class GpuTest : public testing::Test {
  protected:
@@ -64,81 +49,8 @@ class GpuTest : public testing::Test {
 
   static constexpr GpuOptions small{.blocks = 4, .memory = std::size_t{1} << 20};
   std::shared_ptr<EmulatedApi> api = std::make_shared<EmulatedApi>(2);
+  EmulatedMemory memory{*api};
 };
-
-/// Calls `operation(ops, in, out)` on host memory and on the device, and compares the outputs.
-template <class Operation>
-void compare(EmulatedApi& api, Communicator& comm, Gpu& gpu, std::size_t in_count, std::size_t out_count,
-             const Operation& operation, const std::string& what) {
-  const auto input = numbers(in_count, comm.rank());
-  std::vector<float> wanted(out_count, -1);
-  operation(comm, input.data(), wanted.data());
-  const OnGpu<float> in(api, input), out(api, std::vector<float>(out_count, -1));
-  auto ops = gpu.on(nullptr);
-  operation(ops, in.data(), out.data());
-  api.synchronize(nullptr);
-  ASSERT_NO_THROW(gpu.check()) << what;
-  ASSERT_EQ(out.values(), wanted) << what << ", rank " << comm.rank();
-}
-
-void exercise(EmulatedApi& api, Communicator& comm, Gpu& gpu, std::size_t count) {
-  const auto n = static_cast<std::size_t>(comm.size());
-  const auto check = [&](std::size_t in, std::size_t out, const auto& operation, const char* what) {
-    compare(api, comm, gpu, in, out, operation, what + (" of " + std::to_string(count)));
-  };
-  const Rank root = comm.size() - 1;
-  constexpr auto type = DataType::float32;
-  check(
-      count, count, [&](auto& o, const float* i, float* x) { o.all_reduce(i, x, count, type); },
-      "all_reduce");
-  check(
-      count, count,
-      [&](auto& o, const float* i, float* x) { o.all_reduce(i, x, count, type, ReduceOp::average); },
-      "average");
-  check(
-      count, count,
-      [&](auto& o, const float* i, float* x) { o.all_reduce(i, x, count, type, scaled_sum(0.5)); },
-      "scaled sum");
-  check(
-      count, count,
-      [&](auto& o, const float* i, float* x) { o.reduce(i, x, count, type, root, ReduceOp::max); }, "reduce");
-  check(
-      n * count, count, [&](auto& o, const float* i, float* x) { o.reduce_scatter(i, x, count, type); },
-      "reduce_scatter");
-  check(
-      count, n * count, [&](auto& o, const float* i, float* x) { o.all_gather(i, x, count, type); },
-      "all_gather");
-  check(
-      count, count, [&](auto& o, const float* i, float* x) { o.broadcast(i, x, count, type, root); },
-      "broadcast");
-  check(
-      count, n * count, [&](auto& o, const float* i, float* x) { o.gather(i, x, count, type, root); },
-      "gather");
-  check(
-      n * count, count, [&](auto& o, const float* i, float* x) { o.scatter(i, x, count, type, root); },
-      "scatter");
-  check(
-      n * count, n * count, [&](auto& o, const float* i, float* x) { o.all_to_all(i, x, count, type); },
-      "all_to_all");
-  check(
-      0, 0, [&](auto& o, const float*, float*) { o.barrier(); }, "barrier");
-
-  std::vector<std::size_t> counts(n), sent(n);
-  for (std::size_t r = 0; r < n; ++r) counts[r] = count / 2 * r + r % 2;
-  const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-  const std::size_t mine = counts[static_cast<std::size_t>(comm.rank())];
-  check(
-      mine, all, [&](auto& o, const float* i, float* x) { o.all_gather_v(i, x, counts, {}, type); },
-      "all_gather_v");
-  check(
-      all, mine, [&](auto& o, const float* i, float* x) { o.reduce_scatter_v(i, x, counts, {}, type); },
-      "reduce_scatter_v");
-  std::fill(sent.begin(), sent.end(), mine);
-  check(
-      n * mine, all,
-      [&](auto& o, const float* i, float* x) { o.all_to_all_v(i, sent, {}, x, counts, {}, type); },
-      "all_to_all_v");
-}
 
 TEST_F(GpuTest, EveryOperationAsOnHostMemory) {
   for (const int ranks : {1, 2, 3})
@@ -146,7 +58,7 @@ TEST_F(GpuTest, EveryOperationAsOnHostMemory) {
         ranks,
         [&](Communicator& comm) {
           Gpu gpu(comm, small);
-          for (const std::size_t count : {1, 700, 20011}) exercise(*api, comm, gpu, count);
+          for (const std::size_t count : {1, 700, 20011}) exercise(memory, comm, gpu, count);
         },
         quick());
 }
@@ -158,7 +70,7 @@ TEST_F(GpuTest, EveryOperationBetweenProcesses) {
       [&](Communicator& comm) {
         Gpu gpu(comm, small);
         EXPECT_THAT(gpu.explain(), HasSubstr("CUDA IPC"));
-        for (const std::size_t count : {9, 20011}) exercise(*api, comm, gpu, count);
+        for (const std::size_t count : {9, 20011}) exercise(memory, comm, gpu, count);
       },
       quick());
   EXPECT_EQ(api->imports, 0);
@@ -172,7 +84,7 @@ TEST_F(GpuTest, InPlace) {
         Gpu gpu(comm, small);
         for (const std::size_t count : {5, 30000}) {
           auto wanted = numbers(3 * count, comm.rank());
-          const OnGpu<float> buffer(*api, wanted);
+          const OnGpu<float> buffer(memory, wanted);
           comm.all_reduce(std::span(wanted));
           comm.all_to_all(wanted.data(), wanted.data(), count, DataType::float32);
           gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 3 * count, DataType::float32);
@@ -195,8 +107,8 @@ TEST_F(GpuTest, GroupsOfSendsAndReceives) {
         auto group = gpu.group(nullptr);
         for (int time = 0; time < 2; ++time)
           for (Rank peer = 0; peer < comm.size(); ++peer) {
-            out.push_back(std::make_unique<OnGpu<float>>(*api, numbers(count, 10 * comm.rank() + time)));
-            in.push_back(std::make_unique<OnGpu<float>>(*api, count));
+            out.push_back(std::make_unique<OnGpu<float>>(memory, numbers(count, 10 * comm.rank() + time)));
+            in.push_back(std::make_unique<OnGpu<float>>(memory, count));
             group.send(out.back()->data(), count, DataType::float32, peer);
             group.receive(in.back()->data(), count, DataType::float32, peer);
           }
@@ -215,7 +127,7 @@ TEST_F(GpuTest, CallsFollowTheirStreamAndEachOther) {
       [&](Communicator& comm) {
         Gpu gpu(comm, small);
         const gpu::Stream first = api->create_stream(), second = api->create_stream();
-        const OnGpu<float> buffer(*api, 1000);
+        const OnGpu<float> buffer(memory, 1000);
         std::latch enqueued(1);
         api->enqueue(first, [&] {
           enqueued.wait();  // nothing may have run before all is enqueued
@@ -242,7 +154,7 @@ TEST_F(GpuTest, CapturedCallsAreReplayed) {
         Gpu gpu(comm, small);
         const gpu::Stream stream = api->create_stream();
         for (const std::size_t count : {100, 50000}) {
-          const OnGpu<float> buffer(*api, std::vector<float>(count, 1));
+          const OnGpu<float> buffer(memory, std::vector<float>(count, 1));
           api->begin_capture(stream);
           gpu.on(stream).all_reduce(buffer.data(), buffer.data(), count, DataType::float32);
           const auto graph = api->end_capture(stream);
@@ -275,7 +187,7 @@ TEST_F(GpuTest, BadCallsAreRefusedBeforeAnythingIsEnqueued) {
       2,
       [&](Communicator& comm) {
         Gpu gpu(comm, small);
-        const OnGpu<float> good(*api, std::vector<float>(64, 1));
+        const OnGpu<float> good(memory, std::vector<float>(64, 1));
         std::vector<float> host(64);
         auto ops = gpu.on(nullptr);
         const auto reduce = [&](const float* in, float* out) {
@@ -298,7 +210,7 @@ TEST_F(GpuTest, BadCallsAreRefusedBeforeAnythingIsEnqueued) {
                   invalid);
         EXPECT_EQ(code_of([&] { reduce(nullptr, good.data()); }, "null"), invalid);
         api->set_device(1);
-        const OnGpu<float> other(*api, 64);
+        const OnGpu<float> other(memory, 64);
         const gpu::Stream stream = api->create_stream();
         api->set_device(0);
         EXPECT_EQ(code_of([&] { reduce(good.data(), other.data()); }, "memory of device 1"), invalid);
@@ -369,7 +281,7 @@ TEST_F(GpuTest, ADeadlineNamesTheCallAndTheRank) {
         GpuOptions options = small;
         options.timeout = std::chrono::milliseconds(100);
         Gpu gpu(comm, options);
-        const OnGpu<float> buffer(*api, 64);
+        const OnGpu<float> buffer(memory, 64);
         if (comm.rank() == 0) {
           gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
           api->synchronize(nullptr);
@@ -399,7 +311,7 @@ TEST_F(GpuTest, AnAbortEndsARunningKernel) {
       2,
       [&](Communicator& comm) {
         Gpu gpu(comm, small);
-        const OnGpu<float> buffer(*api, 64);
+        const OnGpu<float> buffer(memory, 64);
         if (comm.rank() == 1) {
           std::this_thread::sleep_for(std::chrono::milliseconds(50));
           comm.abort("the test says so");
@@ -417,7 +329,7 @@ TEST_F(GpuTest, CallsThatDifferAreFound) {
       2,
       [&](Communicator& comm) {
         Gpu gpu(comm, small);
-        const OnGpu<float> buffer(*api, 64);
+        const OnGpu<float> buffer(memory, 64);
         gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32,
                                    comm.rank() == 0 ? ReduceOp::sum : ReduceOp::max);
         api->synchronize(nullptr);
@@ -438,7 +350,7 @@ TEST_F(GpuTest, PlansSayWhatTheyDo) {
       [&](Communicator& comm) {
         Gpu gpu(comm, small);
         Call call{.operation = Operation::all_reduce, .type = DataType::float32, .count = 64};
-        const OnGpu<float> in(*api, 1 << 20), out(*api, 1 << 20);
+        const OnGpu<float> in(memory, 1 << 20), out(memory, 1 << 20);
         call.in = in.data();
         call.out = out.data();
         EXPECT_THAT(gpu.explain(call), HasSubstr("packets"));

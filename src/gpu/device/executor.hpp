@@ -241,9 +241,8 @@ class Executor {
                   {launch_.input, launch_.output}, flag);
     for (int peer = block_.thread(); peer < group_.size && !failed; peer += block_.threads()) {
       Offer offer;
-      Wait wait = begin_wait();
-      while (!failed && !load_offer(mine_ + group_.arena.offer(block_index(), peer, run), offer, flag))
-        failed = !wait.goes_on(peer, Awaited::buffers);
+      failed = !receive_offer(mine_ + group_.arena.offer(block_index(), peer, run), offer, flag, peer,
+                              begin_wait());
       shared_.peer_inputs[peer] = const_cast<std::byte*>(offer.input);
       shared_.peer_outputs[peer] = offer.output;
     }

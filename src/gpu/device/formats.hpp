@@ -91,7 +91,7 @@ struct Float16 {
     constexpr Stored nan = float16_format.nan;
     Stored code;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(code) : "f"(value));
-    return value != value ? nan : code;
+    return value != value ? nan : code;  // NOLINT(misc-redundant-expression)
   }
 };
 #else

@@ -46,6 +46,11 @@ struct Product {
   }
 };
 
+template <class T>
+TUTTI_DEVICE bool is_nan(T value) {
+  return value != value;  // NOLINT(misc-redundant-expression): that is what a NaN does
+}
+
 /// NaN wins, -0 < +0.
 template <bool kMin>
 struct Extremum {
@@ -54,8 +59,8 @@ struct Extremum {
   TUTTI_DEVICE static T apply(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
       using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-      if (a != a) return a;
-      if (b != b) return b;
+      if (is_nan(a)) return a;
+      if (is_nan(b)) return b;
       // Zeros of either sign; else both are the same.
       if (a == b)
         return std::bit_cast<T>(static_cast<Bits>(kMin ? std::bit_cast<Bits>(a) | std::bit_cast<Bits>(b)
@@ -72,7 +77,7 @@ template <class T>
 TUTTI_DEVICE T truncated(double value) {
   constexpr double past = 2.0 * static_cast<double>(std::uint64_t{1} << (std::numeric_limits<T>::digits - 1));
   constexpr T largest = std::numeric_limits<T>::max(), smallest = std::numeric_limits<T>::min();
-  if (value != value) return 0;
+  if (is_nan(value)) return 0;
   if (value >= past) return largest;
   if (value <= static_cast<double>(smallest)) return smallest;
   return static_cast<T>(value);
@@ -88,13 +93,10 @@ TUTTI_DEVICE T scaled(T value, const Modifiers& modifiers) {
 
 template <class T>
 TUTTI_DEVICE T divided(T value, std::int64_t divisor) {
-  if (divisor == 1) return value;
-  if constexpr (!std::is_integral_v<T>)
-    return value / static_cast<T>(divisor);
-  else if constexpr (sizeof(T) < 8)
-    return static_cast<T>(static_cast<double>(value) / static_cast<double>(divisor));  // exact
-  else
-    return value / static_cast<T>(divisor);
+  // Integers of up to 32 bits divide exactly, and faster, in float64.
+  constexpr bool small = std::is_integral_v<T> && sizeof(T) < 8;
+  using Wide = std::conditional_t<small, double, T>;
+  return divisor == 1 ? value : static_cast<T>(static_cast<Wide>(value) / static_cast<Wide>(divisor));
 }
 
 /// A result has only this one NaN.
@@ -102,7 +104,7 @@ template <class T>
 TUTTI_DEVICE T with_one_nan(T value) {
   if constexpr (std::is_floating_point_v<T>) {
     constexpr T nan = std::numeric_limits<T>::quiet_NaN();
-    if (value != value) return nan;
+    if (is_nan(value)) return nan;
   }
   return value;
 }

@@ -28,7 +28,8 @@ struct Packet {
 struct alignas(16) PacketPair {
   Packet low, high;
 };
-static_assert(sizeof(Packet) == 8 && sizeof(PacketPair) == 16 && alignof(PacketPair) == 16);
+static_assert(sizeof(Packet) == 8);
+static_assert(sizeof(PacketPair) == 16, "one store");
 
 #ifdef __CUDACC__
 

@@ -38,7 +38,7 @@ TUTTI_DEVICE void write_headers(const PacketFold& step, std::uint32_t tag) {
 
 /// Waits for a unit. False when the wait is over.
 TUTTI_DEVICE bool receive_unit(const std::byte* packets, std::size_t index, std::uint32_t flag, int peer,
-                               Wait& wait, Chunk<unit_bytes>& unit) {
+                               Awaited awaited, Wait& wait, Chunk<unit_bytes>& unit) {
   const auto* at = reinterpret_cast<const PacketPair*>(packets) + index;
   for (;;) {
     const PacketPair pair = load_packets_relaxed_system(at);
@@ -47,7 +47,7 @@ TUTTI_DEVICE bool receive_unit(const std::byte* packets, std::size_t index, std:
       set_element(unit, 1, pair.high.data);
       return true;
     }
-    if (!wait.goes_on(peer, Awaited::message)) return false;
+    if (!wait.goes_on(peer, awaited)) return false;
   }
 }
 TUTTI_DEVICE void send_unit(std::byte* packets, std::size_t index, std::uint32_t flag,
@@ -61,7 +61,8 @@ TUTTI_DEVICE bool check_headers(const PacketFold& step, std::uint32_t tag, Wait 
   for (std::uint32_t s = 0; s < step.fold.source_count; ++s) {
     if (step.source_flags[s] == 0) continue;
     Chunk<unit_bytes> header;
-    if (!receive_unit(step.fold.sources[s], 0, step.source_flags[s], step.sources[s].rank, wait, header))
+    if (!receive_unit(step.fold.sources[s], 0, step.source_flags[s], step.sources[s].rank, Awaited::message,
+                      wait, header))
       return false;
     const auto found = element<std::uint32_t>(header, 0);
     if (found == tag) continue;
@@ -91,8 +92,8 @@ TUTTI_DEVICE_CALL bool fold_units(const Block& block, const PacketFold& step, Wa
       if (step.source_flags[s] == 0)
         unit = load_some<unit_bytes>(step.fold.sources[s] + place_of(step.sources[s], step, segment, offset),
                                      valid);
-      else if (!receive_unit(step.fold.sources[s], 1 + u, step.source_flags[s], step.sources[s].rank, wait,
-                             unit))
+      else if (!receive_unit(step.fold.sources[s], 1 + u, step.source_flags[s], step.sources[s].rank,
+                             Awaited::message, wait, unit))
         return false;
       values.add(step.fold, s, unit);
     }
@@ -124,22 +125,18 @@ struct Offer {
 };
 TUTTI_DEVICE void store_offer(std::byte* at, const Offer& offer, std::uint32_t flag) {
   Chunk<unit_bytes> unit;
-  set_element(unit, 0, reinterpret_cast<std::uint64_t>(offer.input));
+  set_element(unit, 0, offer.input);
   send_unit(at, 0, flag, unit);
-  set_element(unit, 0, reinterpret_cast<std::uint64_t>(offer.output));
+  set_element(unit, 0, offer.output);
   send_unit(at, 1, flag, unit);
 }
-/// True when it is there.
-TUTTI_DEVICE bool load_offer(const std::byte* at, Offer& offer, std::uint32_t flag) {
-  const auto* pairs = reinterpret_cast<const PacketPair*>(at);
-  std::uint64_t addresses[2];
-  for (int i = 0; i < 2; ++i) {
-    const PacketPair pair = load_packets_relaxed_system(pairs + i);
-    if (pair.low.flag != flag || pair.high.flag != flag) return false;
-    addresses[i] = static_cast<std::uint64_t>(pair.high.data) << 32 | pair.low.data;
-  }
-  offer.input = reinterpret_cast<const std::byte*>(addresses[0]);
-  offer.output = reinterpret_cast<std::byte*>(addresses[1]);
+/// Waits for it. False when the wait is over.
+TUTTI_DEVICE bool receive_offer(const std::byte* at, Offer& offer, std::uint32_t flag, int peer, Wait wait) {
+  Chunk<unit_bytes> input, output;
+  if (!receive_unit(at, 0, flag, peer, Awaited::buffers, wait, input)) return false;
+  if (!receive_unit(at, 1, flag, peer, Awaited::buffers, wait, output)) return false;
+  offer.input = element<const std::byte*>(input, 0);
+  offer.output = element<std::byte*>(output, 0);
   return true;
 }
 

@@ -1,0 +1,195 @@
+// Gpu on a real device. Ranks are threads on device 0, and processes where IPC is meant.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include <tutti/gpu.hpp>
+#include <tutti/local.hpp>
+
+#include "gpu/exercise.hpp"
+#include "kernels/fixture.hpp"
+
+namespace tutti::test {
+namespace {
+
+void must(cudaError_t result) {
+  if (result != cudaSuccess) throw std::runtime_error(cudaGetErrorString(result));
+}
+
+class CudaMemory final : public DeviceMemory {
+ public:
+  std::byte* allocate(std::size_t bytes) override {
+    void* memory = nullptr;
+    must(cudaMalloc(&memory, bytes));
+    return static_cast<std::byte*>(memory);
+  }
+  void free(std::byte* memory) override { static_cast<void>(cudaFree(memory)); }
+  void put(std::byte* to, const void* from, std::size_t bytes) override {
+    must(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
+  }
+  void get(void* to, const std::byte* from, std::size_t bytes) override {
+    must(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost));
+  }
+  void synchronize(void* stream) override { must(cudaStreamSynchronize(static_cast<cudaStream_t>(stream))); }
+};
+
+/// Ranks that share a GPU must not meet in the default stream.
+struct OwnStream {
+  OwnStream() { must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)); }
+  ~OwnStream() { static_cast<void>(cudaStreamDestroy(stream)); }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  cudaStream_t stream = nullptr;
+};
+
+class CudaTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    int devices = 0;
+    if (const cudaError_t result = cudaGetDeviceCount(&devices); result != cudaSuccess || devices == 0)
+      GTEST_SKIP() << "no GPU: " << cudaGetErrorString(result);
+  }
+  CudaMemory memory;
+};
+
+TEST_F(CudaTest, EveryOperationAsOnHostMemory) {
+  for (const int ranks : {1, 2, 4})
+    run_local(ranks, [&](Communicator& comm) {
+      Gpu gpu(comm);
+      const OwnStream own;
+      for (const std::size_t count : {1, 700, 20011, 3000001}) exercise(memory, comm, gpu, count, own.stream);
+    });
+}
+
+TEST_F(CudaTest, TheBitsOfTheProcessorsInEveryTypeAndOperation) {
+  constexpr std::size_t count = 5001;
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        Gpu gpu(comm);
+        const OwnStream own;
+        for (const DataType type : all_types)
+          for (const ReduceOp op : all_ops) {
+            std::mt19937_64 random{static_cast<std::uint64_t>(comm.rank())};
+            const auto input = random_elements(type, random, count);
+            std::vector<std::byte> wanted(input.size());
+            comm.all_reduce(input.data(), wanted.data(), count, type, op);
+            const OnGpu<std::byte> in(memory, input), out(memory, input.size());
+            gpu.on(own.stream).all_reduce(in.data(), out.data(), count, type, op);
+            memory.synchronize(own.stream);
+            gpu.check();
+            ASSERT_TRUE(out.values() == wanted) << name(type) << ", " << name(op);
+          }
+      },
+      [] {
+        Options options;
+        options.rank_order = true;  // one order of reduction, whichever algorithm
+        return options;
+      }());
+}
+
+TEST_F(CudaTest, CapturedCallsAreReplayed) {
+  run_local(2, [&](Communicator& comm) {
+    Gpu gpu(comm);
+    const OwnStream own;
+    for (const std::size_t count : {1000, 1000000}) {
+      const OnGpu<float> buffer(memory, std::vector<float>(count, 1));
+      cudaGraph_t graph = nullptr;
+      cudaGraphExec_t executable = nullptr;
+      must(cudaStreamBeginCapture(own.stream, cudaStreamCaptureModeThreadLocal));
+      gpu.on(own.stream).all_reduce(buffer.data(), buffer.data(), count, DataType::float32);
+      must(cudaStreamEndCapture(own.stream, &graph));
+      must(cudaGraphInstantiate(&executable, graph, 0));
+      for (int time = 0; time < 3; ++time) must(cudaGraphLaunch(executable, own.stream));
+      memory.synchronize(own.stream);
+      gpu.check();
+      ASSERT_EQ(buffer.values(), std::vector<float>(count, 8));
+      must(cudaGraphExecDestroy(executable));
+      must(cudaGraphDestroy(graph));
+    }
+  });
+}
+
+TEST_F(CudaTest, AnAbortEndsARunningKernelWithinASecond) {
+  run_local(2, [&](Communicator& comm) {
+    Gpu gpu(comm);
+    const OwnStream own;
+    const OnGpu<float> buffer(memory, 64);
+    if (comm.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      return comm.abort("the test says so");
+    }
+    gpu.on(own.stream).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+    const auto begun = std::chrono::steady_clock::now();
+    memory.synchronize(own.stream);
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(1500));
+    EXPECT_THROW(gpu.check(), Error);
+  });
+}
+
+TEST_F(CudaTest, ADeadlineIsReported) {
+  run_local(2, [&](Communicator& comm) {
+    Gpu gpu(comm, {.timeout = std::chrono::milliseconds(200)});
+    const OwnStream own;
+    const OnGpu<float> buffer(memory, 64);
+    if (comm.rank() == 0) {
+      gpu.on(own.stream).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+      memory.synchronize(own.stream);
+      try {
+        gpu.check();
+        ADD_FAILURE() << "the missing rank was not noticed";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::timeout) << error.what();
+      }
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    }
+  });
+}
+
+TEST_F(CudaTest, HostMemoryIsRefused) {
+  run_local(1, [&](Communicator& comm) {
+    Gpu gpu(comm);
+    std::vector<float> host(64);
+    EXPECT_THROW(gpu.on(nullptr).all_reduce(host.data(), host.data(), 64, DataType::float32), Error);
+  });
+}
+
+// Started by the test below, as ranks of their own; CUDA does not survive a fork.
+TEST(LaunchedRank, OfProcesses) {
+  CudaMemory memory;
+  auto comm = Communicator::from_environment();
+  Gpu gpu(comm);
+  EXPECT_NE(gpu.explain().find("CUDA IPC"), std::string::npos);
+  const OwnStream own;
+  for (const std::size_t count : {100, 100000}) exercise(memory, comm, gpu, count, own.stream);
+}
+
+TEST_F(CudaTest, EveryOperationBetweenProcesses) {
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < 2; ++rank) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::setenv("RANK", std::to_string(rank).c_str(), 1);
+      ::setenv("WORLD_SIZE", "2", 1);
+      ::setenv("MASTER_ADDR", "127.0.0.1", 1);
+      ::setenv("MASTER_PORT", "29571", 1);
+      ::execl("/proc/self/exe", "test-cuda", "--gtest_filter=LaunchedRank.OfProcesses", nullptr);
+      ::_exit(127);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::test
