@@ -59,12 +59,16 @@ start_machine() {
       wire "$guest" "rail$rail" "$(printf '52:54:00:08:%02x:%02x' "$rail" "$guest")"
     done
   fi
+  # Without `erms` the kernel copies by words: `rep movsb` is emulated byte by byte.
+  # Steady: each instruction takes a nanosecond, and nobody waits while the guest is idle.
+  local clock=(-accel tcg,thread=multi)
+  [[ -z $steady ]] || clock=(-accel tcg,thread=single -icount shift=0,sleep=off)
   # With rdma-lab, even when it is killed, all of this ends.
   local mortal=(setpriv --pdeathsig KILL)
   "${mortal[@]}" timeout --foreground --kill-after=2 "$timeout" "${mortal[@]}" qemu-system-x86_64 \
-    -nodefaults -no-user-config -no-reboot -display none -machine q35 -accel tcg,thread=multi -cpu max \
+    -nodefaults -no-user-config -no-reboot -display none -machine q35 "${clock[@]}" -cpu max,-erms \
     -smp "$cpus" -m "$memory" -kernel "$kernel"/boot/vmlinuz-* -initrd "$initramfs" \
-    -append "console=ttyS0 panic=-1 oops=panic rcupdate.rcu_expedited=1" \
+    -append "console=ttyS0 panic=-1 oops=panic no_timer_check rcupdate.rcu_expedited=1" \
     -device virtio-rng-pci "${options[@]}" <&3 >"$console" 2>"$folder/qemu.log" &
   machines+=($!)
   show "$guest" stdout

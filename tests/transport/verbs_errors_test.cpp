@@ -237,24 +237,39 @@ TEST(VerbsFake, RegisteredMemoryIsSentWithoutACopy) {
 
 TEST(VerbsFake, AMessageIsOneDoorbell) {
   FakeDevice device;
-  device.longest_message = 40'000;  // a message is several requests
+  device.longest_message = 20'000;  // a message is seven requests
   const auto fake = fake_verbs(fabric_for(2, 1, device));
   const auto ranks = verbs_ranks(2, same(fake), [](Rank rank) { return fake_options(rank, 1); });
   std::vector<std::byte> data(ranks[0]->max_message_bytes());
-  const auto pass = [&] {
-    ranks[0]->sender(1, 0).try_send(data.data(), data.size(), 1, false);
+  const auto pass = [&](Rank from) {
+    ASSERT_TRUE(ranks[static_cast<std::size_t>(from)]
+                    ->sender(1 - from, 0)
+                    .try_send(data.data(), data.size(), 1, false));
+    Receiver& receiver = ranks[static_cast<std::size_t>(1 - from)]->receiver(from, 0);
     const Deadline deadline(std::chrono::seconds(20));
-    while (!ranks[1]->receiver(0, 0).try_receive(data.data(), data.size(), 1) && !deadline.passed()) {
+    while (!receiver.try_receive(data.data(), data.size(), 1) && !deadline.passed()) {
       ranks[0]->progress();
       ranks[1]->progress();
     }
   };
-  pass();
-  const auto before = counters_of(*fake);
-  pass();
-  const auto after = counters_of(*fake);
-  EXPECT_EQ(after.doorbells - before.doorbells, 2U);  // the message, and the credit for it
-  EXPECT_EQ(after.requests - before.requests, 8U);
+  using Used = std::pair<std::uint64_t, std::uint64_t>;  // doorbells, requests
+  const auto used_by = [&](const auto& passes) {
+    const auto before = counters_of(*fake);
+    passes();
+    const auto after = counters_of(*fake);
+    return Used(after.doorbells - before.doorbells, after.requests - before.requests);
+  };
+  pass(0), pass(1);
+  // One way, credits return by themselves, four at a time.
+  const auto one_way = [&] {
+    for (int k = 0; k < 8; ++k) pass(0);
+  };
+  EXPECT_EQ(used_by(one_way), Used(8 + 2, 8 * 7 + 2));
+  // Both ways, they come along with messages.
+  const auto both_ways = [&] {
+    for (int k = 0; k < 8; ++k) pass(1), pass(0);
+  };
+  EXPECT_EQ(used_by(both_ways), Used(16, 16 * 7));
 }
 
 TEST(VerbsFake, RanksWithoutDevicesAreNotReachedAndSaySo) {

@@ -88,6 +88,7 @@ bool Link::post(int channel, std::uint64_t sequence, Outgoing& message) {
   const int parts = parts_of(bytes, rails_, shared_.agreed.stripe_from);
   if (!has_room(channel, bytes, parts)) return false;
   message.parts_pending = parts;
+  add_credits(channel, message.header);
   for (int part = 0; part < parts; ++part) post_part(channel, sequence, message, parts, part);
   return true;
 }
@@ -119,9 +120,11 @@ void Link::post_part(int channel, std::uint64_t sequence, Outgoing& message, int
       write.pieces[static_cast<std::size_t>(write.piece_count++)] =
           scratch(rail, (static_cast<std::size_t>(channel) * slots + sequence % slots) * sizeof(Header),
                   &message.header, sizeof(Header));
-    else
+    else {
       payload = {payload.addr - sizeof(Header), payload.length + static_cast<std::uint32_t>(sizeof(Header)),
                  key};
+      std::memcpy(message.slot.payload() - sizeof(Header), &message.header, sizeof(Header));
+    }
   }
   std::size_t left = part.bytes + (index == 0 ? sizeof(Header) : 0);
   if (payload.length > 0) write.pieces[static_cast<std::size_t>(write.piece_count++)] = payload;
@@ -173,10 +176,26 @@ void Link::return_credit(int channel, std::uint64_t released) {
   if (post_credit(channel)) ring();
 }
 
+void Link::add_credits(int channel, Header& header) {
+  for (int other = 0; other < channels; ++other) {
+    const auto c = static_cast<std::size_t>(other);
+    if (rail_of(other, 0) == rail_of(channel, 0)) told_[c] = released_[c];
+    header.released[c] = static_cast<std::uint16_t>(told_[c]);
+  }
+}
+
+void Link::take_credits(int channel, const Header& header) {
+  if (header.magic != Header::expected_magic) return;  // who takes the message says so
+  for (int other = 0; other < channels; ++other)
+    if (rail_of(other, 0) == rail_of(channel, 0))
+      sender(other).credit(header.released[static_cast<std::size_t>(other)]);
+}
+
 bool Link::post_credit(int channel) {
   const auto c = static_cast<std::size_t>(channel);
   const auto rail = rail_of(channel, 0);
-  if (released_[c] == told_[c] || !ready() || finished() || pairs_[rail]->room() < 1) return false;
+  if (released_[c] - told_[c] < channel_credits || !ready() || finished() || pairs_[rail]->room() < 1)
+    return false;
   const Signal signal = signal_for(rail, 0);
   add_signal(*pairs_[rail], signal, Write{},
              Immediate{true, channel, 0, epoch_, static_cast<std::uint16_t>(released_[c])});

@@ -72,8 +72,11 @@ class Link {
   bool post(int channel, std::uint64_t sequence, Outgoing& message);
   /// Posts the batches.
   void ring();
-  /// Tells the peer that so many messages of a channel have been released.
+  /// So many messages of a channel have been released. The peer learns of it by the next message that goes
+  /// its way, or by a signal alone when half of the slots are owed.
   void return_credit(int channel, std::uint64_t released);
+  /// What came along with a message of a channel.
+  void take_credits(int channel, const Header& header);
   /// A completion of rail `rail`.
   void complete(std::size_t rail, const ibv_wc& completion);
   /// Sends what had no room before.
@@ -111,6 +114,7 @@ class Link {
   void post_part(int channel, std::uint64_t sequence, Outgoing& message, int parts, int part);
   std::uint64_t add_signal(QueuePair& pair, Signal signal, Write write, const Immediate& immediate);
   bool post_credit(int channel);
+  void add_credits(int channel, Header& header);
   ibv_sge scratch(std::size_t rail, std::size_t offset, const void* value, std::size_t bytes);
 
   Shared& shared_;

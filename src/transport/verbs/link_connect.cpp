@@ -191,7 +191,7 @@ void Link::take(const Bye& bye) {
 void Link::request_completions() {
   if (!ready() || failure_) return;
   for (auto& pair : pairs_) {
-    if (pair->drained() || pair->room() == 0) continue;
+    if (pair->drained() || pair->will_complete() || pair->room() == 0) continue;
     Write nothing;
     nothing.signalled = true;
     pair->add(nothing);

@@ -32,9 +32,10 @@ struct VerbsOptions {
   int max_inline = 220;         ///< bytes copied into the work request itself, where the device can
   bool shared_receives = true;  ///< one receive queue for all peers, where the device has one
   Signal signal = Signal::automatic;
-  std::size_t message_bytes = 256 << 10;  ///< longest message; four of them are kept registered a FIFO in use
-  std::size_t stripe_from = 64 << 10;     ///< shorter messages travel on one rail
-  bool prove_gid = true;                  ///< send a message to ourselves before trusting a GID
+  std::size_t message_bytes =
+      128 << 10;                       ///< longest message; eight of them are kept registered a FIFO in use
+  std::size_t stripe_from = 64 << 10;  ///< shorter messages travel on one rail
+  bool prove_gid = true;               ///< send a message to ourselves before trusting a GID
 
   /// The defaults, overridden by the variables named above. Throws Error(invalid_argument).
   static VerbsOptions from_environment();

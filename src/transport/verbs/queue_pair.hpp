@@ -75,6 +75,8 @@ class QueuePair {
   void ring();
   /// A completion said that all up to `number` are done.
   void completed(std::uint64_t number);
+  /// A completion will say that all that was posted is done.
+  [[nodiscard]] bool will_complete() const { return last_signalled_ == added_; }
   /// All that was posted is done.
   [[nodiscard]] bool drained() const { return completed_ == added_; }
 

@@ -149,6 +149,7 @@ int Rail::poll(std::span<ibv_wc> completions) {
   const int count =
       verbs_.poll_cq(completions_.get(), static_cast<int>(completions.size()), completions.data());
   if (count < 0) throw call_error(place(), "polling the completion queue", EIO);
+  fired_ = fired_ || count > 0;
   return count;
 }
 
@@ -163,12 +164,19 @@ std::uint32_t Rail::take_receive(const ibv_wc& completion, QueuePair& pair) {
   return ntohl(value);
 }
 
-void Rail::arm() { verbs_.req_notify_cq(completions_.get()); }
+void Rail::arm() {
+  if (armed_ && fired_) clear_events();
+  if (armed_) return;
+  verbs_.req_notify_cq(completions_.get());
+  armed_ = true;
+  fired_ = false;
+}
 
 void Rail::clear_events() {
   unsigned count = 0;
   for (ibv_cq* queue = nullptr; verbs_.get_cq_event(channel_.get(), &queue) == 0;) ++count;
   if (count > 0) verbs_.ack_cq_events(completions_.get(), count);
+  armed_ = false;
 }
 
 ibv_event_type Rail::take_async() {

@@ -16,9 +16,9 @@
 
 namespace tutti::transport::verbs {
 
-/// Completions that can be outstanding from one peer: a message a slot, and a returned credit for each of
-/// ours.
-inline constexpr int receives_a_peer = channels * slots * 2;
+/// Completions that can be outstanding from one peer: a message a slot, and a credit returned alone for as
+/// many of ours as may be owed.
+inline constexpr int receives_a_peer = channels * (slots + slots / channel_credits);
 
 /// Receives are nothing but permits for immediates (and hold four bytes where a send stands for one). Their
 /// number never falls below what peers may use, so that a peer never meets an empty queue.
@@ -54,8 +54,10 @@ class Rail {
   std::uint32_t take_receive(const ibv_wc& completion, QueuePair& pair);
   static bool is_receive(const ibv_wc& completion) { return (completion.wr_id & receive_mark) != 0; }
 
-  /// Before sleeping: the next completion makes `event_fd` readable.
+  /// Before sleeping: the next completion makes `event_fd` readable. A system call, but not where an earlier
+  /// one still holds.
   void arm();
+  /// The event was seen.
   void clear_events();
   [[nodiscard]] int event_fd() const { return channel_->fd; }
   [[nodiscard]] int async_fd() const { return context_->async_fd; }
@@ -85,6 +87,8 @@ class Rail {
   int most_pairs_ = 0;
   int pairs_ = 0;
   int shared_posted_ = 0;
+  bool armed_ = false;
+  bool fired_ = false;                                  ///< completions came since
   std::vector<std::unique_ptr<Block>> receive_blocks_;  ///< a page of receive buffers each
   std::vector<std::size_t> free_places_;
   std::unordered_map<std::uint32_t, std::vector<std::size_t>> own_places_;  ///< of pairs with their own queue

@@ -41,6 +41,7 @@ void VerbsReceiver::arrived(std::uint16_t sequence, int part) {
     return link_.violated("it sent a message without a credit for it");
   }
   parts(released_ + ahead) |= bit;
+  if (part == 0) link_.take_credits(channel_, header(released_ + ahead));
 }
 
 bool VerbsReceiver::whole(std::uint64_t message, std::size_t bytes) const {

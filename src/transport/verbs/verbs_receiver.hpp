@@ -1,5 +1,5 @@
 /// \file
-/// The receiving end of a FIFO over RDMA: four registered slots that the peer writes to.
+/// The receiving end of a FIFO over RDMA: registered slots that the peer writes to.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ class VerbsReceiver final : public Receiver {
   /// The slots, registered on first use. Throws Error(system).
   Offer offer();
   [[nodiscard]] bool has_slots() const { return block_ != nullptr; }
-  /// A part of a message is in its slot.
+  /// A part of a message is in its slot; the first brings credits.
   void arrived(std::uint16_t sequence, int part);
   /// Messages whose bytes are all here, released or not.
   [[nodiscard]] std::uint64_t complete_count() const;

@@ -55,12 +55,10 @@ bool VerbsSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bo
 
 void VerbsSender::push(const std::byte* data, std::size_t bytes, Tag tag) {
   Outgoing& mine = entry(end_);
-  mine.header = {Header::expected_magic, tag, static_cast<std::uint32_t>(bytes),
-                 static_cast<std::uint32_t>(end_)};
+  mine.header = {
+      .tag = tag, .bytes = static_cast<std::uint32_t>(bytes), .sequence = static_cast<std::uint32_t>(end_)};
   mine.data = data;
   mine.inlined = data == mine.small.data();
-  if (mine.slot && data == mine.slot.payload())
-    std::memcpy(mine.slot.payload() - sizeof(Header), &mine.header, sizeof(Header));
   ++end_;
   ++shared_.traffic.messages_sent;
   shared_.traffic.bytes_sent += bytes;

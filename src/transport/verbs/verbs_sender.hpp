@@ -1,7 +1,7 @@
 /// \file
 /// The sending end of a FIFO over RDMA.
 ///
-/// A message waits in one of four entries until its slot at the receiver is free, then is written there. It
+/// A message waits in one of the entries until its slot at the receiver is free, then is written there. It
 /// is read from the work request itself when it is short, from the caller's memory when that is registered
 /// and stable, else from a registered copy.
 #pragma once

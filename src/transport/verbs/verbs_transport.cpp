@@ -227,6 +227,11 @@ std::unique_ptr<RemoteAccess> VerbsTransport::expose(const Exposure& exposure) {
 }
 
 bool VerbsTransport::poll() {
+  const bool moved = take_completions();
+  return (Clock::now() >= next_look_ && look_around()) || moved;
+}
+
+bool VerbsTransport::take_completions() {
   bool moved = false;
   for (std::size_t k = 0; k < shared_.rails.size(); ++k) {
     std::array<ibv_wc, completions_at_once> completions;
@@ -239,7 +244,6 @@ bool VerbsTransport::poll() {
       }
     }
   }
-  if (Clock::now() >= next_look_) moved = look_around() || moved;
   return moved;
 }
 
@@ -292,26 +296,32 @@ std::shared_ptr<void> VerbsTransport::register_memory(const std::byte* data, std
 
 void VerbsTransport::progress() { poll(); }
 
+// The rails' completions first, then all that is looked around for.
 void VerbsTransport::add_waits() {
-  waits_.assign({{inbox_->event(), POLLIN, 0}, {shared_.controls.get(), POLLIN, 0}});
+  waits_.clear();
+  for (const auto& rail : shared_.rails) waits_.push_back({rail->event_fd(), POLLIN, 0});
+  waits_.push_back({inbox_->event(), POLLIN, 0});
+  waits_.push_back({shared_.controls.get(), POLLIN, 0});
   for (const auto& rail : shared_.rails) {
-    waits_.push_back({rail->event_fd(), POLLIN, 0});
     waits_.push_back({rail->async_fd(), POLLIN, 0});
     if (rail->manager() != nullptr) waits_.push_back({rail->manager()->event_fd(), POLLIN, 0});
   }
 }
 
 void VerbsTransport::wait(std::chrono::microseconds longest) {
-  next_look_ = {};
   for (auto& rail : shared_.rails) rail->arm();
   if (poll()) return;  // what came before the queues were armed
   add_waits();
   const timespec limit{static_cast<time_t>(longest.count() / 1'000'000),
                        static_cast<long>(longest.count() % 1'000'000) * 1000};
-  ::ppoll(waits_.data(), waits_.size(), &limit, nullptr);
-  if (waits_[0].revents != 0) inbox_->clear_event();
-  for (auto& rail : shared_.rails) rail->clear_events();
-  next_look_ = {};
+  if (::ppoll(waits_.data(), waits_.size(), &limit, nullptr) <= 0) return;
+  const auto rails = shared_.rails.size();
+  const auto happened = [](const pollfd& one) { return one.revents != 0; };
+  for (std::size_t k = 0; k < rails; ++k)
+    if (happened(waits_[k])) shared_.rails[k]->clear_events();
+  if (happened(waits_[rails])) inbox_->clear_event();
+  if (std::any_of(waits_.begin() + static_cast<std::ptrdiff_t>(rails), waits_.end(), happened))
+    next_look_ = {};
   poll();
 }
 

@@ -77,6 +77,7 @@ class VerbsTransport final : public Transport {
   void connect(Rank peer);
   void accept();
   bool poll();
+  bool take_completions();
   bool look_around();
   void take_events(Rail& rail);
   bool take_outcomes(std::size_t rail);

@@ -12,17 +12,22 @@ namespace tutti::transport::verbs {
 
 inline constexpr int channels = 4;   ///< FIFOs a direction between two ranks
 inline constexpr int max_rails = 8;  ///< devices between two ranks
-inline constexpr int slots = channel_credits;
+/// Slots of a FIFO: twice its credits, so that half of them can be owed and wait for a message that takes
+/// them along.
+inline constexpr int slots = 2 * channel_credits;
 
 /// In front of the payload in the receiver's slot.
 struct Header {
-  static constexpr std::uint32_t expected_magic = 0x54525554;  // "TURT" in memory
+  static constexpr std::uint32_t expected_magic = 0x32525554;  // "TUR2" in memory
   std::uint32_t magic = expected_magic;
   Tag tag = 0;
   std::uint32_t bytes = 0;     ///< of the payload
   std::uint32_t sequence = 0;  ///< number of the message in its FIFO, modulo 2^32
+  /// Credits that ride along: messages of each channel that the sender of this one has released, modulo 2^16.
+  /// Only those of channels whose first rail is this message's count: credits of a channel never overtake.
+  std::array<std::uint16_t, channels> released{};
 };
-static_assert(sizeof(Header) == 16);
+static_assert(sizeof(Header) == 24);
 
 /// A slot begins with this much, so that payloads start on a cache line; the header is at its end.
 inline constexpr std::size_t header_room = 64;
