@@ -60,9 +60,9 @@ start_machine() {
     done
   fi
   # Without `erms` the kernel copies by words: `rep movsb` is emulated byte by byte.
-  # Steady: each instruction takes a nanosecond, and nobody waits while the guest is idle.
+  # Steady: each instruction takes a nanosecond.
   local clock=(-accel tcg,thread=multi)
-  [[ -z $steady ]] || clock=(-accel tcg,thread=single -icount shift=0,sleep=off)
+  [[ -z $steady ]] || clock=(-accel tcg,thread=single -icount shift=0)
   # With rdma-lab, even when it is killed, all of this ends.
   local mortal=(setpriv --pdeathsig KILL)
   "${mortal[@]}" timeout --foreground --kill-after=2 "$timeout" "${mortal[@]}" qemu-system-x86_64 \

@@ -16,8 +16,8 @@
 namespace tutti::transport {
 
 /// Every call starts one or more operations. They are numbered from 1 in the order of their start and become
-/// done in that order. Nothing blocks but a first call, which may connect. What cannot go out at once waits
-/// here and moves in `done`. Arguments are checked by the caller. Used by one thread at a time.
+/// done in that order. Nothing blocks but a first call, which may connect. Operations go out with `submit` at
+/// the latest, so that those of one call need one doorbell; what cannot waits here and moves in `done`. Arguments are checked by the caller. Used by one thread at a time.
 ///
 /// Operations throw Error(peer_lost, system) when the target cannot be reached (any more); nothing is done
 /// after that.
@@ -41,6 +41,8 @@ class RemoteMemory {
   virtual void fetch_add(std::size_t offset, std::uint64_t value, std::uint64_t* before) = 0;
   virtual void compare_swap(std::size_t offset, std::uint64_t expected, std::uint64_t desired,
                             std::uint64_t* before) = 0;
+
+  virtual void submit() {}
 
   /// Operations started so far.
   [[nodiscard]] virtual std::uint64_t started() const = 0;

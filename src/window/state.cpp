@@ -80,6 +80,7 @@ Transfer WindowState::start(const Subject& subject, Direction direction, std::sp
   use(subject, [&](WindowPeer& to) {
     if (!blocks.empty()) direction == Direction::put ? to.memory->put(blocks) : to.memory->get(blocks);
     if (options.notify) to.memory->notify(*options.notify, ++to.notified[*options.notify]);
+    to.memory->submit();
     transfer.number_ = to.memory->started();
     if (options.deadline)
       to.timed.push_back({transfer.number_, Deadline(*options.deadline), describe(subject)});
@@ -145,7 +146,7 @@ std::uint64_t WindowState::atomic(
   check_target(subject, Clock::duration::zero());
   transport::RemoteMemory& way = to.memory->has_atomics() ? *to.memory : *to.owner;
   // A result may come after its wait has failed, so its place is not on the stack.
-  use(subject, [&](WindowPeer&) { start(way, to.before.get()); });
+  use(subject, [&](WindowPeer&) { start(way, to.before.get()), way.submit(); });
   wait_until(subject, way, way.started(), Deadline(setting_.group.timeout));
   return *to.before;
 }

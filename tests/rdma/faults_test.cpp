@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "communicator/exercise.hpp"
@@ -17,6 +19,7 @@
 namespace tutti::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
@@ -219,6 +222,66 @@ TEST_F(LabFaults, TooLittleLockedMemoryIsExplained) {
     EXPECT_THAT(error.what(), HasSubstr("ulimit -l")) << "rank " << rank;
   };
   expect_well(four, [](Communicator&) { ADD_FAILURE() << "there is a communicator"; });
+}
+
+/// A control group whose processes may have so many objects of RDMA devices: the kernel's limit for
+/// containers.
+class FewObjects {
+ public:
+  FewObjects() {
+    const auto made = output_of(
+        "mkdir -p /run/groups && mount -t cgroup2 none /run/groups && "
+        "echo +rdma >/run/groups/cgroup.subtree_control && mkdir " +
+        folder_);
+    if (!std::filesystem::exists(folder_ + "/rdma.max"))
+      throw std::runtime_error("no control group: " + made);
+  }
+  ~FewObjects() { output_of("rmdir " + folder_ + "; umount /run/groups"); }
+  FewObjects(const FewObjects&) = delete;
+  FewObjects& operator=(const FewObjects&) = delete;
+
+  /// For this process.
+  void enter() const { std::ofstream(folder_ + "/cgroup.procs") << 0 << std::flush; }
+  /// What there is now, and `more`. Returns what there is.
+  [[nodiscard]] int limit_to_present_and(int more, const std::string& device) const {
+    int present = 0;
+    std::ifstream lines(folder_ + "/rdma.current");
+    for (std::string name, handles, objects; lines >> name >> handles >> objects;)
+      if (name == device) present = std::stoi(objects.substr(objects.find('=') + 1));
+    std::ofstream(folder_ + "/rdma.max") << device << " hca_object=" << present + more << std::flush;
+    return present;
+  }
+
+ private:
+  std::string folder_ = "/run/groups/few";
+};
+
+// The communicator uses some queue pairs when it is made; a peer that it then never spoke to needs one more.
+TEST_F(LabFaults, TooFewQueuePairsAreExplained) {
+  const FewObjects few;
+  constexpr Rank poor = 2;
+  constexpr Rank never_spoken_to = 5;
+  Job eight = job(ranks, 4, 1);
+  eight.prepare = [&](Rank rank) {
+    if (rank == poor) few.enter();
+  };
+  expect_well(eight, [&](Communicator& comm) {
+    comm.barrier();
+    if (comm.rank() == poor) {
+      // One more for the memory that each connection registers.
+      EXPECT_GT(few.limit_to_present_and(1, "rx1_0"), 5);
+    }
+    const auto start = Clock::now();
+    const auto thrown = thrown_by([&] {
+      std::vector<std::int32_t> data(1000);
+      if (comm.rank() == poor) comm.send(std::span<const std::int32_t>(data), never_spoken_to);
+      if (comm.rank() == never_spoken_to) comm.receive(std::span(data), poor);
+      comm.barrier();
+    });
+    EXPECT_EQ(thrown.code, comm.rank() == poor ? ErrorCode::system : ErrorCode::aborted) << thrown.text;
+    EXPECT_THAT(thrown.text, AllOf(HasSubstr("creating a queue pair"), HasSubstr("rdma.max")));
+    EXPECT_LT(Clock::now() - start, 5s) << "rank " << comm.rank();
+  });
 }
 
 // One fault of the network of every node, and how to tell that it was there.

@@ -78,6 +78,8 @@ Error call_error(const Place& place, const std::string& what, int code) {
   if (code == ENOMEM)
     remedy =
         "; the device's or the process's limit is reached: see ulimit -l (locked memory) and ibv_devinfo -v";
+  if (code == EAGAIN)
+    remedy = "; the limit of a control group is reached: see rdma.max, or raise what the container may have";
   if (code == EPERM || code == EACCES) remedy = "; the process may not use /dev/infiniband";
   if (code == ENETUNREACH || code == EHOSTUNREACH || code == ETIMEDOUT)
     remedy = "; the address of the peer's port cannot be reached from this port: see ip route";

@@ -54,7 +54,6 @@ void WindowMemory::move(std::span<const tutti::Block> blocks, ibv_wr_opcode opco
     waiting_.push_back({.opcode = opcode, .block = block, .ends_call = &block == &blocks.back()});
     ++started_;
   }
-  pump();
 }
 
 void WindowMemory::notify(std::uint32_t id, std::uint64_t total) {
@@ -67,7 +66,6 @@ void WindowMemory::notify(std::uint32_t id, std::uint64_t total) {
                       .ends_call = true,
                       .total = total});
   ++started_;
-  pump();
 }
 
 // The next work request of an operation, which a port's longest message may divide.
