@@ -17,7 +17,8 @@ namespace tutti::transport {
 
 /// Every call starts one or more operations. They are numbered from 1 in the order of their start and become
 /// done in that order. Nothing blocks but a first call, which may connect. Operations go out with `submit` at
-/// the latest, so that those of one call need one doorbell; what cannot waits here and moves in `done`. Arguments are checked by the caller. Used by one thread at a time.
+/// the latest, so that those of one call need one doorbell; what cannot waits here and moves in `done`.
+/// Arguments are checked by the caller. Used by one thread at a time.
 ///
 /// Operations throw Error(peer_lost, system) when the target cannot be reached (any more); nothing is done
 /// after that.
