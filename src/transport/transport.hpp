@@ -75,8 +75,8 @@ class Transport {
 
   /// Moves what can be moved. Called while lanes wait.
   virtual void progress() = 0;
-  /// What arrives from now on, and room that comes free, ends the next `wait` at once: whoever looks once more
-  /// after this, finds nothing and waits, misses nothing. Ends with `wait`, or with `cancel_wait`.
+  /// What arrives from now on, and room that comes free, ends the next `wait` at once: whoever looks once
+  /// more after this, finds nothing and waits, misses nothing. Ends with `wait`, or with `cancel_wait`.
   virtual void prepare_wait() {}
   virtual void cancel_wait() {}
   /// Sleeps until something may have arrived or room may have come free; at most `longest`. May return early.
