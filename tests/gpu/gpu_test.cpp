@@ -32,8 +32,12 @@ class EmulatedMemory final : public DeviceMemory {
   explicit EmulatedMemory(EmulatedApi& api) : api_(api) {}
   std::byte* allocate(std::size_t bytes) override { return api_.allocate(bytes); }
   void free(std::byte* memory) override { api_.free(memory); }
-  void put(std::byte* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
-  void get(void* to, const std::byte* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void put(std::byte* to, const void* from, std::size_t bytes) override {
+    if (bytes != 0) std::memcpy(to, from, bytes);
+  }
+  void get(void* to, const std::byte* from, std::size_t bytes) override {
+    if (bytes != 0) std::memcpy(to, from, bytes);
+  }
   void synchronize(void* stream) override { api_.synchronize(stream); }
 
  private:
