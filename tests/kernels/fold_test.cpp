@@ -9,9 +9,13 @@
 namespace tutti::test {
 namespace {
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr std::size_t most = 513;  // what sanitizers look for is at the ends
+#else
 constexpr std::size_t most = 4097;
-constexpr std::array<std::size_t, 18> counts{0,  1,  2,  3,  7,  8,  15,  16,   17,
-                                             31, 32, 33, 63, 64, 65, 100, 1000, most};
+#endif
+constexpr std::array<std::size_t, 18> counts{0,  1,  2,  3,  7,  8,  15,  16,       17,
+                                             31, 32, 33, 63, 64, 65, 100, most / 4, most};
 
 struct Shape {
   std::size_t count;
@@ -132,7 +136,8 @@ TEST_P(FoldTest, ScalesDividesAndStreams) {
       prepare(sources);
       for (const std::int64_t target : WithInstructionSet::all()) {
         const WithInstructionSet chosen(target);
-        for (const std::size_t count : {0, 1, 15, 64, 100, 4097}) {
+        for (const std::size_t count :
+             {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{64}, std::size_t{100}, most}) {
           for (const std::size_t sinks : {1, 2, 3}) {
             for (const std::size_t skew : {0, 1, 8, 40}) ASSERT_NO_FATAL_FAILURE(check({count, sinks, skew}));
           }
