@@ -1,5 +1,6 @@
 // What the simulator counts is what a communicator counts: messages, bytes, copies and memory, of every
 // operation by every algorithm that sends messages.
+#include <functional>
 #include <ostream>
 #include <set>
 #include <span>
@@ -104,8 +105,8 @@ void call(Communicator& comm, Collective collective, std::size_t count) {
   }
 }
 
-void expect_counts(const Case& c) {
-  const Result predicted = simulate(c.algorithm->make(c.ranks, 0, node_size), network_of(c), workload(c));
+// Makes the call on real ranks, and hands each one's statistics before and after to `check`.
+void counted(const Case& c, const std::function<void(Rank, const Stats& before, const Stats& after)>& check) {
   Options options;
   options.transport = c.shared ? "shm" : "tcp";
   options.algorithm = c.algorithm->name;
@@ -113,20 +114,25 @@ void expect_counts(const Case& c) {
   run_local(
       c.ranks,
       [&](Communicator& comm) {
-        const auto me = static_cast<std::size_t>(comm.rank());
         const Stats before = comm.stats();
         call(comm, c.algorithm->collective, c.count);
-        const Stats after = comm.stats();
-        const RankCounts& rank = predicted.ranks[me];
-        EXPECT_EQ(after.messages_sent - before.messages_sent, rank.messages_sent);
-        EXPECT_EQ(after.bytes_sent - before.bytes_sent, rank.bytes_sent);
-        EXPECT_EQ(after.messages_received - before.messages_received, rank.messages_received);
-        EXPECT_EQ(after.bytes_received - before.bytes_received, rank.bytes_received);
-        if (!c.shared) return;
-        EXPECT_EQ(after.bytes_copied - before.bytes_copied, rank.bytes_copied);
-        EXPECT_EQ(after.memory_held, memory_held(c, comm.rank()));
+        check(comm.rank(), before, comm.stats());
       },
       options);
+}
+
+void expect_counts(const Case& c) {
+  const Result predicted = simulate(c.algorithm->make(c.ranks, 0, node_size), network_of(c), workload(c));
+  counted(c, [&](Rank me, const Stats& before, const Stats& after) {
+    const RankCounts& rank = predicted.ranks[static_cast<std::size_t>(me)];
+    EXPECT_EQ(after.messages_sent - before.messages_sent, rank.messages_sent);
+    EXPECT_EQ(after.bytes_sent - before.bytes_sent, rank.bytes_sent);
+    EXPECT_EQ(after.messages_received - before.messages_received, rank.messages_received);
+    EXPECT_EQ(after.bytes_received - before.bytes_received, rank.bytes_received);
+    if (!c.shared) return;
+    EXPECT_EQ(after.bytes_copied - before.bytes_copied, rank.bytes_copied);
+    EXPECT_EQ(after.memory_held, memory_held(c, me));
+  });
 }
 
 // What crosses each rank's links: by the simulator on a network of a link out of and into every rank, and by
@@ -136,21 +142,11 @@ void expect_link_bytes(const Case& c) {
       simulate(c.algorithm->make(c.ranks, 0, node_size), uniform(c.ranks, 1e-6, 1e-9), workload(c));
   std::vector<double> bytes(2 * static_cast<std::size_t>(c.ranks));
   for (const LinkCounts& link : predicted.links) bytes[static_cast<std::size_t>(link.link)] = link.bytes;
-  Options options;
-  options.transport = "tcp";
-  options.algorithm = c.algorithm->name;
-  options.node_size = node_size;
-  run_local(
-      c.ranks,
-      [&](Communicator& comm) {
-        const auto me = static_cast<std::size_t>(comm.rank());
-        const Stats before = comm.stats();
-        call(comm, c.algorithm->collective, c.count);
-        const Stats after = comm.stats();
-        EXPECT_EQ(static_cast<double>(after.bytes_sent - before.bytes_sent), bytes[2 * me]);
-        EXPECT_EQ(static_cast<double>(after.bytes_received - before.bytes_received), bytes[2 * me + 1]);
-      },
-      options);
+  counted(c, [&](Rank me, const Stats& before, const Stats& after) {
+    const auto rank = static_cast<std::size_t>(me);
+    EXPECT_EQ(static_cast<double>(after.bytes_sent - before.bytes_sent), bytes[2 * rank]);
+    EXPECT_EQ(static_cast<double>(after.bytes_received - before.bytes_received), bytes[2 * rank + 1]);
+  });
 }
 
 class Counts : public testing::TestWithParam<Algorithm> {};
