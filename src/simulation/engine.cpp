@@ -7,13 +7,13 @@
 
 #include <tutti/error.hpp>
 
+#include "simulation/at.hpp"
+
 namespace tutti::simulation {
 
 namespace {
 
 using execution::Instruction;
-
-constexpr std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::vector<double> bandwidth_of(const Network& network, const Quotient& quotient) {
   std::vector<double> bandwidth;

@@ -6,11 +6,12 @@
 #include <limits>
 #include <utility>
 
+#include "simulation/at.hpp"
+
 namespace tutti::simulation {
 
 namespace {
 constexpr double never = std::numeric_limits<double>::infinity();
-constexpr std::size_t at(int index) { return static_cast<std::size_t>(index); }
 }  // namespace
 
 Flows::Flows(std::vector<double> bandwidth, double incast) : incast_(incast), links_(bandwidth.size()) {

@@ -11,13 +11,12 @@
 #include <tutti/error.hpp>
 
 #include "collectives/partial_build.hpp"
+#include "simulation/at.hpp"
 #include "simulation/ends.hpp"
 
 namespace tutti::simulation {
 
 namespace {
-
-constexpr std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
   h = (h ^ v) * 0x9E3779B97F4A7C15ULL;

@@ -11,6 +11,7 @@
 
 #include <tutti/error.hpp>
 
+#include "simulation/at.hpp"
 #include "topology/paths.hpp"
 
 namespace tutti::simulation {
@@ -18,8 +19,6 @@ namespace tutti::simulation {
 namespace {
 
 using namespace topology;
-
-constexpr std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 enum Cost : int { nvlink, pcie, host, network, cost_count };
 

@@ -13,11 +13,6 @@ namespace tutti::topology {
 
 namespace {
 
-std::string_view detail(const Node& node, const char* key) {
-  const auto at = node.details.find(key);
-  return at == node.details.end() ? std::string_view{} : std::string_view(at->second);
-}
-
 /// Whether `lower` is the second level of the switch `upper`.
 bool is_one_switch(const Node& upper, const Node& lower) {
   const auto is = [](const Node& node, const char* device, std::string_view subsystem) {

@@ -12,8 +12,6 @@ namespace tutti::topology {
 
 namespace {
 
-using Json = nlohmann::json;
-
 /// What a rank says of itself. Its device goes by address and name, as another rank's view of the host may
 /// count.
 struct Card {
@@ -22,8 +20,8 @@ struct Card {
   std::string host{}, nvlink_domain{}, pci{}, device{};
 };
 
-std::vector<std::byte> bytes_of(const Json& json) {
-  const auto raw = Json::to_cbor(json);
+std::vector<std::byte> bytes_of(const nlohmann::json& json) {
+  const auto raw = nlohmann::json::to_cbor(json);
   const auto bytes = std::as_bytes(std::span(raw));
   return {bytes.begin(), bytes.end()};
 }
@@ -37,16 +35,17 @@ std::vector<std::byte> bytes_of(const Json& json) {
 
 std::vector<std::byte> card_of(const Place& place) {
   const Node& device = place.machine.node(place.device);
-  return bytes_of(Json::array({hash(place.machine), place.machine.nodes.size(), place.host,
-                               place.nvlink_domain, device.pci, name(device)}));
+  return bytes_of(nlohmann::json::array({hash(place.machine), place.machine.nodes.size(), place.host,
+                                         place.nvlink_domain, device.pci, name(device)}));
 }
 
 Card card_from(const std::vector<std::byte>& bytes, std::size_t rank) {
   try {
-    const Json json = Json::from_cbor(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                                      reinterpret_cast<const std::uint8_t*>(bytes.data() + bytes.size()));
+    const nlohmann::json json =
+        nlohmann::json::from_cbor(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                  reinterpret_cast<const std::uint8_t*>(bytes.data() + bytes.size()));
     return {json.at(0), json.at(1), json.at(2), json.at(3), json.at(4), json.at(5)};
-  } catch (const Json::exception& error) {
+  } catch (const nlohmann::json::exception& error) {
     not_understood(rank, error.what());
   }
 }

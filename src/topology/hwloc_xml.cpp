@@ -16,8 +16,6 @@ namespace tutti::topology {
 
 namespace {
 
-constexpr int kMost = 1'000'000'000;
-
 /// "0302 [10de:1db8] [10de:131d] a1" taken apart, in the way sysfs writes it.
 struct PciType {
   std::string base{};  ///< the class without its last byte: "0302"
@@ -41,7 +39,7 @@ std::string info(const XmlElement& object, std::string_view key) {
 }
 
 /// hwloc gives the rate of a whole link, without encoding; 15.75 GB/s are what NCCL reckons 12 for.
-std::optional<PcieLink> link_of(const XmlElement& device) {
+std::optional<PcieLink> hwloc_link(const XmlElement& device) {
   const std::string speed = device.text("pci_link_speed");
   double whole = 0;
   std::from_chars(speed.data(), speed.data() + speed.size(), whole);
@@ -69,7 +67,7 @@ bool is_device(const XmlElement& element, std::string_view type) {
   return element.name == "object" && element.text("type") == type;
 }
 
-class Importer {
+class HwlocImporter {
  public:
   Machine run(const XmlElement& topology) {
     if (topology.name != "topology") topology.refuse("a file of hwloc begins with <topology>");
@@ -96,7 +94,7 @@ class Importer {
  private:
   void domains(const XmlElement& object, int package, std::map<std::string, std::string> processor) {
     if (is_device(object, "Package")) {
-      package = static_cast<int>(object.number("os_index", -1, -1, kMost));
+      package = static_cast<int>(object.number("os_index", -1, -1, most_xml_number));
       for (const auto& [key, name] : {std::pair{"vendor", "CPUVendor"},
                                       {"family", "CPUFamilyNumber"},
                                       {"model", "CPUModelNumber"},
@@ -109,7 +107,7 @@ class Importer {
       cpu.details.erase("label");
       if (!arch_.empty()) cpu.details["arch"] = arch_ == "aarch64" ? "arm64" : arch_;
       cpu.details["affinity"] = object.text("cpuset");
-      const int index = static_cast<int>(object.number("os_index", 0, 0, kMost));
+      const int index = static_cast<int>(object.number("os_index", 0, 0, most_xml_number));
       cpu.details["numaid"] = std::to_string(index);
       domains_[index] = add_cpu(machine_, std::move(cpu));
     }
@@ -151,7 +149,7 @@ class Importer {
         Node node{.kind = NodeKind::bridge,
                   .pci = pci_address(element.text("pci_busid")),
                   .details = PciType(element.text("pci_type")).details};
-        place.parent = add_device(machine_, place.parent, std::move(node), link_of(element));
+        place.parent = add_device(machine_, place.parent, std::move(node), hwloc_link(element));
       }
     }
     for (const XmlElement& child : element.children) {
@@ -193,7 +191,7 @@ class Importer {
         if (name.starts_with(prefix)) node.details["dev"] = name.substr(prefix.size());
     }
     say_if_uncertain(place, node.pci);
-    const NodeId gpu = add_device(machine_, place.parent, std::move(node), link_of(element));
+    const NodeId gpu = add_device(machine_, place.parent, std::move(node), hwloc_link(element));
     gpus_[id] = gpu;
     for (const XmlElement& child : element.children)
       if (is_device(child, "OSDev")) gpus_["OSDev:" + child.text("gp_index")] = gpu;
@@ -207,8 +205,8 @@ class Importer {
     auto at = nics_.find(adapter);
     if (at == nics_.end()) {
       say_if_uncertain(place, node.pci);
-      at =
-          nics_.emplace(adapter, add_device(machine_, place.parent, std::move(node), link_of(element))).first;
+      at = nics_.emplace(adapter, add_device(machine_, place.parent, std::move(node), hwloc_link(element)))
+               .first;
     }
     ports(element, at->second);
   }
@@ -301,6 +299,6 @@ class Importer {
 
 }  // namespace
 
-Machine from_hwloc_xml(std::string_view text) { return Importer().run(parse_xml(text)); }
+Machine from_hwloc_xml(std::string_view text) { return HwlocImporter().run(parse_xml(text)); }
 
 }  // namespace tutti::topology

@@ -129,6 +129,11 @@ std::string_view name(LinkKind kind) noexcept {
 
 std::string name(const Node& node) { return fmt::format("{}{}", name(node.kind), node.index); }
 
+std::string detail(const Node& node, const std::string& key, std::string_view otherwise) {
+  const auto at = node.details.find(key);
+  return at == node.details.end() ? std::string(otherwise) : at->second;
+}
+
 void check(const Machine& machine) {
   if (machine.nodes.size() > most_nodes || machine.links.size() > most_links)
     refuse(machine, fmt::format("{} nodes and {} links; at most {} and {} are taken", machine.nodes.size(),

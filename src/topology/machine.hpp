@@ -101,6 +101,8 @@ std::string_view name(NodeKind kind) noexcept;
 std::string_view name(LinkKind kind) noexcept;
 /// "gpu3"
 std::string name(const Node& node);
+/// What `Node::details` has under `key`, or `otherwise`.
+std::string detail(const Node& node, const std::string& key, std::string_view otherwise = "");
 
 /// Throws Error(invalid_argument) that says what is wrong with a machine that others gave: links of nodes
 /// that are not there, PCIe links that are no trees, rates that are none, more nodes or links than

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "topology/escape.hpp"
 #include "topology/nccl.hpp"
 #include "topology/rates.hpp"
 
@@ -11,24 +12,8 @@ namespace tutti::topology {
 
 namespace {
 
-std::string quoted(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '&' || c == '<' || c == '"')
-      escaped += fmt::format("&#{};", static_cast<int>(c));
-    else if (static_cast<unsigned char>(c) >= 0x20)  // XML has no way to write the others
-      escaped += c;
-  }
-  return escaped;
-}
-
 std::string attribute(const char* key, std::string_view value) {
-  return fmt::format(" {}=\"{}\"", key, quoted(value));
-}
-
-std::string detail(const Node& node, const char* key, std::string_view otherwise = "") {
-  const auto at = node.details.find(key);
-  return at == node.details.end() ? std::string(otherwise) : at->second;
+  return fmt::format(" {}=\"{}\"", key, escaped_xml(value));
 }
 
 /// The attribute only where the machine knows it: NCCL then fills it in itself.
@@ -161,7 +146,7 @@ class Exporter {
            fmt::format("<net{} dev=\"{}\" speed=\"{:.0f}\" port=\"{}\" latency=\"0.0\" guid=\"0x{:x}\" "
                        "maxconn=\"131072\" gdr=\"{}\"/>",
                        attribute("name", label), port.index, 8000 * link.bandwidth,
-                       quoted(detail(port, "port", "1")), port.rdma ? machine_.node(id).index + 1 : 0,
+                       escaped_xml(detail(port, "port", "1")), port.rdma ? machine_.node(id).index + 1 : 0,
                        port.rdma ? 1 : 0));
     }
     line(depth, "</nic>");

@@ -14,8 +14,6 @@ namespace tutti::topology {
 
 namespace {
 
-constexpr int kMost = 1'000'000'000;
-
 bool has_class(const XmlElement& element, const char* key, std::string_view prefix) {
   return element.text(key).starts_with(prefix);
 }
@@ -31,7 +29,7 @@ bool is_gpu_class(const XmlElement& element, const char* key) {
 
 /// The link of a device to what it hangs on; nothing where the file has "" and "0", as virtual machines do,
 /// or "Unknown", as Linux says of a link that is down.
-std::optional<PcieLink> link_of(const XmlElement& pci) {
+std::optional<PcieLink> nccl_link(const XmlElement& pci) {
   const std::string speed = pci.text("link_speed");
   const auto lanes = static_cast<int>(pci.number("link_width", 0, 0, 64));
   double gigatransfers = 0;
@@ -46,7 +44,7 @@ void keep(Node& node, const XmlElement& from, const char* key, const char* as = 
     node.details[as != nullptr ? as : key] = *value;
 }
 
-class Importer {
+class NcclImporter {
  public:
   Machine run(const XmlElement& system) {
     if (system.name != "system") system.refuse("a topology file of NCCL begins with <system>");
@@ -82,7 +80,7 @@ class Importer {
     Node node{.pci = address};
     for (const char* key : {"class", "vendor", "device", "subsystem_vendor", "subsystem_device"})
       keep(node, element, key);
-    const auto link = link_of(element);
+    const auto link = nccl_link(element);
     if (child(element, "gpu") != nullptr || is_gpu_class(element, "class"))
       gpu(element, parent, std::move(node), link);
     else if (const XmlElement* ports = child(element, "nic"); ports != nullptr)
@@ -108,10 +106,10 @@ class Importer {
     node.rdma = true;
     const XmlElement* more = child(element, "gpu");
     if (more != nullptr) {
-      node.rdma = more->number("gdr", 0, -kMost, kMost) > 0;
+      node.rdma = more->number("gdr", 0, -most_xml_number, most_xml_number) > 0;
       keep(node, *more, "dev");
       keep(node, *more, "gcn");
-      more->number("sm", 0, 0, kMost);
+      more->number("sm", 0, 0, most_xml_number);
       keep(node, *more, "sm", more->attribute("gcn") != nullptr ? "compute_units" : "sm");
     } else {
       ++bare_gpus_;
@@ -132,10 +130,12 @@ class Importer {
     for (const XmlElement& net : element.children) {
       if (net.name != "net" || net.number("net", 1, 0, 1) == 0) continue;
       const bool has_guid = net.text("guid").find_first_not_of("0x") != std::string::npos;
-      Node port{.label = net.text("name"), .rdma = has_guid || net.number("gdr", 0, -kMost, kMost) > 0};
+      Node port{.label = net.text("name"),
+                .rdma = has_guid || net.number("gdr", 0, -most_xml_number, most_xml_number) > 0};
       keep(port, net, "dev");
       keep(port, net, "port");
-      add_port(machine_, id, std::move(port), static_cast<double>(net.number("speed", 0, -1, kMost)) / 1000);
+      add_port(machine_, id, std::move(port),
+               static_cast<double>(net.number("speed", 0, -1, most_xml_number)) / 1000);
     }
   }
 
@@ -183,7 +183,7 @@ class Importer {
       const int count = static_cast<int>(element->number("count", 1, 0, 1024));
       const LinkKind kind = element->name == "xgmi" ? LinkKind::xgmi : LinkKind::nvlink;
       if (element->name == "c2c") {
-        const auto each = static_cast<double>(element->number("bw", 0, 1, kMost)) / 1000;
+        const auto each = static_cast<double>(element->number("bw", 0, 1, most_xml_number)) / 1000;
         told.tell({gpu, cpu_of(parent), LinkKind::c2c}, count, each);
       } else if (has_class(*element, "tclass", "0x068001")) {
         told.tell({gpu, cpu_of(parent), kind}, count, rate_of_one(gpu, kind));
@@ -238,7 +238,7 @@ class Importer {
 
 Machine from_nccl_xml(std::string_view text) {
   const XmlElement system = parse_xml(text);
-  return Importer().run(system);
+  return NcclImporter().run(system);
 }
 
 }  // namespace tutti::topology

@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "topology/escape.hpp"
+
 namespace tutti::topology {
 
 namespace {
@@ -18,17 +20,6 @@ constexpr double kMargin = 20, kTitle = 50;
 struct Point {
   double x = 0, y = 0;  ///< of a box's middle
 };
-
-std::string escaped(std::string_view text) {
-  std::string safe;
-  for (const char c : text) {
-    if (c == '&' || c == '<' || c == '>' || c == '"')
-      safe += fmt::format("&#{};", static_cast<int>(c));
-    else if (static_cast<unsigned char>(c) >= 0x20)
-      safe += c;
-  }
-  return safe;
-}
 
 /// At most so many characters, never half of one in UTF-8.
 std::string shortened(std::string text, std::size_t most) {
@@ -75,7 +66,7 @@ class Drawing {
         "{0:.0f} "
         "{1:.0f}\" font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" "
         "fill=\"#ffffff\"/>\n<text x=\"{2:.0f}\" y=\"20\" font-size=\"15\">{3}</text>\n{4}{5}</svg>\n",
-        width_, lowest_ + kHigh / 2 + kMargin, kMargin, escaped(machine_.name), lines_, boxes_);
+        width_, lowest_ + kHigh / 2 + kMargin, kMargin, escaped_xml(machine_.name), lines_, boxes_);
   }
 
  private:
@@ -155,7 +146,7 @@ class Drawing {
       second = fmt::format("shared by {} machines", machine_.nvlink_machines);
     boxes_ +=
         fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\" font-size=\"9\">{}</text>\n",
-                    at.x, at.y + 11, escaped(shortened(second, 22)));
+                    at.x, at.y + 11, escaped_xml(shortened(second, 22)));
   }
 
   void notes() {

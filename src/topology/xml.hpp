@@ -34,5 +34,6 @@ XmlElement parse_xml(std::string_view text);
 
 inline constexpr int most_xml_depth = 64;
 inline constexpr int most_xml_elements = 100'000;
+inline constexpr int most_xml_number = 1'000'000'000;  ///< for numbers that have no bound of their own
 
 }  // namespace tutti::topology

@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr std::size_t count = 1 << 18;
+constexpr std::size_t elements = 1 << 18;
 
 Call sum_of(const std::vector<float>& in, std::vector<float>& out) {
   return {.operation = Operation::all_reduce,
@@ -39,21 +39,21 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Predictions, testing::Values(2, 4));
 
 TEST_P(Predictions, OfThreadsSayWhyNotOtherwise) {
   run_local(GetParam(), [](Communicator& comm) {
-    const std::vector<float> in(count, 1.0F);
-    std::vector<float> out(count);
+    const std::vector<float> in(elements, 1.0F);
+    std::vector<float> out(elements);
     const std::string text = comm.predict(sum_of(in, out));
     EXPECT_THAT(text, HasSubstr(comm.explain(sum_of(in, out))));
     expect_prediction(text);
     EXPECT_EQ(comm.predict(sum_of(in, out)), text);  // the machines are known by now
     comm.all_reduce(std::span<const float>(in), std::span(out));
-    EXPECT_EQ(out, std::vector<float>(count, static_cast<float>(comm.size())));
+    EXPECT_EQ(out, std::vector<float>(elements, static_cast<float>(comm.size())));
   });
 }
 
 TEST_P(Predictions, OfProcessesAreTheSame) {
   run_processes(GetParam(), over("shm"), [](Communicator& comm) {
-    const std::vector<float> in(count, 1.0F);
-    std::vector<float> out(count);
+    const std::vector<float> in(elements, 1.0F);
+    std::vector<float> out(elements);
     expect_prediction(comm.predict(sum_of(in, out)));
   });
 }
@@ -62,8 +62,8 @@ TEST(Prediction, OfOtherTransportsAndCalls) {
   run_local(
       3,
       [](Communicator& comm) {
-        const std::vector<float> in(count, 1.0F);
-        std::vector<float> out(count);
+        const std::vector<float> in(elements, 1.0F);
+        std::vector<float> out(elements);
         EXPECT_THAT(comm.predict(sum_of(in, out)), HasSubstr("tcp is forced"));
         Call send = sum_of(in, out);
         send.operation = Operation::send;
@@ -74,8 +74,8 @@ TEST(Prediction, OfOtherTransportsAndCalls) {
       },
       over("tcp"));
   run_local(1, [](Communicator& comm) {
-    const std::vector<float> in(count, 1.0F);
-    std::vector<float> out(count);
+    const std::vector<float> in(elements, 1.0F);
+    std::vector<float> out(elements);
     EXPECT_THAT(comm.predict(sum_of(in, out)), HasSubstr("on 1 ranks"));
   });
 }

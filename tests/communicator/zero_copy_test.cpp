@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t page = 4096;
 constexpr std::size_t buffer_bytes = std::size_t{2} << 20;
-constexpr std::size_t count = 50'003;        ///< float32: large enough for the direct path to pay
+constexpr std::size_t enough = 50'003;       ///< float32: large enough for the direct path to pay
 constexpr std::size_t control_bytes = 4096;  ///< what ranks tell each other about where their buffers are
 
 bool has_direct_form(Operation operation) {
@@ -42,8 +42,8 @@ void expect_path(Communicator& comm, const Exercise& exercise, std::byte* in, st
 void expect_all_direct(Communicator& comm, std::byte* in, std::byte* out) {
   for (std::uint32_t seed = 1; seed < 3; ++seed)
     for (const Operation operation : data_operations())
-      expect_path(comm, {.operation = operation, .count = count / 2 + seed, .root = 1, .seed = seed}, in, out,
-                  has_direct_form(operation));
+      expect_path(comm, {.operation = operation, .count = enough / 2 + seed, .root = 1, .seed = seed}, in,
+                  out, has_direct_form(operation));
 }
 
 TEST(ZeroCopy, AllocatedMemoryIsReachedByEveryOperation) {
@@ -62,7 +62,7 @@ TEST(ZeroCopy, InPlace) {
       if (!can_be_in_place(operation)) continue;
       // A block of all_to_all would be overwritten before its reader has it.
       const bool direct = has_direct_form(operation) && operation != Operation::all_to_all;
-      expect_path(comm, {.operation = operation, .count = count, .in_place = true, .root = 2},
+      expect_path(comm, {.operation = operation, .count = enough, .in_place = true, .root = 2},
                   reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()), direct);
     }
   });
@@ -76,11 +76,11 @@ TEST(ZeroCopy, OneRankInPlaceOrElsewhere) {
       const bool odd = comm.rank() == 1;
       const bool in_place = odd && can_be_in_place(operation);
       const bool direct = has_direct_form(operation) && operation != Operation::all_to_all;
-      expect_path(comm, {.operation = operation, .count = count, .in_place = in_place},
+      expect_path(comm, {.operation = operation, .count = enough, .in_place = in_place},
                   reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()), direct);
       // One rank's memory is nowhere mapped: messages, or where that pays cross-memory attach.
       if (operation == Operation::all_to_all) continue;
-      expect_path(comm, {.operation = operation, .count = count, .root = 1},
+      expect_path(comm, {.operation = operation, .count = enough, .root = 1},
                   odd ? c.data() : reinterpret_cast<std::byte*>(a.data()),
                   odd ? d.data() : reinterpret_cast<std::byte*>(b.data()), false);
     }
@@ -109,7 +109,7 @@ TEST(ZeroCopy, RegisteredMemoryKeepsItsContentsAndAddress) {
         comm.barrier();
       }
       EXPECT_TRUE(is_kept());
-      expect_path(comm, {.count = count}, b.get(), b.get() + buffer_bytes / 2, false);
+      expect_path(comm, {.count = enough}, b.get(), b.get() + buffer_bytes / 2, false);
       for (std::size_t i = 0; i < buffer_bytes; ++i) a.get()[i] = pattern(i);
     }
   });
@@ -138,7 +138,7 @@ TEST(ZeroCopy, MemoryThatCannotBeSharedIsRefused) {
     EXPECT_EQ(
         thrown_by([&] { static_cast<void>(comm.allocate<double>(static_cast<std::size_t>(-1) / 4)); }).code,
         ErrorCode::invalid_argument);
-    expect_right(comm, {.count = count});
+    expect_right(comm, {.count = enough});
     for (void* one : {shared, mapped, read_only}) ::munmap(one, page);
     std::fclose(file);
   });
@@ -163,7 +163,7 @@ TEST(ZeroCopy, AsynchronousAndBesideMessages) {
     const auto a = comm.allocate<std::uint8_t>(buffer_bytes), b = comm.allocate<std::uint8_t>(buffer_bytes);
     Async async = comm.async();
     for (std::uint32_t round = 1; round < 8; ++round) {
-      const Trial direct({.count = count, .seed = round}, comm.rank(), comm.size(),
+      const Trial direct({.count = enough, .seed = round}, comm.rank(), comm.size(),
                          reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()));
       const Trial copied({.operation = Operation::all_to_all, .count = 9000, .seed = round}, comm.rank(),
                          comm.size());
@@ -182,10 +182,10 @@ TEST(ZeroCopy, ThreadsAndTcpTakeTheSameCalls) {
     run_local(
         2,
         [](Communicator& comm) {
-          const auto a = comm.allocate<float>(count), b = comm.allocate<float>(count);
+          const auto a = comm.allocate<float>(enough), b = comm.allocate<float>(enough);
           alignas(page) static thread_local std::byte memory[2 * page];
           const Registration registration = comm.register_memory(memory, sizeof memory);
-          const Trial trial({.count = count}, comm.rank(), comm.size(),
+          const Trial trial({.count = enough}, comm.rank(), comm.size(),
                             reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()));
           issue(comm, trial.call());
           EXPECT_EQ(trial.wrong(), "");

@@ -20,7 +20,7 @@ struct Thread {
   [[nodiscard]] int threads() const { return count; }
 };
 
-struct Case {
+struct Folded {
   std::size_t count, sources, sinks, skew;
   int threads;
   bool together;          ///< all operands are skewed alike, so that vectors can be used
@@ -33,7 +33,7 @@ class DeviceFold : public testing::TestWithParam<std::tuple<DataType, ReduceOp>>
   const ReduceOp op = std::get<1>(GetParam());
   std::mt19937_64 random{20251122};
 
-  void check(const Case& c, const kernels::FoldModifiers& modifiers) {
+  void check(const Folded& c, const kernels::FoldModifiers& modifiers) {
     const std::size_t bytes = c.count * size_of(type);
     std::vector<Buffer> sources, sinks, expected;
     std::vector<const std::byte*> from, from_expected;

@@ -11,22 +11,22 @@ namespace {
 constexpr HostCosts costs{
     .call = 1e-6, .alpha = 10e-6, .overhead = 2e-6, .step = 0.5e-6, .copy = 1e-9, .fold = 1e-9};
 
-Result simulated(Collective collective, std::string_view algorithm, int ranks, int calls) {
+Result repeated(Collective collective, std::string_view algorithm, int ranks, int calls) {
   return simulate(find_algorithm(collective, algorithm)->make(ranks, 0), host_network(ranks, costs),
                   {.collective = collective, .bytes = 64, .calls = calls});
 }
 
 TEST(Calls, ThatWaitForTheirOwnMessagesTakeAsLongEach) {
-  const Result one = simulated(Collective::all_reduce, "ring", 4, 1);
-  const Result ten = simulated(Collective::all_reduce, "ring", 4, 10);
+  const Result one = repeated(Collective::all_reduce, "ring", 4, 1);
+  const Result ten = repeated(Collective::all_reduce, "ring", 4, 10);
   EXPECT_NEAR(ten.seconds, 10 * one.seconds, 1e-12);
   EXPECT_NEAR(ten.steady.total(), one.seconds, 1e-12);
   EXPECT_EQ(ten.messages, 10 * one.messages);
 }
 
 TEST(Calls, OfARootRunAheadOfTheOthers) {
-  const Result one = simulated(Collective::broadcast, "all_pairs", 2, 1);
-  const Result many = simulated(Collective::broadcast, "all_pairs", 2, 96);
+  const Result one = repeated(Collective::broadcast, "all_pairs", 2, 1);
+  const Result many = repeated(Collective::broadcast, "all_pairs", 2, 96);
   // 4 messages under way: the fifth goes when the first was received and its credit is back.
   const double work = costs.step + costs.overhead + 64 * costs.copy;
   const double root = work + 64 * costs.copy;  // its own output, too

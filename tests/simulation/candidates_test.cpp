@@ -7,14 +7,13 @@
 
 #include "simulation/candidates.hpp"
 #include "simulation/compare.hpp"
+#include "simulation/units.hpp"
 #include "simulation/world_network.hpp"
 #include "topology/builtin.hpp"
 #include "topology/world.hpp"
 
 namespace tutti::simulation {
 namespace {
-
-constexpr std::size_t MiB = std::size_t{1} << 20;
 
 Network machines(int count) {
   return network_of(topology::uniform_world(*topology::builtin("dgx-h100"), count));

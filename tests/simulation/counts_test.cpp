@@ -53,7 +53,7 @@ Workload workload(const Case& c) {
           .max_message = c.shared ? Layout(c.ranks).max_message() : tcp_message};
 }
 
-Network network_of(const Case& c) {
+Network network_for(const Case& c) {
   Network network = host_network(c.ranks, {});
   network.processor.multicasts = c.shared;
   return network;
@@ -61,7 +61,7 @@ Network network_of(const Case& c) {
 
 // FIFOs that a rank sends on, those of the communicator's own first calls included.
 std::size_t memory_held(const Case& c, Rank rank) {
-  const Network network = network_of(c);
+  const Network network = network_for(c);
   Quotient all = everybody(network);
   const auto add = [&](const Algorithm& algorithm, const Workload& what) {
     cast(algorithm.make(c.ranks, 0, node_size), network, what, all, false);
@@ -122,7 +122,7 @@ void counted(const Case& c, const std::function<void(Rank, const Stats& before, 
 }
 
 void expect_counts(const Case& c) {
-  const Result predicted = simulate(c.algorithm->make(c.ranks, 0, node_size), network_of(c), workload(c));
+  const Result predicted = simulate(c.algorithm->make(c.ranks, 0, node_size), network_for(c), workload(c));
   counted(c, [&](Rank me, const Stats& before, const Stats& after) {
     const RankCounts& rank = predicted.ranks[static_cast<std::size_t>(me)];
     EXPECT_EQ(after.messages_sent - before.messages_sent, rank.messages_sent);

@@ -4,6 +4,7 @@
 #include <tutti/error.hpp>
 
 #include "simulation/candidates.hpp"
+#include "simulation/units.hpp"
 #include "simulation/world_network.hpp"
 #include "topology/builtin.hpp"
 #include "topology/world.hpp"
@@ -14,8 +15,6 @@ namespace {
 Network machines(const char* name, int count) {
   return network_of(topology::uniform_world(*topology::builtin(name), count));
 }
-
-constexpr std::size_t MiB = std::size_t{1} << 20;
 
 // Eight H100 have 18 NVLinks each: no algorithm without the switches' help beats them.
 TEST(World, TwoShotOfADgxFillsItsNvlinks) {

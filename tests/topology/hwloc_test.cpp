@@ -10,16 +10,11 @@ namespace tutti::topology {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::lstopo;
 using testing::refusal;
+using testing::with;
 
 using HwlocFile = testing::Xml;
-
-std::string with(const std::string& from, const std::string& to) {
-  std::string text = testing::lstopo;
-  const auto at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
 
 TEST_F(HwlocFile, DevicesAndTheirPlaces) {
   const Machine machine = from_text(testing::lstopo, "sample");
@@ -55,9 +50,9 @@ TEST_F(HwlocFile, NvlinksFromTheMatrix) {
 }
 
 TEST_F(HwlocFile, VersionThreeAndOlder) {
-  const std::string three = with("version=\"2.0\"", "version=\"3.0\"");
+  const std::string three = with(lstopo, "version=\"2.0\"", "version=\"3.0\"");
   EXPECT_EQ(from_text(three, "sample").count(NodeKind::gpu), 2U);
-  EXPECT_THAT(refusal(with("version=\"2.0\"", "")), HasSubstr("line 3: <topology>: version \"\""));
+  EXPECT_THAT(refusal(with(lstopo, "version=\"2.0\"", "")), HasSubstr("line 3: <topology>: version \"\""));
 }
 
 TEST_F(HwlocFile, WhatIsNotKnownIsSaid) {
@@ -67,13 +62,14 @@ TEST_F(HwlocFile, WhatIsNotKnownIsSaid) {
 }
 
 TEST_F(HwlocFile, Errors) {
-  EXPECT_THAT(refusal(with("pci_busid=\"0000:04:00.0\"", "pci_busid=\"x\"")),
+  EXPECT_THAT(refusal(with(lstopo, "pci_busid=\"0000:04:00.0\"", "pci_busid=\"x\"")),
               HasSubstr("line 15: <object>: pci_busid"));
-  EXPECT_THAT(refusal(with("25000 25000 0 ", "25000 25000")), HasSubstr("8 values for 3 devices"));
+  EXPECT_THAT(refusal(with(lstopo, "25000 25000 0 ", "25000 25000")), HasSubstr("8 values for 3 devices"));
   EXPECT_THAT(refusal("<topology version=\"2.0\"/>"), HasSubstr("holds no Machine"));
   EXPECT_THAT(refusal("<topology version=\"2.0\"><object type=\"Machine\"/></topology>"),
               HasSubstr("no NUMANode"));
-  EXPECT_THAT(refusal(with("pci_link_speed=\"2.000000\"", "pci_link_speed=\"-3\"")), HasSubstr("line 47"));
+  EXPECT_THAT(refusal(with(lstopo, "pci_link_speed=\"2.000000\"", "pci_link_speed=\"-3\"")),
+              HasSubstr("line 47"));
 }
 
 TEST_F(HwlocFile, ThisMachine) {

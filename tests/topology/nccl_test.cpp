@@ -9,9 +9,11 @@
 namespace tutti::topology {
 namespace {
 
+using testing::complete;
 using ::testing::HasSubstr;
 using testing::known;
 using testing::refusal;
+using testing::with;
 
 using NcclFile = testing::Xml;
 
@@ -91,32 +93,31 @@ TEST_F(NcclFile, LevelsOfOneSwitchAreJoined) {
   EXPECT_EQ(path(apart, apart.find("gpu0"), apart.find("nic0")).kind, PathClass::pcie_switches);
 }
 
-std::string with(const std::string& from, const std::string& to) {
-  std::string text = testing::complete;
-  const auto at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
-
 TEST_F(NcclFile, ErrorsHaveALine) {
-  EXPECT_THAT(refusal(with("</gpu>", "")), HasSubstr("line 10: mismatched tag"));
+  EXPECT_THAT(refusal(with(complete, "</gpu>", "")), HasSubstr("line 10: mismatched tag"));
   EXPECT_THAT(refusal(std::string(testing::complete).substr(0, 400)), HasSubstr("line 6: unclosed token"));
-  EXPECT_THAT(refusal(with("count=\"4\"", "count=\"many\"")), HasSubstr("line 6: <nvlink>: count=\"many\""));
-  EXPECT_THAT(refusal(with("count=\"4\"", "count=\"-4\"")), HasSubstr("line 6"));
-  EXPECT_THAT(refusal(with("count=\"4\"", "count=\"99999999999999999999\"")), HasSubstr("line 6"));
-  EXPECT_THAT(refusal(with("busid=\"0000:07:00.0\"", "busid=\"seven\"")),
+  EXPECT_THAT(refusal(with(complete, "count=\"4\"", "count=\"many\"")),
+              HasSubstr("line 6: <nvlink>: count=\"many\""));
+  EXPECT_THAT(refusal(with(complete, "count=\"4\"", "count=\"-4\"")), HasSubstr("line 6"));
+  EXPECT_THAT(refusal(with(complete, "count=\"4\"", "count=\"99999999999999999999\"")), HasSubstr("line 6"));
+  EXPECT_THAT(refusal(with(complete, "busid=\"0000:07:00.0\"", "busid=\"seven\"")),
               HasSubstr("line 4: <pci>: busid=\"seven\""));
-  EXPECT_THAT(refusal(with("version=\"1\"", "version=\"9\"")), HasSubstr("line 1: <system>: version=\"9\""));
-  EXPECT_THAT(refusal(with("link_speed=\"32.0 GT/s PCIe\"", "link_speed=\"1e99\"")), HasSubstr("line 3"));
+  EXPECT_THAT(refusal(with(complete, "version=\"1\"", "version=\"9\"")),
+              HasSubstr("line 1: <system>: version=\"9\""));
+  EXPECT_THAT(refusal(with(complete, "link_speed=\"32.0 GT/s PCIe\"", "link_speed=\"1e99\"")),
+              HasSubstr("line 3"));
   EXPECT_THAT(refusal("<system version=\"1\"/>"), HasSubstr("holds no <cpu>"));
   EXPECT_THAT(refusal("<html/>"), HasSubstr("begins with <system>"));
-  EXPECT_THAT(refusal(with("numaid=\"1\"", "numaid=\"1\" host_hash=\"0x1\"")), HasSubstr("another host"));
+  EXPECT_THAT(refusal(with(complete, "numaid=\"1\"", "numaid=\"1\" host_hash=\"0x1\"")),
+              HasSubstr("another host"));
 }
 
 TEST_F(NcclFile, LinksThatLeadNowhereAreSaid) {
-  const Machine machine = from_text(with("target=\"0000:87:00.0\"", "target=\"0000:99:00.0\""), "sample");
+  const Machine machine =
+      from_text(with(complete, "target=\"0000:87:00.0\"", "target=\"0000:99:00.0\""), "sample");
   EXPECT_THAT(machine.unseen, Contains(HasSubstr("0000:99:00.0, which is no GPU of the file")));
-  const Machine circle = from_text(with("target=\"0000:87:00.0\"", "target=\"0000:07:00.0\""), "sample");
+  const Machine circle =
+      from_text(with(complete, "target=\"0000:87:00.0\"", "target=\"0000:07:00.0\""), "sample");
   EXPECT_THAT(circle.unseen, Contains(HasSubstr("lead to itself")));
 }
 

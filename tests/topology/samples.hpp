@@ -162,6 +162,13 @@ inline std::string refusal(const std::string& text) {
   }
 }
 
+/// A sample with one place changed.
+inline std::string with(std::string sample, const std::string& from, const std::string& to) {
+  const auto at = sample.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return sample.replace(at, from.size(), to);
+}
+
 inline Machine known(const std::string& name) { return *builtin(name); }
 
 }  // namespace tutti::topology::testing

@@ -25,12 +25,6 @@ void distinguish(std::vector<Machine>& machines) {
     if (const int number = ++seen[machine.name]; number > 1) machine.name += fmt::format(" ({})", number);
 }
 
-nlohmann::json to_json(const Findings& findings) {
-  nlohmann::json json = nlohmann::json::array();
-  for (const Finding& finding : findings) json.push_back(to_json(finding));
-  return json;
-}
-
 /// The findings of every machine, made by its first rank. Collective.
 std::vector<MachineReport> examine_all(Team& team, const std::vector<Machine>& machines,
                                        const std::string& interface) {

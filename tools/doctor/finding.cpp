@@ -21,6 +21,12 @@ nlohmann::json to_json(const Finding& finding) {
           {"data", finding.data}};
 }
 
+nlohmann::json to_json(const Findings& findings) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const Finding& finding : findings) json.push_back(to_json(finding));
+  return json;
+}
+
 Finding finding_from(const nlohmann::json& json) {
   Finding finding{.area = json.at("area"), .what = json.at("what"), .remedy = json.at("remedy")};
   const auto* const found = std::ranges::find(kNames, json.at("level").get<std::string>());

@@ -30,6 +30,7 @@ struct Finding {
 using Findings = std::vector<Finding>;
 
 nlohmann::json to_json(const Finding& finding);
+nlohmann::json to_json(const Findings& findings);
 /// Throws nlohmann::json::exception for what `to_json` did not make.
 Finding finding_from(const nlohmann::json& json);
 /// The worst level; ok of none.

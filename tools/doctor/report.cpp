@@ -49,12 +49,6 @@ void each_finding(const Report& report, Each each) {
   std::ranges::for_each(report.pairs, each);
 }
 
-nlohmann::json to_json(const Findings& findings) {
-  nlohmann::json json = nlohmann::json::array();
-  for (const Finding& finding : findings) json.push_back(doctor::to_json(finding));
-  return json;
-}
-
 }  // namespace
 
 Level worst(const Report& report) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostShown = 64;  ///< ranks whose means are listed
 
-struct Request {
+struct WorldRequest {
   bool gpus = false;
   double timeout = 30;
   std::string interface {};
@@ -30,7 +30,7 @@ std::string means_of_first(const topology::World& world, const topology::Rules& 
   return text;
 }
 
-void show_world(const Request& request) {
+void show_world(const WorldRequest& request) {
   const auto timeout = std::chrono::milliseconds(static_cast<long long>(request.timeout * 1000));
   const auto launch = bootstrap::launch_from_environment(request.interface, timeout);
   const auto session = bootstrap::Session::join(launch.id, launch.rank, launch.size, timeout);
@@ -47,7 +47,7 @@ void show_world(const Request& request) {
 }  // namespace
 
 void add_world(CLI::App& app) {
-  auto request = std::make_shared<Request>();
+  auto request = std::make_shared<WorldRequest>();
   auto* command = app.add_subcommand(
       "world", "Under mpirun, mpiexec, srun or torchrun: where all ranks are, and by what means they talk");
   command->add_flag("--gpus", request->gpus, "Ranks drive GPUs, the local rank's number each");

@@ -20,8 +20,6 @@ constexpr std::chrono::milliseconds loss_grace{2};
 constexpr std::size_t signals_at = 1024;
 constexpr std::size_t signal_places = 512;
 
-std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
-
 /// Takes up to `most` bytes off the front of `from`.
 Write take_front(Write& from, std::uint32_t most) {
   Write front;
@@ -95,7 +93,7 @@ bool Link::post(int channel, std::uint64_t sequence, Outgoing& message) {
 
 ibv_sge Link::scratch(std::size_t rail, std::size_t offset, const void* value, std::size_t bytes) {
   std::memcpy(scratch_->data() + offset, value, bytes);
-  return {number(scratch_->data() + offset), static_cast<std::uint32_t>(bytes),
+  return {address_of(scratch_->data() + offset), static_cast<std::uint32_t>(bytes),
           scratch_->region()->local_key(rail)};
 }
 
@@ -110,12 +108,12 @@ void Link::post_part(int channel, std::uint64_t sequence, Outgoing& message, int
   const std::uint32_t key = message.inlined  ? 0
                             : message.region ? message.region->local_key(rail)
                                              : message.slot.region().local_key(rail);
-  ibv_sge payload{number(message.data + part.offset), static_cast<std::uint32_t>(part.bytes), key};
+  ibv_sge payload{address_of(message.data + part.offset), static_cast<std::uint32_t>(part.bytes), key};
   if (index == 0) {
     write.to -= sizeof(Header);
     if (message.inlined)
-      write.pieces[static_cast<std::size_t>(write.piece_count++)] = {number(&message.header), sizeof(Header),
-                                                                     0};
+      write.pieces[static_cast<std::size_t>(write.piece_count++)] = {address_of(&message.header),
+                                                                     sizeof(Header), 0};
     else if (message.region)
       write.pieces[static_cast<std::size_t>(write.piece_count++)] =
           scratch(rail, (static_cast<std::size_t>(channel) * slots + sequence % slots) * sizeof(Header),

@@ -22,7 +22,6 @@ std::uintptr_t page() {
   return size;
 }
 
-std::uintptr_t number(const std::byte* address) { return reinterpret_cast<std::uintptr_t>(address); }
 const std::byte* address(std::uintptr_t number) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): pages are counted in numbers
   return reinterpret_cast<const std::byte*>(number);
@@ -84,7 +83,7 @@ struct MemoryCache::State {
   State(Verbs& the_verbs, Domains the_domains) : verbs(the_verbs), domains(std::move(the_domains)) {}
 
   [[nodiscard]] auto holder(const std::byte* data, std::size_t bytes) {
-    auto after = entries.upper_bound(number(data));
+    auto after = entries.upper_bound(address_of(data));
     if (after == entries.begin()) return entries.end();
     --after;
     return after->second.region->holds(data, bytes) ? after : entries.end();
@@ -98,13 +97,13 @@ struct MemoryCache::State {
     // Neighbours that touch or overlap become parts of the new region; whoever sends from them keeps them
     // alive.
     auto first = entries.upper_bound(begin);
-    if (first != entries.begin() && number(std::prev(first)->second.region->end()) >= begin) --first;
+    if (first != entries.begin() && address_of(std::prev(first)->second.region->end()) >= begin) --first;
     auto last = first;
     std::size_t leases = 1;
     for (; last != entries.end() && last->first <= end; ++last) {
       leases += last->second.leases;
       begin = std::min(begin, last->first);
-      end = std::max(end, number(last->second.region->end()));
+      end = std::max(end, address_of(last->second.region->end()));
     }
     auto region = register_region(verbs, domains, address(begin), end - begin, Access::local_read);
     entries.erase(first, last);
@@ -139,8 +138,8 @@ MemoryCache::MemoryCache(Verbs& verbs, Domains domains)
 MemoryCache::~MemoryCache() = default;
 
 std::shared_ptr<MemoryCache::Lease> MemoryCache::acquire(const std::byte* data, std::size_t bytes) {
-  const auto begin = number(data) / page() * page();
-  const auto end = (number(data) + std::max<std::size_t>(bytes, 1) + page() - 1) / page() * page();
+  const auto begin = address_of(data) / page() * page();
+  const auto end = (address_of(data) + std::max<std::size_t>(bytes, 1) + page() - 1) / page() * page();
   const std::scoped_lock lock(state_->mutex);
   state_->add(begin, end);
   return std::make_shared<Lease>(state_, begin, end);

@@ -14,6 +14,9 @@ namespace tutti::transport::verbs {
 
 class Rail;
 
+/// An address as work requests and peers have it.
+inline std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
 /// A range registered on every rail. Shared by all who send from it: it is deregistered when the last one is
 /// done, so never under traffic.
 class Region {

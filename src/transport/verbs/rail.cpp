@@ -15,12 +15,6 @@ namespace {
 constexpr std::size_t receive_bytes = 8;
 constexpr std::size_t places_a_block = 4096 / receive_bytes;
 
-template <class T>
-T* check(T* object, const Place& place, const char* what) {
-  if (object == nullptr) throw call_error(place, what, errno);
-  return object;
-}
-
 void make_nonblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
 }  // namespace
@@ -32,12 +26,11 @@ Rail::Rail(Verbs& verbs, ChosenPort chosen, ChosenGid gid, const VerbsOptions& o
       options_(options),
       rank_(rank),
       patience_{options.timeout, effective_retries(options.retries, chosen_.device.vendor)} {
-  context_ = Context(check(verbs.open_device(device().name), place(), "opening the device"), {&verbs});
+  context_ = Context(made(verbs.open_device(device().name), place(), "opening the device"), {&verbs});
   make_nonblocking(async_fd());
-  domain_ =
-      Domain(check(verbs.alloc_pd(context_.get()), place(), "allocating a protection domain"), {&verbs});
+  domain_ = Domain(made(verbs.alloc_pd(context_.get()), place(), "allocating a protection domain"), {&verbs});
   channel_ = EventChannel(
-      check(verbs.create_comp_channel(context_.get()), place(), "creating an event channel"), {&verbs});
+      made(verbs.create_comp_channel(context_.get()), place(), "creating an event channel"), {&verbs});
   make_nonblocking(event_fd());
   make_queues(peers);
   if (port().layer == LinkLayer::iwarp) manager_ = std::make_unique<ConnectionManager>(place(), gid_.gid);
@@ -49,8 +42,8 @@ void Rail::make_queues(int peers) {
     throw call_error(place(), "querying the device", code);
   const int a_pair = sends_a_pair + receives_a_peer;
   most_pairs_ = std::min({limits.max_cqe / a_pair, limits.max_qp, std::max(peers, 1)});
-  completions_ = CompletionQueue(check(verbs_.create_cq(context_.get(), most_pairs_ * a_pair, channel_.get()),
-                                       place(), "creating a completion queue"),
+  completions_ = CompletionQueue(made(verbs_.create_cq(context_.get(), most_pairs_ * a_pair, channel_.get()),
+                                      place(), "creating a completion queue"),
                                  {&verbs_});
   if (!options_.shared_receives || limits.max_srq == 0 || limits.max_srq_wr < most_pairs_ * receives_a_peer)
     return;

@@ -2,6 +2,7 @@
 /// Failures of RDMA as errors that a person can act on.
 #pragma once
 
+#include <cerrno>
 #include <string>
 
 #include <tutti/error.hpp>
@@ -32,6 +33,12 @@ Error completion_error(const Place& place, ibv_wc_status status, std::uint32_t v
 /// The error of a call that failed: "verbs: creating a queue pair on rx0 port 1 for rank 3: Cannot allocate
 /// memory; ...".
 Error call_error(const Place& place, const std::string& what, int code);
+/// What a call has made. Throws `call_error` with errno for nullptr.
+template <class T>
+T* made(T* object, const Place& place, const char* what) {
+  if (object == nullptr) throw call_error(place, what, errno);
+  return object;
+}
 
 /// What an asynchronous event means; nothing for those that need no action.
 enum class EventMeaning : std::uint8_t { nothing, port_down, port_up, fatal };

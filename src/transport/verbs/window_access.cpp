@@ -12,14 +12,6 @@ namespace {
 
 constexpr int most_reads = 16;  // more does not fill a link better, and takes memory of the device
 
-std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
-
-template <class T>
-T* check(T* object, const Place& place, const char* what) {
-  if (object == nullptr) throw call_error(place, what, errno);
-  return object;
-}
-
 }  // namespace
 
 WindowAccess::WindowAccess(std::shared_ptr<Verbs> verbs, const Rail& rail, const Exposure& exposure)
@@ -28,9 +20,9 @@ WindowAccess::WindowAccess(std::shared_ptr<Verbs> verbs, const Rail& rail, const
       setting_(rail.setting(-1)),
       longest_message_(rail.port().longest_message) {
   const Place& place = setting_.place;
-  context_ = Context(check(verbs_->open_device(device()), place, "opening the device"), {verbs_.get()});
-  domain_ = Domain(check(verbs_->alloc_pd(context_.get()), place, "allocating a protection domain"),
-                   {verbs_.get()});
+  context_ = Context(made(verbs_->open_device(device()), place, "opening the device"), {verbs_.get()});
+  domain_ =
+      Domain(made(verbs_->alloc_pd(context_.get()), place, "allocating a protection domain"), {verbs_.get()});
   ibv_device_attr limits{};
   if (const int code = verbs_->query_device(context_.get(), &limits); code != 0)
     throw call_error(place, "querying the device", code);
@@ -43,7 +35,7 @@ WindowAccess::WindowAccess(std::shared_ptr<Verbs> verbs, const Rail& rail, const
   counters_ = register_region(*verbs_, domains, exposure_.counters.data(), exposure_.counters.size(),
                               Access::remote_write);
   unused_ = CompletionQueue(
-      check(verbs_->create_cq(context_.get(), 16, nullptr), place, "creating a completion queue"),
+      made(verbs_->create_cq(context_.get(), 16, nullptr), place, "creating a completion queue"),
       {verbs_.get()});
 }
 
@@ -70,8 +62,8 @@ RemoteAccess::Bytes WindowAccess::answer(Rank from, std::span<const std::byte> q
   pair->connect(asked.address);
   WindowAnswer mine;
   mine.address = pair->address();
-  mine.memory = number(exposure_.memory.data());
-  mine.counters = number(exposure_.counters.data());
+  mine.memory = address_of(exposure_.memory.data());
+  mine.counters = address_of(exposure_.counters.data());
   mine.memory_key = memory_ ? memory_->remote_key(0) : 0;
   mine.counters_key = counters_->remote_key(0);
   mine.reads = static_cast<std::uint32_t>(reads_served_);

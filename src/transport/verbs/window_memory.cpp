@@ -15,8 +15,6 @@ namespace {
 constexpr int sends = 128;                            ///< work requests under way; power of two
 constexpr std::chrono::microseconds longest_nap{50};  ///< completions wake nobody here
 
-std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
-
 }  // namespace
 
 WindowMemory::WindowMemory(const WindowAccess& access, Rank target, RemoteAccess::Ask ask)
@@ -84,11 +82,12 @@ Write WindowMemory::next_write(Waiting& operation) {
     // As many places as work requests can be under way.
     std::byte* const place = totals_->data() + next_total_++ % sends * sizeof operation.total;
     std::memcpy(place, &operation.total, sizeof operation.total);
-    write.pieces[0] = {number(place), bytes, totals_->region()->local_key(0)};
+    write.pieces[0] = {address_of(place), bytes, totals_->region()->local_key(0)};
   } else {
     write.to = theirs_.memory + rest.remote;
     write.remote_key = theirs_.memory_key;
-    write.pieces[0] = {number(access_.exposure().memory.data() + rest.local), bytes, access_.memory_key()};
+    write.pieces[0] = {address_of(access_.exposure().memory.data() + rest.local), bytes,
+                       access_.memory_key()};
   }
   rest.local += bytes;
   rest.remote += bytes;
