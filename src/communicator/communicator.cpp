@@ -37,7 +37,7 @@ std::shared_ptr<const tuning::Tuning> agree(bootstrap::Session& session, Rank ra
                     options_of[r] + "; all ranks must have the same",
                 {0, static_cast<Rank>(r)});
   }
-  return tuned.empty() ? nullptr : tuning::from_json(tuned);
+  return tuned.empty() ? tuning::Tuning::defaults() : tuning::from_json(tuned);
 }
 
 std::unique_ptr<Impl> join(const UniqueId& id, Rank rank, int size, const Options& options) {

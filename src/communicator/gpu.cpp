@@ -20,6 +20,7 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   setting.algorithm = impl.options.algorithm;
   setting.rank_order = impl.options.rank_order;
   setting.node_size = impl.planner->setting().node_size;
+  setting.choices = impl.planner->setting().choices;
   std::vector<Rank> everybody(static_cast<std::size_t>(impl.group.size));
   std::iota(everybody.begin(), everybody.end(), 0);
   setting.group.all_gather = [&impl, everybody](std::span<const std::byte> mine) {

@@ -132,8 +132,9 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
   setting.channels = routes.get();
   setting.options = &options;
   setting.direct_memory = all_shared && group.size > 1 && shm->direct().same_process();
-  if (all_shared || (tcp_only && !verbs_only && shm->host_size() == group.size))
-    setting.tuning = std::move(tuning);  // measured within one host
+  setting.tuning = std::move(tuning);
+  setting.scene = scene(setting.node_size, all_shared, tcp_only);
+  setting.choices = agree_on_choices(*setting.tuning, setting.scene);
   planner = std::make_unique<Planner>(std::move(setting));
   direct_handle = std::make_shared<transport::shm::DirectMemory*>(&shm->direct());
 

@@ -94,6 +94,13 @@ struct Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
+  // choices.cpp: which algorithms calls take; while the communicator is made.
+  /// As this rank sees it. `apart`: ranks of one host do not share memory either.
+  [[nodiscard]] tuning::Scene scene(int node_size, bool all_shared, bool apart) const;
+  /// Rank 0 decides. Collective.
+  [[nodiscard]] std::shared_ptr<const tuning::Choices> agree_on_choices(const tuning::Tuning& tuning,
+                                                                        const tuning::Scene& mine) const;
+
   // submit.cpp: from a call to a task under way.
   void run(const Call& call);
   std::shared_ptr<Pending> start(std::span<const Call> calls);

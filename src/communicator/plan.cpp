@@ -129,7 +129,8 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
   circumstances.node_size = setting_.node_size;
   circumstances.rank_order = setting_.options->rank_order;
   circumstances.forced = setting_.options->algorithm;
-  circumstances.tuning = setting_.tuning.get();
+  circumstances.choices = setting_.choices.get();
+  circumstances.measured = setting_.measured();
   const execution::Shape shape = shape_of(call, setting_.rank, setting_.size);
   circumstances.uneven = shape.uneven;
   if (shape.private_sizes) circumstances.bytes = assumed_private_bytes;

@@ -19,6 +19,7 @@
 #include "communicator/select.hpp"
 #include "execution/lower.hpp"
 #include "transport/shm/direct_memory.hpp"
+#include "tuning/tuning.hpp"
 
 namespace tutti {
 
@@ -66,7 +67,10 @@ class Planner {
     int node_size = 0;  ///< ranks a node; 0: hosts are not equal blocks of ranks
     execution::Channels* channels = nullptr;
     const Options* options = nullptr;
-    std::shared_ptr<const tuning::Tuning> tuning;  ///< of the one host that all ranks are on; may be nullptr
+    std::shared_ptr<const tuning::Tuning> tuning;  ///< rank 0's
+    tuning::Scene scene;
+    std::shared_ptr<const tuning::Choices> choices;  ///< for `scene`, rank 0's
+    [[nodiscard]] bool measured() const { return tuning->measured(scene.transport, scene.ranks) != nullptr; }
     bool direct_memory = false;  ///< buffers of all ranks may be mapped: threads, or memory was registered
   };
   explicit Planner(Setting setting) : setting_(std::move(setting)) {}

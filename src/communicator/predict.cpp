@@ -5,9 +5,9 @@
 
 #include "communicator/impl.hpp"
 #include "simulation/compare.hpp"
-#include "simulation/world_network.hpp"
 #include "topology/exchange.hpp"
 #include "topology/pairs.hpp"
+#include "tuning/simulated.hpp"
 
 namespace tutti::detail {
 
@@ -18,17 +18,19 @@ struct Picture {
   std::string constants{};  ///< where they come from, in words
 };
 
-Picture picture_of(const topology::World& world, const tuning::Tuning* tuning, bool shared_memory,
-                   std::size_t bytes) {
-  if (world.hosts.size() > 1)
-    return {simulation::network_of(world), "of the topology, and assumed ones of docs/simulation.md"};
-  const auto* curve =
-      tuning == nullptr ? nullptr : tuning->curve(shared_memory ? "shm" : "tcp", world.size());
-  Picture picture{simulation::host_network(
-                      world.size(), curve == nullptr ? simulation::HostCosts{} : curve->at(bytes).costs),
-                  curve == nullptr ? "defaults that nobody measured here; see tutti-tune"
-                                   : fmt::format("measured here on {} ranks", curve->ranks)};
-  picture.network.processor.multicasts = shared_memory;
+std::string source(const tuning::Tuning& tuning, const std::string& transport, int ranks) {
+  const tuning::Curve* curve = tuning.measured(transport, ranks);
+  return curve == nullptr ? fmt::format("{}: defaults that nobody measured here; see tutti-tune", transport)
+                          : fmt::format("{}: measured here on {} ranks", transport, curve->ranks);
+}
+
+Picture picture_of(const Planner::Setting& setting, std::size_t bytes) {
+  const tuning::Scene& scene = setting.scene;
+  Picture picture{tuning::network_of(scene, setting.tuning->costs(scene, bytes)),
+                  source(*setting.tuning, scene.transport, scene.ranks)};
+  if (scene.transport != "shm" && scene.host_size > 1)
+    picture.constants += "; " + source(*setting.tuning, "shm", scene.host_size);
+  if (scene.port > 0) picture.constants += fmt::format("; hosts' ports {:.3g} GB/s", scene.port / 1e9);
   return picture;
 }
 
@@ -66,7 +68,7 @@ std::string Impl::predict(const Call& call) {
   const auto plan = planner->plan(call, admit(call));
   const Planner::Setting& setting = planner->setting();
   try {
-    const Picture picture = picture_of(*world, setting.tuning.get(), setting.shared_memory, plan->bytes);
+    const Picture picture = picture_of(setting, plan->bytes);
     text += "the simulator, with constants " + picture.constants + "\n" +
             simulated(picture, *plan, *collective, call.type);
   } catch (const Error& error) {

@@ -14,49 +14,6 @@ namespace {
 constexpr std::size_t KiB = 1024;
 constexpr std::size_t MiB = 1024 * KiB;
 
-// Algorithm names by size, for ranks that share memory.
-std::string_view shared_memory_choice(const Circumstances& call) {
-  switch (call.collective) {
-    case Collective::all_reduce:
-      return call.bytes <= (call.ranks <= 2   ? 8 * KiB
-                            : call.ranks <= 4 ? 16 * KiB
-                                              : 8 * KiB)
-                 ? "all_pairs"
-                 : "two_shot";
-    case Collective::all_to_all:
-      return "pairwise";
-    case Collective::barrier:
-      return "dissemination";
-    default:
-      return "all_pairs";
-  }
-}
-
-// For ranks that a network separates: fewer, longer messages.
-std::string_view network_choice(const Circumstances& call) {
-  const bool small = call.bytes <= 16 * KiB, few = call.ranks <= 4;
-  switch (call.collective) {
-    case Collective::all_reduce:
-      if (small) return few ? "all_pairs" : "halving_doubling";
-      return few ? "two_shot" : "ring";
-    case Collective::reduce:
-      return few || call.rank_order ? "all_pairs" : "tree";
-    case Collective::reduce_scatter:
-      return few ? "all_pairs" : small ? "halving" : "ring";
-    case Collective::all_gather:
-      return few ? "all_pairs" : small ? "doubling" : "ring";
-    case Collective::broadcast:
-      return few ? "all_pairs" : small ? "tree" : "chain";
-    case Collective::all_to_all:
-      return call.ranks > 8 && call.bytes <= 256 * static_cast<std::size_t>(call.ranks) ? "bruck"
-                                                                                        : "pairwise";
-    case Collective::barrier:
-      return "dissemination";
-    default:
-      return "all_pairs";
-  }
-}
-
 // Those whose every step names one block of the caller's at a time.
 bool carries_uneven(std::string_view algorithm) {
   return algorithm == "all_pairs" || algorithm == "ring" || algorithm == "pairwise" ||
@@ -92,19 +49,14 @@ bool keeps_rank_order(std::string_view algorithm) {
 }  // namespace
 
 Choice select(const Circumstances& call) {
-  std::string_view wanted = call.one_sided       ? one_sided_choice(call)
-                            : call.shared_memory ? shared_memory_choice(call)
-                                                 : network_choice(call);
-  std::string why = call.one_sided       ? "peers' buffers are reached directly"
-                    : call.shared_memory ? "shared memory, by size and ranks"
-                                         : "network, by size and ranks";
-  if (!call.one_sided && call.tuning != nullptr) {
-    const std::string transport = call.shared_memory ? "shm" : "tcp";
-    if (const Algorithm* fastest =
-            call.tuning->choose({transport, call.collective, call.ranks, call.bytes})) {
-      wanted = fastest->name;
-      why = "the fastest by simulation with this machine's constants";
-    }
+  std::string_view wanted;
+  std::string why = "peers' buffers are reached directly";
+  if (call.one_sided) {
+    wanted = one_sided_choice(call);
+  } else {
+    wanted = call.choices->of(call.collective, call.bytes)->name;
+    why = call.measured ? "the fastest by simulation with this machine's constants"
+                        : "the fastest by simulation with default constants";
   }
   if (call.rank_order && reduces(call.collective) && !keeps_rank_order(wanted)) {
     wanted = call.collective == Collective::all_reduce ? "two_shot" : "all_pairs";

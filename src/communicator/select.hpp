@@ -1,5 +1,6 @@
 /// \file
-/// Which algorithm and message size a call takes. Figures behind every threshold: docs/performance.md.
+/// Which algorithm and message size a call takes: what was decided by simulation (src/tuning/decide.hpp),
+/// within what the call allows. Figures behind the thresholds of one-sided ways: docs/performance.md.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,7 @@
 #include <tutti/schedule.hpp>
 
 #include "collectives/algorithms.hpp"
-#include "tuning/tuning.hpp"
+#include "tuning/choices.hpp"
 
 namespace tutti {
 
@@ -23,8 +24,9 @@ struct Circumstances {
   bool one_sided = false;     ///< peers' buffers can be reached
   bool attach_only = false;   ///< ... but only read, by cross-memory attach
   bool rank_order = false;
-  std::string_view forced;                 ///< algorithm name, or empty
-  const tuning::Tuning* tuning = nullptr;  ///< measured here; nullptr: nothing was
+  std::string_view forced;                   ///< algorithm name, or empty
+  const tuning::Choices* choices = nullptr;  ///< of all operations; not needed if `one_sided`
+  bool measured = false;                     ///< `choices` come of constants that were measured here
 };
 
 struct Choice {

@@ -22,6 +22,7 @@ Stats Impl::counted() const {
     stats.bytes_received += t.bytes_received;
     stats.bytes_copied += t.bytes_copied;
     stats.memory_held += t.memory_held;
+    stats.queue_pairs += t.queue_pairs;
   };
   add(shm->traffic());
   if (tcp != nullptr) add(tcp->traffic());

@@ -41,6 +41,7 @@ Circumstances circumstances_of(const Call& call, const execution::Shape& shape, 
   c.bytes = shape.private_sizes ? assumed_private_bytes : bytes_of(call, setting.group.size);
   c.ranks = setting.group.size;
   c.node_size = setting.node_size;
+  c.choices = setting.choices.get();
   c.rank_order = setting.rank_order;
   c.uneven = shape.uneven;
   c.forced = setting.algorithm;

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include <tutti/gpu.hpp>
 
 #include "transport/transport.hpp"
+#include "tuning/choices.hpp"
 
 namespace tutti::gpu {
 
@@ -18,6 +20,7 @@ struct Setting {
   std::string algorithm;  ///< forced, or empty
   bool rank_order = false;
   int node_size = 0;
+  std::shared_ptr<const tuning::Choices> choices;  ///< for CPU buffers, until GPUs are measured
   /// Throws when the communicator cannot be used any more. On the caller's thread.
   std::function<void()> ensure_usable;
   /// Returns when all ranks have called it. Throws when not all come.

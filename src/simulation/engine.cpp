@@ -188,6 +188,7 @@ Spent Engine::work(const LaneState& lane, const Instruction& step) {
   };
   Spent spent{.steps = cpu.step};
   std::size_t written = 0, direct = 0;
+  double taken = 0;  // s a byte
   for (std::uint32_t i = 0; i < step.sinks; ++i) {
     const auto fifos = actor.fifos(step.first_sink + i);
     direct += is_direct(actor.program.sinks[step.first_sink + i].base) && fifos.empty() ? 1 : 0;
@@ -207,7 +208,9 @@ Spent Engine::work(const LaneState& lane, const Instruction& step) {
     const int fifo = actor.sources[step.first_source + i];
     direct += fifo < 0 && is_direct(actor.program.sources[step.first_source + i].base) ? 1 : 0;
     if (fifo < 0) continue;
-    spent.messages += fifos_[at(fifo)].cost->receive_overhead;
+    const PathCost& cost = *fifos_[at(fifo)].cost;
+    spent.messages += cost.receive_overhead;
+    taken += cost.receive_byte;
     if (step.kind == Instruction::Kind::receive) counts.bytes_copied += bytes;
     ++counts.messages_received;
     counts.bytes_received += bytes;
@@ -216,7 +219,7 @@ Spent Engine::work(const LaneState& lane, const Instruction& step) {
   counts.bytes_folded += folded;
   spent.folds = static_cast<double>(folded) * cpu.fold;
   spent.copies = static_cast<double>(bytes) *
-                 (cpu.copy * static_cast<double>(written) + cpu.direct * static_cast<double>(direct));
+                 (cpu.copy * static_cast<double>(written) + cpu.direct * static_cast<double>(direct) + taken);
   return spent;
 }
 

@@ -24,6 +24,7 @@ struct PathCost {
   double send_overhead = 0;     ///< s of the sender a message
   double receive_overhead = 0;  ///< s of the receiver a message
   double gap = 0;               ///< s that a message occupies its route besides its bytes
+  double receive_byte = 0;      ///< s of the receiver a byte, besides copying it
   bool copies = true;           ///< sends copy to, and receives from, memory of the transport
   bool network = false;         ///< needs a queue pair
   int credits = 4;              ///< messages under way in a FIFO

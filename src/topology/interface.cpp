@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <memory>
 
 #include "base/file_descriptor.hpp"
@@ -118,6 +119,17 @@ bool is_local(const std::string& address) {
 }
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+double port_rate(const std::string& address) {
+  for (const Interface& one : interfaces()) {
+    if (std::ranges::find(one.addresses, address) == one.addresses.end()) continue;
+    double megabits = 0;
+    std::ifstream("/sys/class/net/" + one.name + "/speed") >> megabits;
+    constexpr double bytes = 1e6 / 8;
+    return std::max(0.0, megabits) * bytes;
+  }
+  return 0;
+}
 
 std::vector<std::string> resolve(const std::string& host) {
   const auto found = look_up(host, 0);

@@ -37,6 +37,9 @@ std::string default_route();
 bool is_local(const std::string& address);
 bool is_loopback(const std::string& address);
 
+/// Bytes/s of the interface with that address, as its driver says (/sys/class/net/*/speed); 0: it does not.
+double port_rate(const std::string& address);
+
 /// Numeric addresses of a host name in the resolver's order; a numeric address yields itself. Blocks as long
 /// as the resolver does. Throws Error(system) naming the host.
 std::vector<std::string> resolve(const std::string& host);

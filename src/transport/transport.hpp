@@ -42,6 +42,7 @@ struct Traffic {
   std::uint64_t messages_received = 0, bytes_received = 0;
   std::uint64_t bytes_copied = 0;  ///< by the processor into or out of the transport's own buffers
   std::uint64_t memory_held = 0;   ///< bytes of buffers and shared memory in use
+  std::uint64_t queue_pairs = 0;   ///< that exist now
 };
 
 /// Used by one thread at a time, like its channels.
@@ -54,6 +55,8 @@ class Transport {
   /// Why not, in words, for a peer it does not reach; by what path (interface, address), for one it does.
   [[nodiscard]] virtual std::string explain(Rank peer) const = 0;
   [[nodiscard]] virtual std::size_t max_message_bytes() const = 0;
+  /// Bytes/s that this host's ports to the network carry each way; 0: nobody says, or there is no port.
+  [[nodiscard]] virtual double port_rate() const { return 0; }
 
   /// The FIFO ends between this rank and `peer`; made on first use, which may block for a while (bounded by
   /// the group's timeout; Error(timeout), Error(peer_lost)), then owned by the transport. channel < 4.

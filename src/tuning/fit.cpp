@@ -21,6 +21,9 @@ constexpr std::size_t N = simulation::host_costs.size();
 using Vector = std::array<double, N>;
 using Matrix = std::array<Vector, N>;
 
+// Ranks that were measured have one transport among all of them.
+Costs costs_of(const HostCosts& costs) { return {.inside = {.costs = costs}, .between = {.costs = costs}}; }
+
 // In the order of simulation::host_costs.
 Vector parts(const Spent& spent) {
   return {spent.calls, spent.latency, spent.messages, spent.steps, spent.copies, spent.folds};
@@ -60,7 +63,7 @@ Fitted improve(std::span<const Sample> samples, const HostCosts& costs, const Ve
   }
   for (const Sample& sample : samples) {
     const Algorithm& algorithm = *find_algorithm(sample.question.collective, sample.algorithm);
-    const Spent spent = simulated(sample.question, algorithm, costs).steady;
+    const Spent spent = simulated(sample.question, algorithm, costs_of(costs)).steady;
     const double total = spent.total();
     const double residual = std::log(sample.seconds / total);
     Vector share = parts(spent);
@@ -113,7 +116,7 @@ HostCosts fit(std::span<const Sample> samples, const HostCosts& start) {
 Curve fit_curve(std::span<const Sample> samples) {
   std::map<std::size_t, std::vector<Sample>> by_size;
   for (const Sample& sample : samples) by_size[sample.question.bytes].push_back(sample);
-  Curve curve{.transport = samples[0].question.transport, .ranks = samples[0].question.ranks};
+  Curve curve{.transport = samples[0].question.scene.transport, .ranks = samples[0].question.scene.ranks};
   std::vector<std::map<std::string, double>> factors;
   HostCosts costs;
   for (const auto& [bytes, those] : by_size) {
@@ -123,7 +126,7 @@ Curve fit_curve(std::span<const Sample> samples) {
     for (const Sample& sample : those) {
       const Algorithm& algorithm = *find_algorithm(sample.question.collective, sample.algorithm);
       of_size[key_of(algorithm)] =
-          sample.seconds / simulated(sample.question, algorithm, costs).steady.total();
+          sample.seconds / simulated(sample.question, algorithm, costs_of(costs)).steady.total();
     }
   }
   for (std::size_t i = 0; i < factors.size(); ++i)

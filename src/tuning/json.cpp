@@ -15,7 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr int version = 1;
-constexpr std::size_t int_of_sizes = 3;  // in Tuning::Key
 constexpr std::array cost_names = {"call", "alpha", "overhead", "step", "copy", "fold"};
 
 [[noreturn]] void refuse(const std::string& why) {
@@ -56,35 +55,33 @@ Curve curve_of(const Json& json) {
 }
 
 // The algorithm of the sizes above those of the range before it, up to `up_to`.
-void keep_range(const Json& json, const Tuning& tuning, std::map<Tuning::Key, int>& from) {
+void keep_range(const Json& json, std::map<Scene, Choices>& kept) {
   const Collective collective = parse_collective(json.at("operation").get<std::string>());
   const auto called = json.at("algorithm").get<std::string>();
   const Algorithm* algorithm = find_algorithm(collective, called);
   if (algorithm == nullptr || algorithm->one_sided || algorithm->by_nodes != nullptr)
     refuse("\"" + called + "\" is no algorithm of " + std::string(name(collective)) + " that can be chosen");
-  Tuning::Key key{json.at("transport").get<std::string>(), collective, json.at("ranks").get<int>(), 0};
-  int& next = from[key];
-  for (const int last = size_class(json.at("up_to").get<std::size_t>()); next <= last; ++next) {
-    std::get<int_of_sizes>(key) = next;
-    tuning.keep(key, algorithm);
-  }
+  Choices& choices =
+      kept[{.transport = json.at("transport").get<std::string>(), .ranks = json.at("ranks").get<int>()}];
+  for (int sizes = size_class(json.at("up_to").get<std::size_t>()); sizes >= 0; --sizes)
+    if (!choices.has(collective, sizes)) choices.keep(collective, sizes, algorithm);
 }
 
 Json ranges_of(const Tuning& tuning) {
   Json ranges = Json::array();
-  const auto choices = tuning.choices();
-  for (auto at = choices.begin(); at != choices.end(); ++at) {
-    const auto& [transport, collective, ranks, sizes] = at->first;
-    const auto after = std::next(at);
-    if (after != choices.end() && after->first == Tuning::Key{transport, collective, ranks, sizes + 1} &&
-        after->second == at->second)
-      continue;
-    ranges.push_back({{"transport", transport},
-                      {"operation", name(collective)},
-                      {"ranks", ranks},
-                      {"up_to", largest_of(sizes)},
-                      {"algorithm", at->second->name}});
-  }
+  for (const auto& [scene, choices] : tuning.kept())
+    for (auto at = choices.all().begin(); at != choices.all().end(); ++at) {
+      const auto& [collective, sizes] = at->first;
+      const auto after = std::next(at);
+      if (after != choices.all().end() && after->first == Choices::Key{collective, sizes + 1} &&
+          after->second == at->second)
+        continue;
+      ranges.push_back({{"transport", scene.transport},
+                        {"operation", name(collective)},
+                        {"ranks", scene.ranks},
+                        {"up_to", largest_of(sizes)},
+                        {"algorithm", at->second->name}});
+    }
   return ranges;
 }
 
@@ -108,8 +105,9 @@ std::unique_ptr<const Tuning> from_json(std::string_view text) {
     std::vector<Curve> curves;
     for (const Json& curve : json.at("curves")) curves.push_back(curve_of(curve));
     auto tuning = std::make_unique<Tuning>(json.at("machine").get<std::uint64_t>(), std::move(curves));
-    std::map<Tuning::Key, int> from;
-    for (const Json& range : json.at("choices")) keep_range(range, *tuning, from);
+    std::map<Scene, Choices> kept;
+    for (const Json& range : json.at("choices")) keep_range(range, kept);
+    for (auto& [scene, choices] : kept) tuning->keep(scene, std::move(choices));
     return tuning;
   } catch (const Json::exception& error) {
     refuse(error.what());

@@ -2,14 +2,28 @@
 /// A question put to the simulator.
 #pragma once
 
+#include <cstdint>
+
 #include "collectives/algorithms.hpp"
 #include "simulation/simulate.hpp"
 #include "tuning/tuning.hpp"
 
 namespace tutti::tuning {
 
-/// Of calls in a row: `Result::steady` is what one takes.
-simulation::Result simulated(const Question& question, const Algorithm& algorithm,
-                             const simulation::HostCosts& costs);
+/// The scene's network, where a call costs `costs`.
+simulation::Network network_of(const Scene& scene, const Costs& costs);
+/// Bytes of the largest message that all ranks of the scene can send.
+std::size_t max_message(const Scene& scene);
+
+/// Of `calls` in a row, 0: as many as it takes until they run into each other as far as credits let them.
+/// `Result::steady` is what one takes. Factors are not in it.
+simulation::Result simulated(const Question& question, const Algorithm& algorithm, const Costs& costs,
+                             int calls = 0);
+
+struct Simulated {
+  double seconds = 0;        ///< a call, factors included
+  std::uint64_t events = 0;  ///< steps of the simulation
+};
+Simulated simulate(const Question& question, const Algorithm& algorithm, const Costs& costs, int calls = 0);
 
 }  // namespace tutti::tuning

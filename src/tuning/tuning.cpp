@@ -1,17 +1,15 @@
 #include "tuning/tuning.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
+
+#include "tuning/decide.hpp"
 
 namespace tutti::tuning {
 
 using simulation::HostCosts;
-
-int size_class(std::size_t bytes) { return bytes == 0 ? 0 : static_cast<int>(std::bit_width(bytes - 1)); }
-
-std::size_t largest_of(int size_class) { return std::size_t{1} << static_cast<unsigned>(size_class); }
 
 std::string key_of(const Algorithm& algorithm) {
   return std::string(name(algorithm.collective)) + " " + std::string(algorithm.name);
@@ -41,7 +39,7 @@ Point Curve::at(std::size_t bytes) const {
   return point;
 }
 
-const Curve* Tuning::curve(std::string_view transport, int ranks) const {
+const Curve* Tuning::measured(std::string_view transport, int ranks) const {
   const Curve* best = nullptr;
   const auto far = [&](const Curve& curve) {
     return std::abs(std::log(static_cast<double>(curve.ranks) / static_cast<double>(ranks)));
@@ -51,35 +49,39 @@ const Curve* Tuning::curve(std::string_view transport, int ranks) const {
   return best;
 }
 
-const Algorithm* Tuning::choose(const Question& question) const {
-  const Curve* measured = curve(question.transport, question.ranks);
-  if (measured == nullptr) return nullptr;
-  const int sizes = size_class(question.bytes);
-  const std::scoped_lock lock(mutex_);
-  const Algorithm*& choice = choices_[{question.transport, question.collective, question.ranks, sizes}];
-  if (choice == nullptr) {
-    Question typical = question;
-    typical.bytes = largest_of(sizes);
-    choice = rank_algorithms(typical, measured->at(typical.bytes)).at(0).algorithm;
+Costs Tuning::costs(const Scene& scene, std::size_t bytes) const {
+  const auto point = [&](const std::string& transport, int ranks) {
+    const Curve* curve = measured(transport, ranks);
+    return (curve != nullptr ? *curve : default_curve(transport)).at(bytes);
+  };
+  Costs costs;
+  if (scene.transport == "shm") {
+    costs.inside = point("shm", scene.ranks);
+    return costs;
   }
-  return choice;
+  costs.between = point(scene.transport, scene.ranks);
+  if (scene.host_size == 1) return costs;
+  costs.inside = point("shm", scene.host_size);
+  costs.between.factors.clear();  // they were measured without shared memory
+  return costs;
 }
 
-void Tuning::decide(std::size_t largest) const {
-  for (const Curve& curve : curves_)
-    for (const Algorithm& algorithm : algorithms())
-      for (int sizes = 0; sizes <= size_class(largest); ++sizes)
-        (void)choose({curve.transport, algorithm.collective, curve.ranks, largest_of(sizes)});
+std::shared_ptr<const Tuning> Tuning::defaults() {
+  static const auto all = std::make_shared<const Tuning>(0, std::vector<Curve>{});
+  return all;
 }
 
-std::map<Tuning::Key, const Algorithm*> Tuning::choices() const {
+void Tuning::keep(const Scene& scene, Choices choices) { kept_.insert_or_assign(scene, std::move(choices)); }
+
+std::shared_ptr<const Choices> Tuning::choices(const Scene& scene) const {
   const std::scoped_lock lock(mutex_);
-  return choices_;
-}
-
-void Tuning::keep(const Key& key, const Algorithm* algorithm) const {
-  const std::scoped_lock lock(mutex_);
-  choices_.insert_or_assign(key, algorithm);
+  auto& known = decided_[scene];
+  if (known == nullptr) {
+    const auto before = kept_.find(scene);
+    known = std::make_shared<const Choices>(
+        decide(*this, scene, before == kept_.end() ? Choices() : before->second));
+  }
+  return known;
 }
 
 }  // namespace tutti::tuning

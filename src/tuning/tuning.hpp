@@ -6,16 +6,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include <tutti/schedule.hpp>
 
 #include "collectives/algorithms.hpp"
 #include "simulation/host_network.hpp"
+#include "tuning/choices.hpp"
+#include "tuning/scene.hpp"
 
 namespace tutti::tuning {
 
@@ -35,7 +37,7 @@ std::string key_of(const Algorithm& algorithm);
 
 /// Ranks of one host over one transport.
 struct Curve {
-  std::string transport;  ///< "shm" or "tcp"
+  std::string transport;  ///< "shm", "tcp" or "verbs"
   int ranks = 0;
   std::vector<Point> points{};  ///< ascending sizes, not empty
 
@@ -43,53 +45,50 @@ struct Curve {
   [[nodiscard]] Point at(std::size_t bytes) const;
 };
 
+/// What nobody measured on this machine: the constants of a transport on machines that docs/simulation.md
+/// names. Throws Error(invalid_argument) for a transport that does not exist.
+const Curve& default_curve(std::string_view transport);
+
+/// What one size costs in a scene.
+struct Costs {
+  Point inside;   ///< of ranks that share memory
+  Point between;  ///< of those that do not; the factors are of the whole
+};
+
 /// A call, as far as the choice of an algorithm goes.
 struct Question {
-  std::string transport{};
+  Scene scene{};
   Collective collective = Collective::all_reduce;
-  int ranks = 1;
   std::size_t bytes = 0;
   bool operator==(const Question&) const = default;
 };
 
-/// Sizes that take the same decision: those of one class are more than half the largest of them.
-int size_class(std::size_t bytes);
-std::size_t largest_of(int size_class);
-
 class Tuning {
  public:
   Tuning(std::uint64_t machine, std::vector<Curve> curves) : machine_(machine), curves_(std::move(curves)) {}
+  /// Of machines where nothing was measured; one for the whole process.
+  static std::shared_ptr<const Tuning> defaults();
   /// topology::hash of the machine it was measured on.
   [[nodiscard]] std::uint64_t machine() const { return machine_; }
   [[nodiscard]] const std::vector<Curve>& curves() const { return curves_; }
-  /// The curve of that transport whose number of ranks is nearest; nullptr: none of that transport.
-  [[nodiscard]] const Curve* curve(std::string_view transport, int ranks) const;
-  /// The fastest algorithm that sends messages, as the simulator sees it; nullptr when the transport was not
-  /// measured. Decided once a class of sizes and kept. Thread-safe.
-  [[nodiscard]] const Algorithm* choose(const Question& question) const;
-  /// Decides all classes up to `largest` for the numbers of ranks that were measured.
-  void decide(std::size_t largest) const;
+  /// The measured curve of that transport whose number of ranks is nearest; nullptr: none was measured.
+  [[nodiscard]] const Curve* measured(std::string_view transport, int ranks) const;
+  /// The constants of a call: measured ones, or else the defaults.
+  [[nodiscard]] Costs costs(const Scene& scene, std::size_t bytes) const;
 
-  using Key = std::tuple<std::string, Collective, int, int>;  ///< transport, collective, ranks, size class
-  /// What was decided so far.
-  [[nodiscard]] std::map<Key, const Algorithm*> choices() const;
-  void keep(const Key& key, const Algorithm* algorithm) const;
+  /// The algorithms that are fastest by simulation, of messages, for every operation. Decided once for every
+  /// scene, with bounded effort: see decide.hpp. Thread-safe.
+  [[nodiscard]] std::shared_ptr<const Choices> choices(const Scene& scene) const;
+  /// What was decided before, by whoever measured.
+  void keep(const Scene& scene, Choices choices);
+  [[nodiscard]] std::map<Scene, Choices> kept() const { return kept_; }
 
  private:
   std::uint64_t machine_;
   std::vector<Curve> curves_;
+  std::map<Scene, Choices> kept_;
   mutable std::mutex mutex_;
-  mutable std::map<Key, const Algorithm*> choices_;
+  mutable std::map<Scene, std::shared_ptr<const Choices>> decided_;
 };
-
-/// All algorithms that send messages and need no nodes, the fastest first; of equals, the simplest.
-struct Ranked {
-  const Algorithm* algorithm = nullptr;
-  double seconds = 0;  ///< a call, when calls follow each other
-};
-std::vector<Ranked> rank_algorithms(const Question& question, const Point& costs);
-
-/// What one algorithm takes, a call, when calls follow each other.
-double predict(const Question& question, const Algorithm& algorithm, const Point& costs);
 
 }  // namespace tutti::tuning

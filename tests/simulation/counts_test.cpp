@@ -13,11 +13,12 @@
 #include <tutti/tutti.hpp>
 
 #include "collectives/algorithms.hpp"
-#include "communicator/select.hpp"
 #include "simulation/cast.hpp"
 #include "simulation/host_network.hpp"
 #include "simulation/simulate.hpp"
 #include "transport/shm/layout.hpp"
+#include "tuning/pieces.hpp"
+#include "tuning/tuning.hpp"
 
 namespace tutti {
 
@@ -39,17 +40,13 @@ struct Case {
 };
 
 Workload workload(const Case& c) {
-  Circumstances call;
-  call.collective = c.algorithm->collective;
-  const bool blocks = c.algorithm->collective != Collective::all_reduce &&
-                      c.algorithm->collective != Collective::reduce &&
-                      c.algorithm->collective != Collective::broadcast;
-  call.bytes = c.count * sizeof(float) * static_cast<std::size_t>(blocks ? c.ranks : 1);
-  call.ranks = c.ranks;
-  call.shared_memory = c.shared;
-  return {.collective = call.collective,
-          .bytes = call.bytes,
-          .piece = select(call).piece,
+  const Collective collective = c.algorithm->collective;
+  const bool blocks = collective != Collective::all_reduce && collective != Collective::reduce &&
+                      collective != Collective::broadcast;
+  const std::size_t bytes = c.count * sizeof(float) * static_cast<std::size_t>(blocks ? c.ranks : 1);
+  return {.collective = collective,
+          .bytes = bytes,
+          .piece = tuning::piece(collective, bytes, c.ranks, c.shared),
           .max_message = c.shared ? Layout(c.ranks).max_message() : tcp_message};
 }
 
@@ -69,8 +66,11 @@ std::size_t memory_held(const Case& c, Rank rank) {
   add(*find_algorithm(Collective::barrier, "dissemination"), {.collective = Collective::barrier});
   // What is forced for the call is also what the first all_reduce takes, if it has one of that name.
   const Algorithm* first = find_algorithm(Collective::all_reduce, c.algorithm->name);
-  add(first != nullptr ? *first : *find_algorithm(Collective::all_reduce, "all_pairs"),
-      {.bytes = sizeof(float)});
+  if (first == nullptr)
+    first = tuning::Tuning::defaults()
+                ->choices({.transport = "shm", .ranks = c.ranks})
+                ->of(Collective::all_reduce, sizeof(float));
+  add(*first, {.bytes = sizeof(float)});
   add(*c.algorithm, workload(c));
   std::set<std::pair<Rank, int>> fifos;  // a multicast is one
   for (const FifoKind& fifo : all.fifos)

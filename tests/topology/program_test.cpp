@@ -102,7 +102,8 @@ TEST_F(Program, ExplainsWhatTheLibraryChoosesHere) {
   const Outcome outcome = run("explain all_reduce 8 --ranks 3");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.output, HasSubstr(": shared memory"));
-  EXPECT_THAT(outcome.output, HasSubstr("that was not tuned chooses by thresholds: all_pairs"));
+  EXPECT_THAT(outcome.output, HasSubstr("that was not tuned takes all_pairs, pieces up to 8K (the fastest by "
+                                        "simulation with default constants)"));
   EXPECT_EQ(run("explain all_reduce 8 --nodes 2").status, 2);
   EXPECT_EQ(run("explain all_reduce 8 --ranks 1").status, 1);
   EXPECT_EQ(run("explain juggle 8").status, 1);

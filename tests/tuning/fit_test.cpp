@@ -1,5 +1,6 @@
 // The fit finds constants by which the simulator gives the times that were measured.
 #include "tuning/fit.hpp"
+#include "tuning/decide.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -15,14 +16,16 @@ using simulation::HostCosts;
 const HostCosts truth{
     .call = 30e-9, .alpha = 200e-9, .overhead = 90e-9, .step = 10e-9, .copy = 1 / 6e9, .fold = 1 / 12e9};
 
+Costs inside(const Point& point) { return {.inside = point, .between = {}}; }
+
 std::vector<Sample> samples_of(int ranks, std::size_t bytes) {
   std::vector<Sample> samples;
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.one_sided || algorithm.by_nodes != nullptr || algorithm.collective == Collective::barrier)
       continue;
-    const Question question{"shm", algorithm.collective, ranks, bytes};
+    const Question question{{"shm", ranks}, algorithm.collective, bytes};
     samples.push_back({question, std::string(algorithm.name),
-                       predict(question, algorithm, {.bytes = bytes, .costs = truth})});
+                       predict(question, algorithm, inside({.bytes = bytes, .costs = truth}))});
   }
   return samples;
 }
@@ -35,8 +38,9 @@ TEST_P(Fit, FindsTheTimesAgain) {
   const HostCosts found = fit(samples, {});
   for (const Sample& sample : samples) {
     const Algorithm& algorithm = *find_algorithm(sample.question.collective, sample.algorithm);
-    EXPECT_NEAR(predict(sample.question, algorithm, {.bytes = bytes, .costs = found}) / sample.seconds, 1,
-                0.02)
+    EXPECT_NEAR(
+        predict(sample.question, algorithm, inside({.bytes = bytes, .costs = found})) / sample.seconds, 1,
+        0.02)
         << sample.algorithm;
   }
 }
@@ -62,10 +66,10 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Fit,
 
 TEST(Fit, WhatSamplesDoNotTellStaysAsItWas) {
   // Nothing is folded.
-  const Question question{"shm", Collective::all_gather, 2, 1 << 20};
+  const Question question{{"shm", 2}, Collective::all_gather, 1 << 20};
   const Algorithm& algorithm = *find_algorithm(Collective::all_gather, "all_pairs");
   const HostCosts found =
-      fit({{{question, "all_pairs", predict(question, algorithm, {.costs = truth})}}}, {});
+      fit({{{question, "all_pairs", predict(question, algorithm, inside({.costs = truth}))}}}, {});
   EXPECT_DOUBLE_EQ(found.fold, HostCosts{}.fold);
 }
 
@@ -86,13 +90,14 @@ TEST(Fit, KeepsWhatTheModelDoesNotKnowAsAFactor) {
   for (const Sample& sample : samples) {
     if (sample.question.bytes == 1UL << 14U) continue;
     const Algorithm& algorithm = *find_algorithm(sample.question.collective, sample.algorithm);
-    EXPECT_NEAR(predict(sample.question, algorithm, curve.at(sample.question.bytes)) / sample.seconds, 1,
-                0.15)
+    EXPECT_NEAR(predict(sample.question, algorithm, inside(curve.at(sample.question.bytes))) / sample.seconds,
+                1, 0.15)
         << key_of(algorithm) << " " << sample.question.bytes;
   }
-  const Question disturbed{"shm", Collective::all_reduce, 4, 1UL << 14U};
-  EXPECT_LT(predict(disturbed, *find_algorithm(Collective::all_reduce, "two_shot"), curve.at(1UL << 14U)),
-            5 * predict(disturbed, *find_algorithm(Collective::all_reduce, "two_shot"), {.costs = truth}));
+  const Question disturbed{{"shm", 4}, Collective::all_reduce, 1UL << 14U};
+  EXPECT_LT(
+      predict(disturbed, *find_algorithm(Collective::all_reduce, "two_shot"), inside(curve.at(1UL << 14U))),
+      5 * predict(disturbed, *find_algorithm(Collective::all_reduce, "two_shot"), inside({.costs = truth})));
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST_F(Tune, MeasuresWhereCommunicatorsLookAndChecksIt) {
 
 TEST_F(Tune, ChecksTheDefaultsOfAMachineThatWasNotTuned) {
   ASSERT_EQ(run("--ranks 2 --check --largest 8 --rounds 1"), 0) << output_;
-  EXPECT_THAT(output_, HasSubstr("the library's defaults choose"));
+  EXPECT_THAT(output_, HasSubstr("the library's default constants choose and predict"));
 }
 
 TEST_F(Tune, RefusesABrokenFile) {

@@ -12,6 +12,7 @@
 #include <tutti/tutti.hpp>
 
 #include "topology/discover.hpp"
+#include "tuning/decide.hpp"
 #include "tuning/file.hpp"
 
 namespace tutti::tuning {
@@ -27,7 +28,7 @@ const HostCosts slow_messages{
 const HostCosts slow_bytes{
     .call = 1e-9, .alpha = 1e-9, .overhead = 1e-9, .step = 1e-9, .copy = 1e-6, .fold = 1e-6};
 
-Tuning of(const HostCosts& costs, int ranks = 4) { return {7, {{"shm", ranks, {{1024, costs}}}}}; }
+Tuning of(const HostCosts& costs) { return {7, {{"shm", 4, {{1024, costs}}}}}; }
 
 TEST(Curve, GoesStraightBetweenPointsInLogarithms) {
   HostCosts high = slow_messages;
@@ -47,11 +48,15 @@ TEST(Curve, InterpolatesFactorsThatBothSizesHave) {
   EXPECT_EQ(curve.at(1 << 11).factor(*find_algorithm(Collective::reduce, "tree")), 1.0);
 }
 
+const Algorithm& chosen(const Tuning& tuning, const Question& question) {
+  return *tuning.choices(question.scene)->of(question.collective, question.bytes);
+}
+const Question small_sum{{.transport = "shm", .ranks = 4}, Collective::all_reduce, 1 << 10};
+
 TEST(Tuning, FactorsChangeTheChoice) {
-  const Question question{"shm", Collective::all_reduce, 4, 1 << 10};
-  EXPECT_EQ(of(slow_messages).choose(question)->name, "all_pairs");
+  EXPECT_EQ(chosen(of(slow_messages), small_sum).name, "all_pairs");
   const Tuning corrected(7, {{"shm", 4, {{1 << 10, slow_messages, {{"all_reduce all_pairs", 100.0}}}}}});
-  EXPECT_NE(corrected.choose(question)->name, "all_pairs");
+  EXPECT_NE(chosen(corrected, small_sum).name, "all_pairs");
 }
 
 TEST(SizeClass, EndsAtPowersOfTwo) {
@@ -63,50 +68,108 @@ TEST(SizeClass, EndsAtPowersOfTwo) {
 }
 
 TEST(Tuning, ChoosesFewRoundsWhereMessagesAreSlowAndFewBytesWhereTheseAre) {
-  const Question question{"shm", Collective::all_reduce, 4, 1 << 10};
-  EXPECT_EQ(of(slow_messages).choose(question)->name, "all_pairs");
-  const Tuning bytes = of(slow_bytes);
-  const Algorithm* chosen = bytes.choose(question);
-  EXPECT_NE(chosen->name, "all_pairs");
+  EXPECT_EQ(chosen(of(slow_messages), small_sum).name, "all_pairs");
+  const Algorithm& few_bytes = chosen(of(slow_bytes), small_sum);
+  EXPECT_NE(few_bytes.name, "all_pairs");
   // The best of all by the simulator, and no worse than anything it could have chosen.
-  const double seconds = predict(question, *chosen, {.costs = slow_bytes});
-  for (const Algorithm& other : algorithms()) {
-    if (other.collective != Collective::all_reduce || other.one_sided || other.by_nodes != nullptr) continue;
-    EXPECT_LE(seconds, predict(question, other, {.costs = slow_bytes})) << other.name;
+  const Costs costs{.inside = {.costs = slow_bytes}, .between = {}};
+  const double seconds = predict(small_sum, few_bytes, costs);
+  for (const Ranked& other : rank_algorithms(small_sum, costs))
+    EXPECT_LE(seconds, 1.001 * other.seconds) << other.algorithm->name;
+}
+
+TEST(Tuning, AsksTheCurveOfTheNearestRanksOrTheDefaults) {
+  const Tuning tuning(
+      1, {{"shm", 2, {{8, slow_bytes}}}, {"shm", 8, {{8, slow_messages}}}, {"tcp", 4, {{8, slow_bytes}}}});
+  EXPECT_EQ(tuning.measured("shm", 3)->ranks, 2);
+  EXPECT_EQ(tuning.measured("shm", 5)->ranks, 8);
+  EXPECT_EQ(tuning.measured("tcp", 64)->ranks, 4);
+  EXPECT_EQ(tuning.measured("verbs", 2), nullptr);
+  const Costs mixed = tuning.costs({.transport = "verbs", .ranks = 16, .host_size = 8}, 8);
+  EXPECT_EQ(mixed.inside.costs.alpha, slow_messages.alpha);
+  EXPECT_EQ(mixed.between.costs.alpha, default_curve("verbs").at(8).costs.alpha);
+  EXPECT_THROW((void)tuning.costs({.transport = "pigeon", .ranks = 2}, 8), Error);
+}
+
+TEST(Tuning, DecidesOnceAndTakesWhatWasDecidedBefore) {
+  Tuning tuning = of(slow_bytes);
+  const Scene scene{.transport = "shm", .ranks = 4};
+  EXPECT_EQ(tuning.choices(scene), tuning.choices(scene));
+  const Algorithm* ring = find_algorithm(Collective::all_reduce, "ring");
+  Tuning told = of(slow_bytes);
+  Choices choices;
+  choices.keep(Collective::all_reduce, size_class(1 << 10), ring);
+  told.keep(scene, choices);
+  EXPECT_EQ(&chosen(told, small_sum), ring);
+}
+
+TEST(Choices, AreThoseOfTheNearestClass) {
+  const Algorithm* ring = find_algorithm(Collective::all_reduce, "ring");
+  const Algorithm* tree = find_algorithm(Collective::all_reduce, "double_tree");
+  Choices choices;
+  EXPECT_EQ(choices.of(Collective::all_reduce, 8), nullptr);
+  choices.keep(Collective::all_reduce, 10, ring);
+  choices.keep(Collective::all_reduce, 14, tree);
+  for (const std::size_t bytes : {0UL, 1UL << 10U, 1UL << 12U})
+    EXPECT_EQ(choices.of(Collective::all_reduce, bytes), ring);
+  for (const std::size_t bytes : {1UL << 13U, 1UL << 14U, 1UL << 40U})
+    EXPECT_EQ(choices.of(Collective::all_reduce, bytes), tree);
+  EXPECT_EQ(choices.of(Collective::reduce, 8), nullptr);
+  EXPECT_EQ(choices_from(to_text(choices)), choices);
+  EXPECT_THROW(choices_from("all_reduce 3 juggling"), Error);
+}
+
+// In every scene every operation has a choice, which is the simulator's first or nearly so where it was not
+// decided itself.
+TEST(Decide, CoversEveryOperationInEveryScene) {
+  for (const Scene& scene : {Scene{.transport = "shm", .ranks = 2}, Scene{.transport = "shm", .ranks = 8},
+                             Scene{.transport = "tcp", .ranks = 3},
+                             Scene{.transport = "tcp", .ranks = 8, .host_size = 4, .port = 1.25e9},
+                             Scene{.transport = "verbs", .ranks = 16, .host_size = 8, .port = 50e9},
+                             Scene{.transport = "verbs", .ranks = 1000, .host_size = 6, .port = 50e9}}) {
+    const auto choices = Tuning::defaults()->choices(scene);
+    for (const Algorithm& algorithm : algorithms())
+      for (const std::size_t bytes : {0UL, 4096UL, 1UL << 26U}) {
+        const Algorithm* one = choices->of(algorithm.collective, bytes);
+        ASSERT_NE(one, nullptr) << name(algorithm.collective);
+        EXPECT_FALSE(one->one_sided);
+        EXPECT_TRUE(one->by_nodes == nullptr || scene.host_size > 1) << one->name;
+      }
+    if (scene.ranks > 8) continue;
+    for (const auto& [key, algorithm] : choices->all()) {
+      if (key.second > 20) continue;
+      const Question question{scene, key.first, largest_of(key.second)};
+      const auto ranked = rank_algorithms(question, Tuning::defaults()->costs(scene, question.bytes));
+      EXPECT_LE(predict(question, *algorithm, Tuning::defaults()->costs(scene, question.bytes)),
+                1.1 * ranked[0].seconds)
+          << name(key.first) << " " << question.bytes;
+    }
   }
 }
 
-TEST(Tuning, AsksTheCurveOfTheNearestRanks) {
-  const Tuning tuning(
-      1, {{"shm", 2, {{8, slow_bytes}}}, {"shm", 8, {{8, slow_messages}}}, {"tcp", 4, {{8, slow_bytes}}}});
-  EXPECT_EQ(tuning.curve("shm", 3)->ranks, 2);
-  EXPECT_EQ(tuning.curve("shm", 5)->ranks, 8);
-  EXPECT_EQ(tuning.curve("tcp", 64)->ranks, 4);
-  EXPECT_EQ(tuning.curve("verbs", 2), nullptr);
-  EXPECT_EQ(tuning.choose({"verbs", Collective::all_reduce, 2, 8}), nullptr);
-}
-
-TEST(Tuning, OneClassOfSizesHasOneChoice) {
-  const Tuning tuning = of(slow_bytes);
-  EXPECT_EQ(tuning.choose({"shm", Collective::all_reduce, 4, 513}),
-            tuning.choose({"shm", Collective::all_reduce, 4, 1024}));
-  EXPECT_EQ(tuning.choices().size(), 1U);
+// Hosts of several ranks share a port: what crosses it once is worth more than a flat ring.
+TEST(Decide, TakesAlgorithmsForNodesWherePortsAreShared) {
+  const Scene scene{.transport = "verbs", .ranks = 16, .host_size = 8, .port = 1e9};
+  const auto choices = Tuning::defaults()->choices(scene);
+  EXPECT_NE(choices->of(Collective::all_gather, 1 << 20)->by_nodes, nullptr)
+      << choices->of(Collective::all_gather, 1 << 20)->name;
 }
 
 TEST(Json, GivesBackConstantsAndChoices) {
-  const Tuning tuning(0xfedcba9876543210U, {{"shm", 2, {{8, slow_messages}, {1 << 20, slow_bytes}}},
-                                            {"tcp", 4, {{64, slow_bytes}}}});
-  tuning.decide(1 << 20);
+  Tuning tuning(0xfedcba9876543210U,
+                {{"shm", 2, {{8, slow_messages}, {1 << 20, slow_bytes}}}, {"tcp", 4, {{64, slow_bytes}}}});
+  for (const Scene& scene : {Scene{.transport = "shm", .ranks = 2}, Scene{.transport = "tcp", .ranks = 4}})
+    tuning.keep(scene, decide_all(tuning, scene, 1 << 20));
   const auto again = from_json(to_json(tuning));
   EXPECT_EQ(again->machine(), tuning.machine());
   EXPECT_EQ(to_json(*again), to_json(tuning));
-  EXPECT_EQ(again->choices(), tuning.choices());
+  EXPECT_EQ(again->kept(), tuning.kept());
   EXPECT_EQ(again->curves().at(0).at(1 << 10).costs.alpha, tuning.curves()[0].at(1 << 10).costs.alpha);
 }
 
 TEST(Json, RefusesWhatIsNoTuning) {
-  const Tuning tuning = of(slow_bytes);
-  tuning.decide(64);
+  Tuning tuning = of(slow_bytes);
+  tuning.keep(small_sum.scene, decide_all(tuning, small_sum.scene, 64));
   const std::string good = to_json(tuning);
   const auto broken = [&](const std::string& from, const std::string& to) {
     std::string text = good;
@@ -173,9 +236,11 @@ TEST_F(Files, CommunicatorsChooseByThem) {
   const Tuning tuning = of(slow_bytes);
   Options options;
   options.tuning = write("some.json", tuning);
-  EXPECT_THAT(explained(options), HasSubstr("algorithm two_shot: the fastest by simulation"));
+  EXPECT_THAT(explained(options),
+              HasSubstr("algorithm two_shot: the fastest by simulation with this machine's constants"));
   options.tuning = "off";
-  EXPECT_THAT(explained(options), HasSubstr("algorithm all_pairs: shared memory"));
+  EXPECT_THAT(explained(options),
+              HasSubstr("algorithm all_pairs: the fastest by simulation with default constants"));
 }
 
 TEST_F(Files, AllRanksTakeWhatRankZeroHas) {

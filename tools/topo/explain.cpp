@@ -17,6 +17,7 @@
 #include "topo/commands.hpp"
 #include "topology/load.hpp"
 #include "topology/pairs.hpp"
+#include "tuning/tuning.hpp"
 
 namespace tutti::topo {
 
@@ -33,7 +34,7 @@ struct Request {
 
 struct Explanation {
   std::vector<topology::PairKind> kinds{};
-  Choice library{};  ///< by the thresholds of select.cpp
+  Choice library{};  ///< what a communicator would take
   simulation::Network network{};
   sim::Answer answer{};
 };
@@ -50,6 +51,12 @@ Explanation explain(const Request& request, const topology::World& world) {
   circumstances.bytes = request.bytes;
   circumstances.ranks = world.size();
   circumstances.shared_memory = request.nodes == 1;
+  const int host_size = world.size() / request.nodes;
+  circumstances.node_size = host_size;
+  const auto tuning = tuning::Tuning::defaults();
+  const auto choices = tuning->choices(
+      {.transport = request.nodes == 1 ? "shm" : "tcp", .ranks = world.size(), .host_size = host_size});
+  circumstances.choices = choices.get();
   found.library = select(circumstances);
   found.network = described ? simulation::network_of(world) : simulation::host_network(world.size(), {});
   simulation::Question question;
@@ -63,10 +70,9 @@ void print(const Request& request, const topology::World& world, const Explanati
   fmt::print("{} of {} on {} ranks, {} a node\n\ntransports\n", request.operation,
              size_text(static_cast<double>(request.bytes)), world.size(), world.size() / request.nodes);
   fmt::print("{}", topology::describe(world, found.kinds));
-  fmt::print(
-      "\na communicator (CPU buffers) that was not tuned chooses by thresholds: {}, pieces up to {} "
-      "({})\n",
-      found.library.algorithm->name, size_text(static_cast<double>(found.library.piece)), found.library.why);
+  fmt::print("\na communicator (CPU buffers{}) that was not tuned takes {}, pieces up to {} ({})\n",
+             request.nodes == 1 ? "" : ", TCP between hosts", found.library.algorithm->name,
+             size_text(static_cast<double>(found.library.piece)), found.library.why);
   fmt::print("\nthe simulator, {}\n", request.topology.empty()
                                           ? "with default costs of shared memory that nobody measured here"
                                           : "with buffers on the devices, on the paths of the topology");

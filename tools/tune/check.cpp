@@ -12,6 +12,7 @@
 #include <tutti/error.hpp>
 
 #include "perf/measure.hpp"
+#include "tuning/decide.hpp"
 
 namespace tutti::tune {
 
@@ -46,7 +47,7 @@ void print_summary(std::FILE* to, const std::string& title, Summary summary) {
 
 }  // namespace
 
-std::vector<Verdict> judge(const std::vector<tuning::Sample>& samples, const tuning::Tuning* tuning) {
+std::vector<Verdict> judge(const std::vector<tuning::Sample>& samples, const tuning::Tuning& tuning) {
   std::vector<Verdict> verdicts;
   for (const tuning::Sample& sample : samples) {
     if (verdicts.empty() || verdicts.back().question != sample.question)
@@ -61,12 +62,10 @@ std::vector<Verdict> judge(const std::vector<tuning::Sample>& samples, const tun
       verdict.best_seconds = sample.seconds;
     }
     const tuning::Question& q = sample.question;
-    const tuning::Curve* curve = tuning == nullptr ? nullptr : tuning->curve(q.transport, q.ranks);
-    if (curve != nullptr)
-      verdict.errors.push_back(
-          tuning::predict(q, *find_algorithm(q.collective, sample.algorithm), curve->at(q.bytes)) /
-              sample.seconds -
-          1);
+    verdict.errors.push_back(
+        tuning::predict(q, *find_algorithm(q.collective, sample.algorithm), tuning.costs(q.scene, q.bytes)) /
+            sample.seconds -
+        1);
   }
   return verdicts;
 }
@@ -81,7 +80,9 @@ void print(std::FILE* to, const std::vector<Verdict>& verdicts) {
   Summary all;
   for (const Verdict& verdict : verdicts) {
     const tuning::Question& q = verdict.question;
-    by_operation[{q.ranks, fmt::format("{} {} {}", q.transport, q.ranks, name(q.collective))}].add(verdict);
+    by_operation[{q.scene.ranks,
+                  fmt::format("{} {} {}", q.scene.transport, q.scene.ranks, name(q.collective))}]
+        .add(verdict);
     all.add(verdict);
   }
   for (const auto& [key, summary] : by_operation) print_summary(to, key.second, summary);
@@ -93,9 +94,9 @@ void write_json(const std::string& file, const std::vector<Verdict>& verdicts,
   nlohmann::ordered_json all = {{"questions", nlohmann::ordered_json::array()},
                                 {"samples", nlohmann::ordered_json::array()}};
   const auto question = [](const tuning::Question& q) {
-    return nlohmann::ordered_json{{"transport", q.transport},
+    return nlohmann::ordered_json{{"transport", q.scene.transport},
                                   {"operation", name(q.collective)},
-                                  {"ranks", q.ranks},
+                                  {"ranks", q.scene.ranks},
                                   {"bytes", q.bytes}};
   };
   for (const Verdict& verdict : verdicts) {

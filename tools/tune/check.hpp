@@ -16,12 +16,12 @@ struct Verdict {
   std::string best{};  ///< the fastest forced algorithm
   double best_seconds = 0;
   double chosen_seconds = 0;     ///< of the library's choice
-  std::vector<double> errors{};  ///< of every forced algorithm: predicted / measured - 1; empty: no constants
+  std::vector<double> errors{};  ///< of every forced algorithm: predicted / measured - 1
   [[nodiscard]] double regret() const { return chosen_seconds / best_seconds - 1; }
 };
 
-/// `samples`: all ways of each question, "" the library's. `tuning`: nullptr: nothing is predicted.
-std::vector<Verdict> judge(const std::vector<tuning::Sample>& samples, const tuning::Tuning* tuning);
+/// `samples`: all ways of each question, "" the library's.
+std::vector<Verdict> judge(const std::vector<tuning::Sample>& samples, const tuning::Tuning& tuning);
 /// A line an operation and number of ranks, and one of all.
 void print(std::FILE* to, const std::vector<Verdict>& verdicts);
 void write_json(const std::string& file, const std::vector<Verdict>& verdicts,

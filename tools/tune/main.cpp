@@ -14,6 +14,7 @@
 #include "tune/check.hpp"
 #include "tune/measure.hpp"
 #include "tune/settings.hpp"
+#include "tuning/decide.hpp"
 #include "tuning/file.hpp"
 
 namespace {
@@ -58,8 +59,11 @@ void tune_machine(const tune::Settings& settings, const std::string& file, std::
       curves.push_back(tuning::fit_curve(samples));
       print(stdout, curves.back());
     }
-  const tuning::Tuning tuning(machine, std::move(curves));
-  tuning.decide(settings.largest);
+  tuning::Tuning tuning(machine, std::move(curves));
+  for (const tuning::Curve& curve : tuning.curves()) {
+    const tuning::Scene scene{.transport = curve.transport, .ranks = curve.ranks};
+    tuning.keep(scene, tuning::decide_all(tuning, scene, settings.largest));
+  }
   if (const auto parent = std::filesystem::path(file).parent_path(); !parent.empty())
     std::filesystem::create_directories(parent);
   std::ofstream out(file);
@@ -69,7 +73,7 @@ void tune_machine(const tune::Settings& settings, const std::string& file, std::
 }
 
 void check_machine(tune::Settings settings, const std::string& file) {
-  std::unique_ptr<const tuning::Tuning> tuning;
+  std::shared_ptr<const tuning::Tuning> tuning = tuning::Tuning::defaults();
   if (std::ifstream in(file); in) {
     std::ostringstream text;
     text << in.rdbuf();
@@ -77,7 +81,7 @@ void check_machine(tune::Settings settings, const std::string& file) {
     settings.options.tuning = file;
   } else {
     settings.options.tuning = "off";
-    fmt::print("# {} is not there: the library's defaults choose, and nothing is predicted\n", file);
+    fmt::print("# {} is not there: the library's default constants choose and predict\n", file);
   }
   std::vector<tuning::Sample> all;
   for (const std::string& transport : settings.transports)
@@ -85,7 +89,7 @@ void check_machine(tune::Settings settings, const std::string& file) {
       const auto samples = tune::measure(series(settings, transport, ranks, true), settings);
       all.insert(all.end(), samples.begin(), samples.end());
     }
-  const std::vector<tune::Verdict> verdicts = tune::judge(all, tuning.get());
+  const std::vector<tune::Verdict> verdicts = tune::judge(all, *tuning);
   tune::print(stdout, verdicts);
   if (!settings.json.empty()) tune::write_json(settings.json, verdicts, all);
 }

@@ -66,7 +66,8 @@ void measure_ways(Ways& ways, const tuning::Question& question, int rounds, cons
   const std::vector<std::string> names = ways.of(question.collective);
   const perf::Kind kind = kind_of(question.collective);
   const Rank me = ways[names[0]].rank();
-  const perf::Layout layout = perf::make_layout(kind, question.bytes / sizeof(float), question.ranks, me, 0);
+  const perf::Layout layout =
+      perf::make_layout(kind, question.bytes / sizeof(float), question.scene.ranks, me, 0);
   std::vector<std::vector<double>> times(names.size());
   constexpr std::size_t long_calls = std::size_t{2} << 20U;  // one of these is a batch
   std::vector<int> iterations(names.size(), question.bytes >= long_calls ? 1 : 0);
@@ -106,10 +107,12 @@ std::vector<tuning::Sample> read(std::FILE* file, const Series& series) {
   char collective[64], algorithm[64];
   std::size_t bytes = 0;
   double seconds = 0;
-  while (std::fscanf(file, "%63s %zu %63s %lf", collective, &bytes, algorithm, &seconds) == 4)
-    samples.push_back({{series.transport, parse_collective(collective), series.ranks, bytes},
-                       std::string_view(algorithm) == "-" ? "" : algorithm,
-                       seconds});
+  const tuning::Scene scene{.transport = series.transport, .ranks = series.ranks};
+  while (std::fscanf(file, "%63s %zu %63s %lf", collective, &bytes, algorithm, &seconds) == 4) {
+    const tuning::Question question{scene, parse_collective(collective), bytes};
+    const std::string forced = std::string_view(algorithm) == "-" ? "" : algorithm;
+    samples.push_back({question, forced, seconds});
+  }
   return samples;
 }
 
@@ -127,10 +130,10 @@ std::vector<tuning::Sample> measure(const Series& series, const Settings& settin
     Ways ways(comm, launch.options, series.chosen);
     const perf::Buffers buffers(comm, series.sizes.back(), false);
     std::vector<tuning::Sample> samples;
+    const tuning::Scene scene{.transport = series.transport, .ranks = series.ranks};
     for (const Collective collective : series.collectives)
       for (const std::size_t bytes : series.sizes)
-        measure_ways(ways, {series.transport, collective, series.ranks, bytes}, settings.rounds, buffers,
-                     samples);
+        measure_ways(ways, {scene, collective, bytes}, settings.rounds, buffers, samples);
     if (comm.rank() == 0) write(file.get(), samples);
     return true;
   });

@@ -16,8 +16,9 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   constexpr int most_ranks = 64, most_rounds = 1000;
   app.add_option("-r,--ranks", settings.ranks, "Numbers of local ranks to measure (default 2 4 8)")
       ->check(CLI::Range(2, most_ranks));
-  app.add_option("--transport", settings.transports, "shm, tcp (default shm)")
-      ->check(CLI::IsMember({"shm", "tcp"}));
+  app.add_option("--transport", settings.transports,
+                 "shm, tcp, verbs: among ranks of this machine (default shm)")
+      ->check(CLI::IsMember({"shm", "tcp", "verbs"}));
   app.add_option("-e,--largest", largest, "Largest size (default 64M)")->transform(CLI::AsSizeValue(false));
   app.add_option("--rounds", settings.rounds, "Every figure is the median of so many (default 5)")
       ->check(CLI::Range(1, most_rounds));

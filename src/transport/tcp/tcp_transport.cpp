@@ -99,6 +99,8 @@ std::string TcpTransport::explain(Rank peer) const {
                      options_.congestion.empty() ? "" : ", " + options_.congestion);
 }
 
+double TcpTransport::port_rate() const { return topology::port_rate(listener_->address()); }
+
 std::size_t TcpTransport::index(Rank peer, int channel) const {
   assert(peer >= 0 && peer < group_.size && peer != group_.rank && channel >= 0 && channel < channels);
   return static_cast<std::size_t>(peer) * channels + static_cast<std::size_t>(channel);

@@ -40,6 +40,7 @@ class TcpTransport final : public Transport {
   [[nodiscard]] bool reaches(Rank peer) const override;
   [[nodiscard]] std::string explain(Rank peer) const override;
   [[nodiscard]] std::size_t max_message_bytes() const override { return max_message; }
+  [[nodiscard]] double port_rate() const override;
   Sender& sender(Rank peer, int channel) override;
   Receiver& receiver(Rank peer, int channel) override;
   void progress() override;

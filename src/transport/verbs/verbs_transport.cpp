@@ -152,6 +152,19 @@ void VerbsTransport::deliver() {
   }
 }
 
+Traffic VerbsTransport::traffic() const {
+  Traffic counted = shared_.traffic;
+  for (const auto& pairs : shared_.owners) counted.queue_pairs += pairs.size();
+  return counted;
+}
+
+double VerbsTransport::port_rate() const {
+  constexpr double gigabit = 1e9 / 8;
+  double rate = 0;
+  for (const auto& rail : shared_.rails) rate += rail->port().gigabits * gigabit;
+  return rate;
+}
+
 std::string VerbsTransport::explain(Rank peer) const {
   if (peer == group_.rank) return "verbs does not lead from a rank to itself";
   if (shared_.rails.empty()) return "verbs: " + why_none_;

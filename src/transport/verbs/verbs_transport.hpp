@@ -32,13 +32,14 @@ class VerbsTransport final : public Transport {
   [[nodiscard]] bool reaches(Rank peer) const override { return rails_to(peer) > 0; }
   [[nodiscard]] std::string explain(Rank peer) const override;
   [[nodiscard]] std::size_t max_message_bytes() const override { return shared_.agreed.message_bytes; }
+  [[nodiscard]] double port_rate() const override;
   Sender& sender(Rank peer, int channel) override;
   Receiver& receiver(Rank peer, int channel) override;
   /// Over the first rail. iWARP has no windows.
   std::unique_ptr<RemoteAccess> expose(const Exposure& exposure) override;
   void progress() override;
   void wait(std::chrono::microseconds longest) override;
-  [[nodiscard]] Traffic traffic() const override { return shared_.traffic; }
+  [[nodiscard]] Traffic traffic() const override;
 
   /// May outlive the transport. What is under way from the memory keeps it registered for so long.
   std::shared_ptr<void> register_memory(const std::byte* data, std::size_t bytes) override;
