@@ -60,6 +60,7 @@ constexpr std::array table = {
     Algorithm{"exchange", all_to_all, make::all_to_all_exchange, true, false, false, false},
     Algorithm{"bruck", all_to_all, make::all_to_all_bruck, true, false, false, false},
     Algorithm{"hierarchical", all_to_all, nullptr, false, false, false, false, make::all_to_all_hierarchical},
+    Algorithm{"grid", all_to_all, nullptr, false, false, false, false, make::all_to_all_grid},
     Algorithm{"direct_pull", all_to_all, make::all_to_all_direct_pull, false, true, true, false},
 
     Algorithm{"dissemination", barrier, make::barrier_dissemination, true, true, false, false},

@@ -57,5 +57,6 @@ Schedule all_reduce_hierarchical_tree(int ranks, int node_size);
 Schedule reduce_scatter_hierarchical(int ranks, int node_size);
 Schedule all_gather_hierarchical(int ranks, int node_size);
 Schedule all_to_all_hierarchical(int ranks, int node_size);
+Schedule all_to_all_grid(int ranks, int node_size);
 
 }  // namespace tutti::make
