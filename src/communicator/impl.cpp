@@ -67,12 +67,10 @@ transport::Transport& Routes::to(Rank peer) {
   return *tcp_;
 }
 
-transport::Sender* Routes::multicast_sender(int channel) {
-  return multicast_ ? shm_->multicast_sender(channel) : nullptr;
-}
+transport::Sender* Routes::multicast_sender(int channel) { return shm_->multicast_sender(channel); }
 
 transport::Receiver* Routes::multicast_receiver(Rank from, int channel) {
-  return multicast_ ? shm_->multicast_receiver(from, channel) : nullptr;
+  return shm_->multicast_receiver(from, channel);
 }
 
 Region::~Region() {

@@ -73,6 +73,7 @@ class Routes final : public execution::Channels {
   transport::Transport& to(Rank peer);
   transport::Sender& sender(Rank peer, int channel) override { return to(peer).sender(peer, channel); }
   transport::Receiver& receiver(Rank peer, int channel) override { return to(peer).receiver(peer, channel); }
+  [[nodiscard]] bool multicasts() const override { return multicast_; }
   transport::Sender* multicast_sender(int channel) override;
   transport::Receiver* multicast_receiver(Rank from, int channel) override;
 

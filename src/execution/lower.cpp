@@ -242,6 +242,7 @@ class Lowering {
   }
 
   bool multicasts(Rank from, int channel) {
+    if (!channels_.multicasts()) return false;
     const auto [known, added] = multicast_.try_emplace({from, channel}, false);
     if (added) known->second = is_multicast(schedule_, from, channel);
     return known->second;

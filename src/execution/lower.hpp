@@ -32,9 +32,11 @@ class Channels {
   virtual ~Channels() = default;
   virtual transport::Sender& sender(Rank peer, int channel) = 0;
   virtual transport::Receiver& receiver(Rank peer, int channel) = 0;
+  /// Whether a message to all others can be one; otherwise nobody looks which could.
+  [[nodiscard]] virtual bool multicasts() const { return false; }
   /// nullptr when there is no such thing.
-  virtual transport::Sender* multicast_sender(int channel) = 0;
-  virtual transport::Receiver* multicast_receiver(Rank from, int channel) = 0;
+  virtual transport::Sender* multicast_sender(int /*channel*/) { return nullptr; }
+  virtual transport::Receiver* multicast_receiver(Rank /*from*/, int /*channel*/) { return nullptr; }
 };
 
 /// Of LowerSettings::max_message: messages may be of any length.

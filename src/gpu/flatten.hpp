@@ -22,8 +22,6 @@ class NamedChannels final : public execution::Channels {
  public:
   transport::Sender& sender(Rank peer, int channel) override { return end(peer, channel); }
   transport::Receiver& receiver(Rank peer, int channel) override { return end(peer, channel); }
-  transport::Sender* multicast_sender(int /*channel*/) override { return nullptr; }
-  transport::Receiver* multicast_receiver(Rank /*from*/, int /*channel*/) override { return nullptr; }
 
   /// Both ends of a name; nothing moves through it on the host.
   class End final : public transport::Sender, public transport::Receiver {

@@ -45,15 +45,14 @@ class Wiring final : public execution::Channels {
     return end;
   }
   // A multicast is a FIFO to every other rank, apart from the pairwise ones of the same channel.
+  [[nodiscard]] bool multicasts() const override { return network_.processor.multicasts; }
   transport::Sender* multicast_sender(int channel) override {
-    if (!network_.processor.multicasts) return nullptr;
     Out& end = out_.emplace_back();
     for (Rank r = 0; r < network_.ranks; ++r)
       if (r != self_) end.fifos.push_back(quotient_.kind(quotient_, self_, r, max_channels + channel));
     return &end;
   }
   transport::Receiver* multicast_receiver(Rank from, int channel) override {
-    if (!network_.processor.multicasts) return nullptr;
     In& end = in_.emplace_back();
     end.fifo = quotient_.kind(quotient_, from, self_, max_channels + channel);
     return &end;

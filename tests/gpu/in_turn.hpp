@@ -55,8 +55,6 @@ class QueueChannels final : public execution::Channels {
   QueueChannels(Queues& queues, Rank me) : queues_(queues), me_(me) {}
   transport::Sender& sender(Rank peer, int channel) override { return queues_[{me_, peer, channel}]; }
   transport::Receiver& receiver(Rank peer, int channel) override { return queues_[{peer, me_, channel}]; }
-  transport::Sender* multicast_sender(int) override { return nullptr; }
-  transport::Receiver* multicast_receiver(Rank, int) override { return nullptr; }
 
  private:
   Queues& queues_;
