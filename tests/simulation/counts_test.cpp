@@ -163,8 +163,9 @@ INSTANTIATE_TEST_SUITE_P(Collectives, Counts, testing::ValuesIn(by_messages()), 
 });
 
 TEST_P(Counts, AreThoseOfRealCalls) {
-  for (const int ranks : {2, 3, 8})
+  for (int ranks = 2; ranks <= 8; ++ranks)
     for (const std::size_t count : {1000, 70'001}) {
+      if (count > 1000 && ranks > 3 && ranks < 8) continue;
       SCOPED_TRACE(testing::Message() << ranks << " ranks, " << count << " elements");
       expect_counts({&GetParam(), ranks, count, true});
     }

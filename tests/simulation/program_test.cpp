@@ -8,8 +8,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
+#include <vector>
+
+#include "simulation/compare.hpp"
 
 namespace tutti::simulation {
 namespace {
@@ -95,6 +100,42 @@ TEST_F(Program, CountsQueuePairs) {
   }
   const auto mesh = answers("all_to_all 64K --nodes 4 --algorithm pairwise");
   EXPECT_EQ(mesh[0]["candidates"][0]["queue_pairs_per_adapter"], 24);
+}
+
+/// The row of the table that begins with an algorithm's name, word by word from there.
+std::vector<std::string> row(const std::string& table, const std::string& algorithm) {
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    const auto at = line.find("  " + algorithm + " ");
+    if (at == std::string::npos) continue;
+    std::istringstream words(line.substr(at));
+    return {std::istream_iterator<std::string>(words), {}};
+  }
+  return {};
+}
+
+// 32 ranks of 2 KiB for each: 31 messages in each FIFO's four places, 24 peers on other nodes.
+TEST_F(Program, PrintsQueuePairsTheirContextsAndBuffers) {
+  const auto mesh = row(run("all_to_all 64K --nodes 4 --algorithm pairwise").output, "pairwise");
+  ASSERT_GE(mesh.size(), 8U);
+  EXPECT_EQ(mesh[1], "2K");                      // piece
+  EXPECT_EQ(mesh[4], std::to_string(32 * 31));   // messages
+  EXPECT_EQ(mesh[5], "24");                      // queue pairs an adapter
+  EXPECT_EQ(mesh[6], size_text(24 * 232));       // their contexts
+  EXPECT_EQ(mesh[7], size_text(31 * 4 * 2048));  // buffers of a rank
+  const auto rail = row(run("all_to_all 64K --nodes 4 --algorithm hierarchical").output, "hierarchical");
+  ASSERT_GE(rail.size(), 8U);
+  EXPECT_EQ(rail[5], "3");
+  EXPECT_EQ(rail[6], size_text(3 * 232));
+  // From 3 nodes 8 blocks a message, from 7 neighbours one; and 8 blocks to be handed out.
+  EXPECT_EQ(rail[7], size_text(4 * (3 * 8 + 7) * 2048 + 8 * 2048));
+  const auto grid = row(run("all_to_all 64K --nodes 4 --algorithm grid").output, "grid");
+  ASSERT_GE(grid.size(), 8U);
+  EXPECT_EQ(grid[5], "2");  // one along the row, one down the column
+  const auto alone = row(run("all_to_all 64K --algorithm pairwise").output, "pairwise");
+  ASSERT_GE(alone.size(), 8U);
+  EXPECT_EQ(alone[5], "0");
+  EXPECT_EQ(alone[6], "0");
 }
 
 TEST_F(Program, AnswersForEverySizeAndNumberOfNodesFastestFirst) {

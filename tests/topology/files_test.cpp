@@ -6,12 +6,16 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "samples.hpp"
+#include "simulation/candidates.hpp"
+#include "simulation/world_network.hpp"
 #include "topology/affinity.hpp"
 #include "topology/nccl.hpp"
 #include "topology/rings.hpp"
+#include "topology/world.hpp"
 
 namespace tutti::topology {
 namespace {
@@ -75,6 +79,34 @@ void expect_hwloc(const Machine& machine, const std::string& text) {
   }
 }
 
+/// Ports that speak RDMA, where there are any.
+std::set<NodeId> wanted_ports(const Machine& machine) {
+  const auto all = machine.all(NodeKind::port);
+  std::set<NodeId> rdma;
+  for (const NodeId port : all)
+    if (machine.node(port).rdma) rdma.insert(port);
+  return rdma.empty() ? std::set(all.begin(), all.end()) : rdma;
+}
+
+/// Between two such machines, every GPU sends, and through every port that is some GPU's first one.
+void expect_traffic(const Machine& machine) {
+  const World world = uniform_world(machine, 2);
+  const auto network = simulation::network_of(world);
+  const auto result =
+      simulation::rank_candidates(network, {.bytes = 8 << 20, .algorithm = "hierarchical", .piece = 64 << 10})
+          .candidates.at(0)
+          .result;
+  for (const simulation::RankCounts& rank : result.ranks) EXPECT_GT(rank.bytes_sent, 0U);
+  std::set<std::string> ports, crossed;
+  for (const Seat& seat : world.seats)
+    if (seat.host == 0) ports.insert(name(machine.node(seat.port)));
+  for (const auto& link : result.links) {
+    const std::string text = network.link_name(link.link);
+    if (text.starts_with("host 0 ")) crossed.insert(text.substr(text.rfind(' ') + 1));
+  }
+  for (const std::string& port : ports) EXPECT_TRUE(crossed.contains(port)) << port;
+}
+
 TEST(Files, LoadAsTheyAre) {
   const char* directory = std::getenv("TUTTI_TEST_TOPOLOGIES");
   if (directory == nullptr)
@@ -93,11 +125,20 @@ TEST(Files, LoadAsTheyAre) {
       expect_hwloc(machine, text);
     else
       expect_nccl(machine, text);
-    if (machine.count(NodeKind::port) > 0) {
-      for (const auto& ports : ports_of(machine, machine.all(NodeKind::gpu))) EXPECT_FALSE(ports.empty());
+    const auto gpus = machine.all(NodeKind::gpu);
+    if (machine.count(NodeKind::port) > 0 && !gpus.empty()) {
+      std::set<NodeId> used;
+      for (const auto& ports : ports_of(machine, gpus)) {
+        EXPECT_FALSE(ports.empty());
+        used.insert(ports.begin(), ports.end());
+      }
+      EXPECT_EQ(used, wanted_ports(machine));
+      expect_traffic(machine);
     }
-    if (machine.count(NodeKind::gpu) > 1) {
-      EXPECT_GT(ring_bandwidth(machine, rings(machine)), 0);
+    if (gpus.size() > 1) {
+      const auto all = rings(machine);
+      EXPECT_GT(ring_bandwidth(machine, all), 0);
+      for (const Ring& ring : all) EXPECT_EQ(std::set(ring.begin(), ring.end()).size(), gpus.size());
     }
   }
   EXPECT_GT(files, 0);

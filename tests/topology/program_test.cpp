@@ -82,6 +82,49 @@ TEST_F(Program, ExplainsAnOperationOnAKnownMachine) {
   EXPECT_THAT(outcome.output, HasSubstr("\nnot "));
 }
 
+// All that it prints, in order.
+TEST_F(Program, ExplainsInTheseWords) {
+  const std::string text = run("explain all_to_all 64K --topology dgx-h100 --nodes 2").output;
+  std::size_t at = 0;
+  for (const char* words :
+       {"all_to_all of 64K on 16 ranks, 8 a node\n\ntransports\n",
+        "same node: rank 0 (gpu0 of host 0) -> rank 1", ": nvlink, ",
+        "other node, same rail: rank 0 (gpu0 of host 0) -> rank 8", ": gpudirect rdma, ",
+        "  not nvlink: no NVLink domain holds both hosts\n", "other node, other rail: ",
+        "\na communicator (CPU buffers, TCP between hosts) that was not tuned takes ", ", pieces up to 1M (",
+        "the fastest by simulation with default constants)\n",
+        "\nthe simulator, with buffers on the devices, on the paths of the topology\nfastest: ",
+        " lanes, chunks of ", " in pieces of ", " messages: ", " us\nbusiest link: ", "% host ", "\nnot ",
+        " us more\n  +"}) {
+    const auto found = text.find(words, at);
+    ASSERT_NE(found, std::string::npos) << words << "\nis not where it should be in\n" << text;
+    at = found;
+  }
+  EXPECT_THAT(run("explain all_reduce 1M --topology dgx-h100 --nodes 9").output,
+              HasSubstr("slower, not simulated to the end: "));
+  EXPECT_THAT(run("explain all_reduce 64K").output,
+              HasSubstr("the simulator, with default costs of shared memory that nobody measured here\n"));
+}
+
+TEST_F(Program, ExplainsToPrograms) {
+  const auto all =
+      nlohmann::json::parse(run("explain all_reduce 1M --topology pcie-box --nodes 2 --json").output);
+  EXPECT_EQ(all.at("operation"), "all_reduce");
+  EXPECT_EQ(all.at("bytes"), 1 << 20);
+  EXPECT_EQ(all.at("ranks"), 8);
+  for (const auto& pair : all.at("pairs")) {
+    EXPECT_FALSE(pair.at("kind").get<std::string>().empty());
+    EXPECT_NE(pair.at("from"), pair.at("to"));
+    EXPECT_FALSE(pair.at("means").get<std::string>().empty());
+    for (const auto& refused : pair.at("refused")) EXPECT_NE(refused.at("why"), "");
+  }
+  EXPECT_NE(all.at("library").at("algorithm"), "");
+  EXPECT_GT(all.at("library").at("piece"), 0);
+  EXPECT_EQ(all.at("library").at("why"), "the fastest by simulation with default constants");
+  EXPECT_EQ(all.at("prediction").at("nodes"), 2);
+  EXPECT_GT(all.at("prediction").at("candidates").size(), 2U);
+}
+
 // What the runner-up spends more adds up to the time by which it lost.
 TEST_F(Program, ExplainsTheWholeDifference) {
   const Outcome outcome = run("explain all_reduce 64M --topology dgx-h100 --json");
