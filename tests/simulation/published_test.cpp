@@ -6,14 +6,13 @@
 #include <string>
 
 #include "simulation/candidates.hpp"
+#include "simulation/units.hpp"
 #include "simulation/world_network.hpp"
 #include "topology/builtin.hpp"
 #include "topology/world.hpp"
 
 namespace tutti::simulation {
 namespace {
-
-constexpr std::size_t MiB = std::size_t{1} << 20;
 
 Candidate best(Collective collective, int nodes, std::size_t bytes, const std::string& algorithm = "",
                std::size_t piece = 0) {
