@@ -42,9 +42,11 @@ Choices choices_from(std::string_view text) {
     const Collective which = parse_collective(collective);
     const Algorithm* found = find_algorithm(which, algorithm);
     if (found == nullptr)
-      throw Error(ErrorCode::mismatch,
-                  "rank 0 chose " + algorithm + " for " + collective +
-                      ", which is unknown here; do ranks run different versions of tutti?");
+      throw Error(
+          ErrorCode::mismatch,
+          fmt::format("rank 0 chose {} for {}, which is unknown here; do ranks run different versions "
+                      "of tutti?",
+                      algorithm, collective));
     choices.keep(which, sizes, found);
   }
   return choices;

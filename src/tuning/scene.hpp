@@ -2,8 +2,8 @@
 /// Where ranks are, as far as the choice of an algorithm goes.
 #pragma once
 
-#include <compare>
 #include <string>
+#include <tuple>
 
 namespace tutti::tuning {
 
@@ -12,7 +12,12 @@ struct Scene {
   int ranks = 1;
   int host_size = 1;  ///< ranks that share memory, consecutive; not looked at where all do
   double port = 0;    ///< bytes/s into and out of a host; 0: not known, or more than its ranks can do
-  auto operator<=>(const Scene&) const = default;
+
+  bool operator==(const Scene&) const = default;
+  bool operator<(const Scene& other) const {
+    return std::tie(transport, ranks, host_size, port) <
+           std::tie(other.transport, other.ranks, other.host_size, other.port);
+  }
 };
 
 }  // namespace tutti::tuning
