@@ -27,6 +27,11 @@ struct GpuOptions {
   std::size_t memory = std::size_t{16} << 20;
   /// Longest that a kernel waits for other ranks; 0: as long as the communicator's calls.
   std::chrono::milliseconds timeout{0};
+  /// False: ranks of one host talk through page-locked host memory even where their devices reach each other.
+  bool peer_access = true;
+  /// Every so many consecutive ranks are taken for a host, and what lies beyond is reached over the network:
+  /// tests of that need one machine only. 0: hosts are what they are.
+  int host_size = 0;
 };
 
 /// Operations on one stream: `gpu.on(stream).all_reduce(...)`. Buffers are device or managed memory of the
@@ -80,8 +85,8 @@ class GpuGroup : public Operations<GpuGroup, void> {
 class Gpu {
  public:
   /// On the calling thread's current device. Collective over the communicator, which must outlive it. Throws
-  /// Error(unsupported) in a build without CUDA, without a driver or device, and where ranks cannot reach
-  /// each other's memory (the message names them); Error(mismatch) when options differ.
+  /// Error(unsupported) in a build without CUDA, and without a driver or device; Error(mismatch) when options
+  /// differ; Error(system) when what is written by one rank does not arrive at another, by any way.
   explicit Gpu(Communicator& communicator, const GpuOptions& options = {});
   Gpu(Gpu&&) noexcept;
   Gpu& operator=(Gpu&&) noexcept;

@@ -2,6 +2,7 @@
 #include <tutti/gpu.hpp>
 
 #include <numeric>
+#include <utility>
 
 #include "communicator/impl.hpp"
 #include "gpu/state.hpp"
@@ -12,6 +13,16 @@ namespace {
 
 using detail::Impl;
 
+/// The transports of a communicator of its own: a thread of the GPU side uses them.
+class GpuNetwork final : public gpu::Network {
+ public:
+  explicit GpuNetwork(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  transport::Transport& to(Rank peer) override { return impl_->routes->to(peer); }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
 gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   impl.ensure_usable();
   gpu::Setting setting;
@@ -19,7 +30,7 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   setting.options = options;
   setting.algorithm = impl.options.algorithm;
   setting.rank_order = impl.options.rank_order;
-  setting.node_size = impl.planner->setting().node_size;
+  setting.node_size = options.host_size > 0 ? options.host_size : impl.planner->setting().node_size;
   setting.choices = impl.planner->setting().choices;
   std::vector<Rank> everybody(static_cast<std::size_t>(impl.group.size));
   std::iota(everybody.begin(), everybody.end(), 0);
@@ -29,6 +40,7 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   setting.ensure_usable = [&impl] { impl.ensure_usable(); };
   setting.meet = [&impl] { impl.run({.operation = Operation::barrier}); };
   setting.same_host = [&impl](Rank rank) { return impl.shm->reaches(rank); };
+  setting.make_network = [&impl] { return std::make_unique<GpuNetwork>(*impl.split(0, impl.group.rank)); };
   setting.interrupted = [&impl]() -> std::optional<std::string> {
     if (impl.abort_requested.load(std::memory_order_acquire))
       return "this rank aborted: " + impl.abort_reason;

@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 
-#include "gpu/device/arena.hpp"
 #include "gpu/device/executor.hpp"
 #include "gpu/device/scale.hpp"
 
@@ -61,6 +60,9 @@ class Api {
   /// Zeroed page-locked host memory, at the same address on devices.
   virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
   virtual void free_pinned(std::byte* memory) noexcept = 0;
+  /// Page-locks memory of the caller's, whole pages; devices reach it at its address.
+  virtual void pin(std::byte* memory, std::size_t bytes) = 0;
+  virtual void unpin(std::byte* memory) noexcept = 0;
   /// Fills device memory and returns when it is done. Waits for no work of the caller's, captures nothing.
   virtual void upload(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   virtual IpcHandle export_memory(std::byte* memory) = 0;

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
+#include <utility>
 
 #include <tutti/error.hpp>
+
+#include "gpu/collect.hpp"
+#include "gpu/device/proof.hpp"
 
 namespace tutti::gpu {
 
@@ -32,30 +34,6 @@ device::Arena lay_out(int ranks, const GpuOptions& options) {
   arena.slot_bytes = largest_slot;
   while (arena.slot_bytes > smallest_slot && arena.bytes() > options.memory) arena.slot_bytes /= 2;
   return arena;
-}
-
-template <class T>
-std::vector<T> all_gather(const Setting& setting, const T& mine) {
-  std::vector<T> all;
-  for (const auto& bytes : setting.group.all_gather(std::as_bytes(std::span(&mine, 1)))) {
-    if (bytes.size() != sizeof(T)) throw Error(ErrorCode::mismatch, "ranks run different versions of tutti");
-    std::memcpy(&all.emplace_back(), bytes.data(), sizeof(T));
-  }
-  return all;
-}
-
-// What did not work on some rank, on all ranks: they fail together. Collective.
-void fail_together(const Setting& setting, ErrorCode code, const std::string& mine) {
-  std::vector<Rank> ranks;
-  std::string text;
-  const auto all = setting.group.all_gather(std::as_bytes(std::span(mine)));
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    if (all[r].empty()) continue;
-    ranks.push_back(static_cast<Rank>(r));
-    text += fmt::format("{}rank {}: {}", text.empty() ? "" : "; ", r,
-                        std::string(reinterpret_cast<const char*>(all[r].data()), all[r].size()));
-  }
-  if (!text.empty()) throw Error(code, text, ranks);
 }
 
 class TemporaryStream {
@@ -94,76 +72,151 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
                   fmt::format("rank {} has other GpuOptions than rank {}; all ranks must have the same", r,
                               setting.group.rank),
                   {static_cast<Rank>(r)});
-  device::Membership membership;
-  fail_together(setting, ErrorCode::unsupported, reach(setting, cards, membership));
-  membership_ = allocate(api_, sizeof membership);
-  api_->upload(membership_.get(), reinterpret_cast<const std::byte*>(&membership), sizeof membership);
-  prove(setting, cards);
+
+  const auto timeout = setting.options.timeout.count() > 0 ? setting.options.timeout : setting.group.timeout;
+  group_.rank = setting.group.rank;
+  group_.size = setting.group.size;
+  group_.timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(timeout).count());
+  group_.control = reinterpret_cast<device::Control*>(control_.get());
+  group_.arena = arena_;
+  group_.mailbox = {arena_.slices, arena_.slot_bytes};
+  group_.arenas[group_.rank] = memory_.get();
+  membership_ = allocate(api_, sizeof group_);
+
+  std::vector<std::uint64_t> address_spaces;
+  for (const Card& c : cards) address_spaces.push_back(c.address_space);
+  auto proposals = propose(setting, cards);
+  do {
+    agreement_ = agree(setting, proposals);
+    mailboxes_.reset();
+    mailboxes_ = std::make_unique<Mailboxes>(api_, setting, agreement_, address_spaces, group_);
+    api_->upload(membership_.get(), reinterpret_cast<const std::byte*>(&group_), sizeof group_);
+  } while (!prove(setting, proposals));
+  describe(cards);
 }
 
-// Empty, or why not.
-std::string Connection::reach(const Setting& setting, const std::vector<Card>& cards,
-                              device::Membership& membership) {
-  const Card& mine = cards[static_cast<std::size_t>(setting.group.rank)];
-  const auto timeout = setting.options.timeout.count() > 0 ? setting.options.timeout : setting.group.timeout;
-  membership.rank = setting.group.rank;
-  membership.size = setting.group.size;
-  membership.timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(timeout).count());
-  membership.control = reinterpret_cast<device::Control*>(control_.get());
-  membership.arena = arena_;
-  description_ = fmt::format("device {} ({}), {} KiB for messages of up to {} bytes", device_,
-                             api_->device_name(device_), arena_.bytes() / 1024, arena_.slot_bytes);
-  for (Rank r = 0; r < setting.group.size; ++r) {
-    const Card& card = cards[static_cast<std::size_t>(r)];
-    std::string way;
-    if (r == setting.group.rank) {
-      membership.arenas[r] = memory_.get();
-      continue;
-    }
-    if (!setting.same_host(r))
-      return fmt::format("rank {} is on another host; GPU buffers do not go there yet", r);
-    if (card.address_space == mine.address_space) {
-      if (!api_->reach_device(card.device))
-        return fmt::format("device {} cannot reach device {} of rank {} (no peer access)", device_,
-                           card.device, r);
-      membership.arenas[r] = card.arena;
-      way = card.device == device_ ? "the same device" : "peer access";
-    } else {
-      one_address_space_ = false;
-      try {
-        imports_.emplace_back(api_->import_memory(card.handle), detail::ForgetImport{api_});
-      } catch (const Error& error) {
-        return fmt::format("the memory of rank {} cannot be opened: {}", r, error.what());
-      }
-      membership.arenas[r] = imports_.back().get();
-      way = card.device_id == mine.device_id
-                ? "CUDA IPC, the same device: kernels of two processes take turns"
-                : "CUDA IPC";
-    }
-    description_ += fmt::format("\n  rank {}: {}", r, way);
+std::vector<Proposal> Connection::propose(const Setting& setting, const std::vector<Card>& cards) {
+  const Card& mine = cards[static_cast<std::size_t>(group_.rank)];
+  std::vector<Proposal> proposals;
+  for (Rank r = 0; r < group_.size; ++r) {
+    const Card& theirs = cards[static_cast<std::size_t>(r)];
+    one_address_space_ = one_address_space_ && theirs.address_space == mine.address_space;
+    proposals.push_back(r == group_.rank ? Proposal{} : propose(setting, mine, theirs, r));
   }
+  return proposals;
+}
+
+Proposal Connection::propose(const Setting& setting, const Card& mine, const Card& theirs, Rank peer) {
+  const int host = setting.options.host_size;
+  if (host > 0 && peer / host != group_.rank / host) return {Way::network, "GpuOptions::host_size"};
+  if (!setting.same_host(peer)) return {Way::network, "another host"};
+  if (!setting.options.peer_access) return {Way::host, "GpuOptions::peer_access"};
+  if (theirs.address_space == mine.address_space) {
+    if (!api_->reach_device(theirs.device))
+      return {Way::host, fmt::format("no peer access between devices {} and {}", device_, theirs.device)};
+    group_.arenas[peer] = theirs.arena;
+    return {};
+  }
+  try {
+    imports_.emplace_back(api_->import_memory(theirs.handle), detail::ForgetImport{api_});
+  } catch (const Error& error) {
+    return {Way::host, error.what()};
+  }
+  group_.arenas[peer] = imports_.back().get();
   return {};
 }
 
-void Connection::prove(const Setting& setting, const std::vector<Card>& cards) {
-  const std::size_t bytes = sizeof(std::uint32_t) * cards.size();
-  const PinnedMemory wrong = allocate_pinned(api_, bytes);
-  auto* words = reinterpret_cast<std::uint32_t*>(wrong.get());
-  const TemporaryStream stream(*api_);
-  std::string failure;
-  for (int phase = 0; phase < 2; ++phase) {
-    api_->launch_proof(membership(), phase, words, stream.get());
-    api_->synchronize(stream.get());
-    if (phase == 0) static_cast<void>(setting.group.all_gather({}));
+// True when all that was written has arrived. Otherwise the ways that fail are proposed no more; where there
+// is no other one, all ranks throw.
+bool Connection::prove(const Setting& setting, std::vector<Proposal>& proposals) {
+  std::string hopeless;
+  const std::vector<Rank> wrong = find_wrong(setting);
+  for (const Rank r : wrong) {
+    auto& proposal = proposals[static_cast<std::size_t>(r)];
+    const Way failed = agreement_.ways[static_cast<std::size_t>(r)].way;
+    if (failed == Way::device && r != group_.rank)
+      proposal = {Way::host,
+                  fmt::format("what was written into device memory between ranks {} and {} did not arrive: "
+                              "access control services or an IOMMU between the devices do that; turn them "
+                              "off in the BIOS",
+                              group_.rank, r)};
+    else
+      hopeless +=
+          fmt::format("{}what rank {} wrote into its memory did not arrive", hopeless.empty() ? "" : ", ", r);
   }
-  for (std::size_t r = 0; r < cards.size(); ++r)
-    if (words[r] != 0)
-      failure +=
-          fmt::format("{}what rank {} wrote into its memory did not arrive", failure.empty() ? "" : ", ", r);
-  if (!failure.empty())
-    failure +=
-        " (access control services or an IOMMU between the devices do that; turn them off in the BIOS)";
-  fail_together(setting, ErrorCode::system, failure);
+  fail_together(setting, ErrorCode::system, hopeless);
+  bool right = true;
+  for (const std::uint8_t all_right : all_gather(setting, static_cast<std::uint8_t>(wrong.empty())))
+    right = right && all_right != 0;
+  return right;
+}
+
+// Ranks whose pattern did not come. The network is trusted; that this device and its host see what the other
+// writes is proved in place of it.
+std::vector<Rank> Connection::find_wrong(const Setting& setting) const {
+  constexpr int words_of_proof = device::proof_bytes / sizeof(std::uint64_t);
+  const std::size_t bytes = sizeof(std::uint32_t) * static_cast<std::size_t>(group_.size);
+  const PinnedMemory wrong = allocate_pinned(api_, bytes);
+  auto* const words = reinterpret_cast<std::uint32_t*>(wrong.get());
+  const TemporaryStream stream(*api_);
+  api_->launch_proof(membership(), 0, words, stream.get());
+  api_->synchronize(stream.get());
+  for (const Proxy::Line& line : lines()) {
+    const auto* const written =
+        reinterpret_cast<const std::uint64_t*>(line.outbox + device::Mailbox::proof());
+    auto* const to_read = reinterpret_cast<std::uint64_t*>(line.inbox + device::Mailbox::proof());
+    for (int i = 0; i < words_of_proof; ++i) {
+      if (device::load_acquire_system(written + i) != device::proof_word(group_.rank, line.peer, i))
+        words[line.peer] = 1;
+      device::store_release_system(to_read + i, device::proof_word(line.peer, group_.rank, i));
+    }
+  }
+  static_cast<void>(setting.group.all_gather({}));
+  api_->launch_proof(membership(), 1, words, stream.get());
+  api_->synchronize(stream.get());
+  std::vector<Rank> ranks;
+  for (Rank r = 0; r < group_.size; ++r)
+    if (words[r] != 0) ranks.push_back(r);
+  return ranks;
+}
+
+std::vector<Proxy::Line> Connection::lines() const {
+  std::vector<Proxy::Line> lines;
+  for (Rank r = 0; r < group_.size; ++r)
+    if (agreement_.ways[static_cast<std::size_t>(r)].way == Way::network)
+      lines.push_back({r, group_.outboxes[r], group_.inboxes[r]});
+  return lines;
+}
+
+void Connection::abandon() noexcept {
+  static_cast<void>(memory_.release());
+  static_cast<void>(mailboxes_.release());
+}
+
+void Connection::describe(const std::vector<Card>& cards) {
+  const Card& mine = cards[static_cast<std::size_t>(group_.rank)];
+  description_ = fmt::format("device {} ({}), {} KiB for messages of up to {} bytes", device_,
+                             api_->device_name(device_), arena_.bytes() / 1024, arena_.slot_bytes);
+  if (mailboxes_->bytes() != 0)
+    description_ += fmt::format(", and {} KiB of page-locked host memory", mailboxes_->bytes() / 1024);
+  for (Rank r = 0; r < group_.size; ++r) {
+    if (r == group_.rank) continue;
+    const Card& card = cards[static_cast<std::size_t>(r)];
+    const Proposal& agreed = agreement_.ways[static_cast<std::size_t>(r)];
+    std::string way;
+    if (agreed.way == Way::network)
+      way = "the network, through page-locked host memory";
+    else if (agreed.way == Way::host)
+      way = "page-locked host memory";
+    else if (card.address_space != mine.address_space)
+      way = "CUDA IPC";
+    else
+      way = card.device == device_ ? "the same device" : "peer access";
+    if (!agreed.why.empty()) way += fmt::format(" ({})", agreed.why);
+    if (card.address_space != mine.address_space && card.device_id == mine.device_id)
+      way += "; the same device: kernels of two processes take turns";
+    description_ += fmt::format("\n  rank {}: {}", r, way);
+  }
 }
 
 }  // namespace tutti::gpu

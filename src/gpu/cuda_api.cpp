@@ -131,6 +131,21 @@ class CudaApi final : public Api {
     const OutsideCapture outside;
     static_cast<void>(::cudaFreeHost(memory));
   }
+  void pin(std::byte* memory, std::size_t bytes) override {
+    const OutsideCapture outside;
+    int same_address = 0;
+    check(::cudaDeviceGetAttribute(&same_address, cudaDevAttrCanUseHostPointerForRegisteredMem,
+                                   current_device()),
+          "cudaDeviceGetAttribute");
+    if (same_address == 0)
+      throw Error(ErrorCode::unsupported, "the device reaches registered host memory at another address");
+    check(::cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
+          "cudaHostRegister");
+  }
+  void unpin(std::byte* memory) noexcept override {
+    const OutsideCapture outside;
+    static_cast<void>(::cudaHostUnregister(memory));
+  }
   void upload(std::byte* to, const std::byte* from, std::size_t bytes) override {
     const OutsideCapture outside;
     const OwnStream stream;

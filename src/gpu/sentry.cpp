@@ -51,6 +51,17 @@ void Sentry::check() {
   if (failure_) throw Error(*failure_);
 }
 
+void Sentry::fail(const Error& error) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (failure_) return;
+    failure_.emplace(error);
+    told_ = true;
+  }
+  stop(error.what());
+  setting_.announce(error);
+}
+
 void Sentry::stop(const std::string& why) {
   const std::scoped_lock lock(mutex_);
   if (stopped_because_.empty()) stopped_because_ = why;

@@ -35,6 +35,8 @@ class Sentry {
   std::uint64_t announce_launch(std::string what);
   /// Throws what a kernel reported.
   void check();
+  /// Nothing can be enqueued any more, for this reason, and kernels that wait give up. From any thread.
+  void fail(const Error& error);
   /// Makes kernels that wait give up.
   void stop(const std::string& why);
 

@@ -14,6 +14,16 @@
 
 namespace tutti::gpu {
 
+/// FIFOs between the processors of the ranks, which nobody else uses.
+class Network {
+ public:
+  Network() = default;
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+  virtual ~Network() = default;
+  virtual transport::Transport& to(Rank peer) = 0;
+};
+
 struct Setting {
   transport::Group group;  ///< `all_gather` works for as long as the communicator lives
   GpuOptions options;
@@ -26,6 +36,8 @@ struct Setting {
   /// Returns when all ranks have called it. Throws when not all come.
   std::function<void()> meet;
   std::function<bool(Rank)> same_host;
+  /// Collective.
+  std::function<std::unique_ptr<Network>()> make_network;
   /// Why kernels that run must stop: an abort, a failure or a death. From any thread.
   std::function<std::optional<std::string>()> interrupted;
   /// Tells the others that this rank failed. From any thread.

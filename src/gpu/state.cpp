@@ -42,7 +42,13 @@ GpuState::GpuState(std::shared_ptr<gpu::Api> api, gpu::Setting setting)
       connection_(api_, setting_),
       planner_(api_, setting_, connection_),
       sentry_(setting_, connection_.control()),
-      last_(api_->create_event()) {}
+      last_(api_->create_event()) {
+  if (!connection_.needs_network()) return;
+  network_ = setting_.make_network();
+  if (const auto lines = connection_.lines(); !lines.empty())
+    proxy_ = std::make_unique<gpu::Proxy>(*network_, connection_.mailbox(), lines,
+                                          [this](const Error& error) { sentry_.fail(error); });
+}
 
 // Others may still write into this rank's arena when its own kernels are through: it goes when all are. Where
 // that cannot be known, it stays.
@@ -54,11 +60,20 @@ GpuState::~GpuState() {
     if (std::uncaught_exceptions() != exceptions_)
       connection_.abandon();
     else
-      setting_.meet();
+      meet();
   } catch (...) {
     connection_.abandon();
   }
+  proxy_.reset();
   api_->destroy_event(last_);
+}
+
+// When kernels are through everywhere, nobody needs the network any more; when nobody looks at it, it may go.
+void GpuState::meet() {
+  setting_.meet();
+  if (!connection_.needs_network()) return;
+  proxy_.reset();
+  setting_.meet();
 }
 
 void GpuState::check_pointer(const Call& call, const void* pointer, std::size_t bytes, const char* which) {
@@ -169,6 +184,7 @@ void GpuState::launch(const gpu::Plan& plan, gpu::device::Launch& launch, std::s
   launch.tag = plan.tag;
   launch.sequence = sentry_.announce_launch(std::move(what));
   api_->launch(launch, plan.lanes, plan.slices, stream);
+  if (proxy_ != nullptr) proxy_->wake();
 }
 
 std::string GpuState::explain() const { return connection_.description(); }

@@ -14,6 +14,7 @@
 
 #include "gpu/connection.hpp"
 #include "gpu/plan.hpp"
+#include "gpu/proxy.hpp"
 #include "gpu/sentry.hpp"
 #include "gpu/setting.hpp"
 
@@ -36,6 +37,7 @@ class GpuState {
   [[nodiscard]] std::string explain(const Call& call);
 
  private:
+  void meet();
   void check_pointer(const Call& call, const void* pointer, std::size_t bytes, const char* which);
   void launch_collective(const Call& call, const Sizes& sizes, gpu::Stream stream);
   void launch_messages(std::span<const Call> calls, gpu::Stream stream);
@@ -53,6 +55,8 @@ class GpuState {
   gpu::Connection connection_;
   gpu::Planner planner_;
   gpu::Sentry sentry_;
+  std::unique_ptr<gpu::Network> network_;  ///< where some rank needs one
+  std::unique_ptr<gpu::Proxy> proxy_;      ///< where this rank does
   Growing scratch_, input_copy_;
   gpu::Event last_;        ///< behind all that was enqueued outside captures
   bool recorded_ = false;  ///< `last_` was

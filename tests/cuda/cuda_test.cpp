@@ -66,6 +66,32 @@ TEST_F(CudaTest, EveryOperationAsOnHostMemory) {
     });
 }
 
+TEST_F(CudaTest, EveryOperationBetweenHosts) {
+  for (const char* transport : {"", "tcp"})
+    for (const int on_a_host : {1, 2}) {
+      Options options;
+      options.transport = transport;
+      run_local(
+          2 * on_a_host,
+          [&](Communicator& comm) {
+            Gpu gpu(comm, {.host_size = on_a_host});
+            ASSERT_NE(gpu.explain().find("the network"), std::string::npos);
+            const OwnStream own;
+            for (const std::size_t count : {1, 20011, 3000001})
+              exercise(memory, comm, gpu, count, own.stream);
+          },
+          options);
+    }
+}
+
+TEST_F(CudaTest, EveryOperationThroughPageLockedMemory) {
+  run_local(3, [&](Communicator& comm) {
+    Gpu gpu(comm, {.peer_access = false});
+    const OwnStream own;
+    for (const std::size_t count : {1, 20011, 3000001}) exercise(memory, comm, gpu, count, own.stream);
+  });
+}
+
 TEST_F(CudaTest, TheBitsOfTheProcessorsInEveryTypeAndOperation) {
   constexpr std::size_t count = 5001;
   run_local(
@@ -168,6 +194,8 @@ TEST(LaunchedRank, OfProcesses) {
   EXPECT_NE(gpu.explain().find("CUDA IPC"), std::string::npos);
   const OwnStream own;
   for (const std::size_t count : {100, 100000}) exercise(memory, comm, gpu, count, own.stream);
+  Gpu apart(comm, {.peer_access = false});
+  exercise(memory, comm, apart, 100000, own.stream);
 }
 
 TEST_F(CudaTest, EveryOperationBetweenProcesses) {

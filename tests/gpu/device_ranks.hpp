@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "gpu/device/arena.hpp"
+#include "gpu/device/membership.hpp"
 #include "gpu/flatten.hpp"
 #include "gpu/host_block.hpp"
 #include "gpu/in_turn.hpp"

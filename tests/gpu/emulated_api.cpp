@@ -91,7 +91,8 @@ class EmulatedApi::Worker {
 EmulatedApi::EmulatedApi(int devices) : devices_(devices) {}
 EmulatedApi::~EmulatedApi() {
   default_streams_.clear();
-  for (const auto& [memory, _] : memory_) std::free(memory);
+  for (const auto& [memory, what] : memory_)
+    if (what.owned) std::free(memory);
 }
 
 std::size_t EmulatedApi::bytes_held() {
@@ -146,7 +147,7 @@ std::byte* EmulatedApi::add(std::size_t bytes, gpu::Pointer what) {
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(align, (bytes + align - 1) / align * align));
   std::memset(memory, 0, bytes);
   const std::scoped_lock lock(mutex_);
-  memory_[memory] = {bytes, what};
+  memory_[memory] = {bytes, what, true};
   return memory;
 }
 void EmulatedApi::remove(std::byte* memory) noexcept {
@@ -165,6 +166,14 @@ std::byte* EmulatedApi::allocate_pinned(std::size_t bytes) {
   return add(bytes, {gpu::Pointer::Kind::pinned, -1});
 }
 void EmulatedApi::free_pinned(std::byte* memory) noexcept { remove(memory); }
+void EmulatedApi::pin(std::byte* memory, std::size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  memory_[memory] = {bytes, {gpu::Pointer::Kind::pinned, -1}, false};
+}
+void EmulatedApi::unpin(std::byte* memory) noexcept {
+  const std::scoped_lock lock(mutex_);
+  memory_.erase(memory);
+}
 void EmulatedApi::upload(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
@@ -174,6 +183,7 @@ gpu::IpcHandle EmulatedApi::export_memory(std::byte* memory) {
   return handle;
 }
 std::byte* EmulatedApi::import_memory(const gpu::IpcHandle& handle) {
+  if (refuses_imports) throw Error(ErrorCode::system, "the test refuses it");
   std::byte* memory = nullptr;
   std::memcpy(&memory, handle.data(), sizeof memory);
   ++imports;
@@ -236,7 +246,11 @@ void EmulatedApi::launch_proof(const gpu::device::Membership* group, int phase, 
     HostBlockState state(1);
     gpu::device::prove(HostBlock(state, 0), *group, phase, wrong);
     if (phase != 0 || !corrupts || group->rank != 0) return;
-    auto* word = reinterpret_cast<std::uint64_t*>(group->arenas[1] + group->arena.proof(0)) + 17;
+    // Host memory is wrong only if there is nothing else.
+    if (group->by_mail(1) && !group->by_mail(group->size - 1) && group->size > 2) return;
+    std::byte* const proof = group->by_mail(1) ? group->outboxes[1] + gpu::device::Mailbox::proof()
+                                               : group->arenas[1] + group->arena.proof(0);
+    auto* word = reinterpret_cast<std::uint64_t*>(proof) + 17;
     gpu::device::store_release_system(word, 42);
   });
 }

@@ -26,7 +26,8 @@ class EmulatedApi final : public gpu::Api {
   std::atomic<bool> processes{false};    ///< every thread is a process: pointers mean something to one only
   std::atomic<bool> corrupts{false};     ///< what a rank writes to another in the proof arrives wrong
   std::atomic<bool> peers_apart{false};  ///< devices do not reach each other
-  std::atomic<int> imports{0};           ///< memory opened and not closed
+  std::atomic<bool> refuses_imports{false};
+  std::atomic<int> imports{0};  ///< memory opened and not closed
   [[nodiscard]] std::size_t bytes_held();
   void begin_capture(gpu::Stream stream);
   Graph end_capture(gpu::Stream stream);
@@ -45,6 +46,8 @@ class EmulatedApi final : public gpu::Api {
   void free(std::byte* memory) noexcept override;
   std::byte* allocate_pinned(std::size_t bytes) override;
   void free_pinned(std::byte* memory) noexcept override;
+  void pin(std::byte* memory, std::size_t bytes) override;
+  void unpin(std::byte* memory) noexcept override;
   void upload(std::byte* to, const std::byte* from, std::size_t bytes) override;
   gpu::IpcHandle export_memory(std::byte* memory) override;
   std::byte* import_memory(const gpu::IpcHandle& handle) override;
@@ -68,6 +71,7 @@ class EmulatedApi final : public gpu::Api {
   struct Memory {
     std::size_t bytes;
     gpu::Pointer what;
+    bool owned = true;
   };
   class Worker;
   std::byte* add(std::size_t bytes, gpu::Pointer what);

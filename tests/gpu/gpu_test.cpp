@@ -12,7 +12,7 @@
 
 #include <tutti/local.hpp>
 
-#include "gpu/emulated_api.hpp"
+#include "gpu/emulated_memory.hpp"
 #include "gpu/exercise.hpp"
 
 namespace tutti::test {
@@ -25,36 +25,6 @@ Options quick() {
   options.timeout = std::chrono::seconds(60);
   return options;
 }
-
-/// Memory of an emulated device is the host's.
-class EmulatedMemory final : public DeviceMemory {
- public:
-  explicit EmulatedMemory(EmulatedApi& api) : api_(api) {}
-  std::byte* allocate(std::size_t bytes) override { return api_.allocate(bytes); }
-  void free(std::byte* memory) override { api_.free(memory); }
-  void put(std::byte* to, const void* from, std::size_t bytes) override {
-    if (bytes != 0) std::memcpy(to, from, bytes);
-  }
-  void get(void* to, const std::byte* from, std::size_t bytes) override {
-    if (bytes != 0) std::memcpy(to, from, bytes);
-  }
-  void synchronize(void* stream) override { api_.synchronize(stream); }
-
- private:
-  EmulatedApi& api_;
-};
-
-class GpuTest : public testing::Test {
- protected:
-  GpuTest() { gpu::replace_api(api); }
-  ~GpuTest() override { gpu::replace_api(nullptr); }
-  GpuTest(const GpuTest&) = delete;
-  GpuTest& operator=(const GpuTest&) = delete;
-
-  static constexpr GpuOptions small{.blocks = 4, .memory = std::size_t{1} << 20};
-  std::shared_ptr<EmulatedApi> api = std::make_shared<EmulatedApi>(2);
-  EmulatedMemory memory{*api};
-};
 
 TEST_F(GpuTest, EveryOperationAsOnHostMemory) {
   for (const int ranks : {1, 2, 3})
@@ -239,29 +209,6 @@ TEST_F(GpuTest, PinnedMemoryIsTaken) {
         api->synchronize(nullptr);
         EXPECT_EQ(*reinterpret_cast<float*>(pinned), 6);
         api->free_pinned(pinned);
-      },
-      quick());
-}
-
-TEST_F(GpuTest, APathThatCorruptsIsFound) {
-  api->corrupts = true;
-  run_local(
-      2,
-      [&](Communicator& comm) {
-        EXPECT_EQ(
-            code_of([&] { const Gpu gpu(comm, small); }, "what rank 0 wrote into its memory did not arrive"),
-            ErrorCode::system);
-      },
-      quick());
-}
-
-TEST_F(GpuTest, DevicesApartAreNamed) {
-  api->peers_apart = true;
-  run_local(
-      2,
-      [&](Communicator& comm) {
-        api->set_device(comm.rank());
-        EXPECT_EQ(code_of([&] { const Gpu gpu(comm, small); }, "no peer access"), ErrorCode::unsupported);
       },
       quick());
 }

@@ -98,14 +98,4 @@ struct Control {
 };
 static_assert(sizeof(Control) == 40 && offsetof(Control, report) == 8);
 
-/// What all launches of one rank share, in device memory.
-struct Membership {
-  std::int32_t rank = 0, size = 1;
-  std::uint64_t timeout_ns = 0;
-  Control* control = nullptr;         ///< as the device reaches it
-  Arena arena;                        ///< the layout
-  std::byte* arenas[max_ranks] = {};  ///< by rank, as this rank's device reaches them
-};
-static_assert(sizeof(Membership) == 40 + 8 * max_ranks);
-
 }  // namespace tutti::gpu::device

@@ -12,8 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "gpu/device/arena.hpp"
 #include "gpu/device/fold.hpp"
+#include "gpu/device/membership.hpp"
 #include "gpu/device/packets.hpp"
 #include "gpu/device/program.hpp"
 #include "gpu/device/wait.hpp"
@@ -95,7 +95,7 @@ class Executor {
     else if (bytes != 0)
       fold_in_memory(instruction, bytes);
     if (block_.any(failed)) return false;
-    if (block_.thread() == 0) publish_and_release(instruction, packets);
+    if (block_.thread() == 0) publish_and_release(instruction, bytes, packets);
     return true;
   }
 
@@ -118,12 +118,12 @@ class Executor {
         continue;
       }
       const std::uint64_t message = word(group_.arena.received(o.rank, o.channel, slice_));
-      if (packets) {
+      if (packets && !group_.by_mail(o.rank)) {
         shared_.source_flags[i] = packet_flag(message);
         shared_.sources[i] = mine_ + group_.arena.packets(o.rank, o.channel, message);
       } else {
         if (!await_message(o, message, tag(instruction))) return false;
-        shared_.sources[i] = mine_ + group_.arena.slot(o.rank, o.channel, slice_, message);
+        shared_.sources[i] = incoming(o, message).data;
       }
     }
     for (std::uint32_t i = 0; i < instruction.sinks; ++i) {
@@ -135,16 +135,18 @@ class Executor {
       }
       const std::uint64_t message = word(group_.arena.sent(o.rank, o.channel, slice_));
       if (!await_room(o, message)) return false;
-      if (packets) shared_.sink_flags[i] = packet_flag(message);
-      shared_.sinks[i] =
-          group_.arenas[o.rank] + (packets ? group_.arena.packets(group_.rank, o.channel, message)
-                                           : group_.arena.slot(group_.rank, o.channel, slice_, message));
+      if (packets && !group_.by_mail(o.rank)) {
+        shared_.sink_flags[i] = packet_flag(message);
+        shared_.sinks[i] = group_.arenas[o.rank] + group_.arena.packets(group_.rank, o.channel, message);
+      } else {
+        shared_.sinks[i] = outgoing(o, message).data;
+      }
     }
     return true;
   }
 
   TUTTI_DEVICE bool await_message(const Operand& from, std::uint64_t message, std::uint32_t tag) {
-    const auto* flag = &word(group_.arena.flag(from.rank, from.channel, slice_, message));
+    const std::uint64_t* const flag = incoming(from, message).flag;
     Wait wait = begin_wait();
     for (;;) {
       const std::uint64_t found = load_acquire_system(flag);
@@ -158,11 +160,34 @@ class Executor {
   }
 
   TUTTI_DEVICE bool await_room(const Operand& to, std::uint64_t message) {
-    const auto* taken = &word(group_.arena.taken(to.rank, to.channel, slice_));
+    const std::uint64_t* const taken =
+        group_.by_mail(to.rank) ? word_at(group_.inboxes[to.rank], group_.mailbox.taken(to.channel, slice_))
+                                : word_at(mine_, group_.arena.taken(to.rank, to.channel, slice_));
     Wait wait = begin_wait();
     while (message - load_acquire_system(taken) >= credits)
       if (!wait.goes_on(to.rank, Awaited::room)) return false;
     return true;
+  }
+
+  /// A message in a slot.
+  struct Slot {
+    std::byte* data;
+    std::uint64_t* flag;
+  };
+  [[nodiscard]] TUTTI_DEVICE Slot incoming(const Operand& from, std::uint64_t message) const {
+    if (group_.by_mail(from.rank)) return letter(group_.inboxes[from.rank], from.channel, message);
+    return {mine_ + group_.arena.slot(from.rank, from.channel, slice_, message),
+            word_at(mine_, group_.arena.flag(from.rank, from.channel, slice_, message))};
+  }
+  [[nodiscard]] TUTTI_DEVICE Slot outgoing(const Operand& to, std::uint64_t message) const {
+    if (group_.by_mail(to.rank)) return letter(group_.outboxes[to.rank], to.channel, message);
+    std::byte* const theirs = group_.arenas[to.rank];
+    return {theirs + group_.arena.slot(group_.rank, to.channel, slice_, message),
+            word_at(theirs, group_.arena.flag(group_.rank, to.channel, slice_, message))};
+  }
+  [[nodiscard]] TUTTI_DEVICE Slot letter(std::byte* box, int channel, std::uint64_t message) const {
+    return {box + group_.mailbox.slot(channel, slice_, message),
+            word_at(box, group_.mailbox.flag(channel, slice_, message))};
   }
 
   TUTTI_DEVICE void fold_in_memory(const Instruction& instruction, std::size_t bytes) {
@@ -210,23 +235,27 @@ class Executor {
   }
 
   /// Of one thread, after a barrier: all others are through.
-  TUTTI_DEVICE void publish_and_release(const Instruction& instruction, bool packets) {
+  TUTTI_DEVICE void publish_and_release(const Instruction& instruction, std::size_t bytes, bool packets) {
     for (std::uint32_t i = 0; i < instruction.sinks; ++i) {
       const Operand& o = program_.operand(instruction.first_sink + i);
       if (o.place != Place::message) continue;
       const std::uint64_t message = word(group_.arena.sent(o.rank, o.channel, slice_))++;
-      if (packets) continue;  // they tell themselves
-      auto* flag = reinterpret_cast<std::uint64_t*>(
-          group_.arenas[o.rank] + group_.arena.flag(group_.rank, o.channel, slice_, message));
-      store_release_system(flag, static_cast<std::uint64_t>(packet_flag(message)) << 32 | tag(instruction));
+      if (packets && !group_.by_mail(o.rank)) continue;  // they tell themselves
+      if (group_.by_mail(o.rank))
+        *word_at(group_.outboxes[o.rank], group_.mailbox.size(o.channel, slice_, message)) =
+            bytes * instruction.segments;
+      store_release_system(outgoing(o, message).flag,
+                           static_cast<std::uint64_t>(packet_flag(message)) << 32 | tag(instruction));
     }
     for (std::uint32_t i = 0; i < instruction.sources; ++i) {
       const Operand& o = program_.operand(instruction.first_source + i);
       if (o.place != Place::message) continue;
       const std::uint64_t taken = ++word(group_.arena.received(o.rank, o.channel, slice_));
-      store_release_system(reinterpret_cast<std::uint64_t*>(
-                               group_.arenas[o.rank] + group_.arena.taken(group_.rank, o.channel, slice_)),
-                           taken);
+      store_release_system(
+          group_.by_mail(o.rank)
+              ? word_at(group_.outboxes[o.rank], group_.mailbox.taken(o.channel, slice_))
+              : word_at(group_.arenas[o.rank], group_.arena.taken(group_.rank, o.channel, slice_)),
+          taken);
     }
   }
 
@@ -278,8 +307,9 @@ class Executor {
     return static_cast<std::uint32_t>(message + 1);
   }
   [[nodiscard]] TUTTI_DEVICE int block_index() const { return lane_ * max_slices + slice_; }
-  [[nodiscard]] TUTTI_DEVICE std::uint64_t& word(std::size_t offset) const {
-    return *reinterpret_cast<std::uint64_t*>(mine_ + offset);
+  [[nodiscard]] TUTTI_DEVICE std::uint64_t& word(std::size_t offset) const { return *word_at(mine_, offset); }
+  [[nodiscard]] TUTTI_DEVICE static std::uint64_t* word_at(std::byte* memory, std::size_t offset) {
+    return reinterpret_cast<std::uint64_t*>(memory + offset);
   }
 
   const Block& block_;

@@ -1,12 +1,12 @@
 /// \file
-/// A pattern that every rank writes into every other's arena before anything relies on it: access control and
-/// address translation between devices can corrupt silently.
+/// A pattern that every rank writes into every other's arena, or into the mailbox for it, before anything
+/// relies on it: access control and address translation between devices can corrupt silently.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "gpu/device/arena.hpp"
+#include "gpu/device/membership.hpp"
 #include "gpu/device/order.hpp"
 
 namespace tutti::gpu::device {
@@ -24,9 +24,13 @@ template <class Block>
 TUTTI_DEVICE void prove(const Block& block, const Membership& group, int phase, std::uint32_t* wrong) {
   constexpr int words = proof_bytes / sizeof(std::uint64_t);
   for (int peer = 0; peer < group.size; ++peer) {
-    auto* pattern =
-        reinterpret_cast<std::uint64_t*>(phase == 0 ? group.arenas[peer] + group.arena.proof(group.rank)
-                                                    : group.arenas[group.rank] + group.arena.proof(peer));
+    std::byte* place;
+    if (group.by_mail(peer))
+      place = (phase == 0 ? group.outboxes[peer] : group.inboxes[peer]) + Mailbox::proof();
+    else
+      place = phase == 0 ? group.arenas[peer] + group.arena.proof(group.rank)
+                         : group.arenas[group.rank] + group.arena.proof(peer);
+    auto* const pattern = reinterpret_cast<std::uint64_t*>(place);
     bool differs = false;
     for (int i = block.thread(); i < words; i += block.threads())
       if (phase == 0)

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "gpu/device/arena.hpp"
+#include "gpu/device/membership.hpp"
 #include "gpu/device/order.hpp"
 
 namespace tutti::gpu::device {

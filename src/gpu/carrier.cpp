@@ -1,0 +1,135 @@
+#include "gpu/carrier.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <tutti/error.hpp>
+
+#include "gpu/device/order.hpp"
+
+namespace tutti::gpu {
+
+namespace {
+
+constexpr int channel = 0;  // all FIFOs of a pair share it
+constexpr transport::Tag frame_tag = 0x6770'7566, bytes_tag = 0x6770'7562;
+
+std::uint64_t* word(std::byte* box, std::size_t offset) {
+  return reinterpret_cast<std::uint64_t*>(box + offset);
+}
+
+// Sending from an outbox without a copy is worth a try, no more.
+std::shared_ptr<void> try_register(transport::Transport& transport, const std::byte* data,
+                                   std::size_t bytes) {
+  try {
+    return transport.register_memory(data, bytes);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+Proxy::Carrier::Carrier(transport::Transport& transport, const device::Mailbox& layout, const Line& line)
+    : layout_(layout),
+      line_(line),
+      longest_(transport.max_message_bytes()),
+      registered_(try_register(transport, line.outbox, layout.bytes())),
+      sender_(transport.sender(line.peer, channel)),
+      receiver_(transport.receiver(line.peer, channel)),
+      counts_(std::size_t{device::channels} * layout.slices) {}
+
+// What is to be sent next: of all FIFOs in turn, so that none waits for a busy one.
+std::optional<Frame> Proxy::Carrier::next() {
+  for (std::size_t tries = 0; tries < counts_.size(); ++tries) {
+    const std::size_t fifo = turn_++ % counts_.size();
+    Counts& counts = counts_[fifo];
+    Frame frame;
+    frame.channel = static_cast<std::uint8_t>(fifo / layout_.slices);
+    frame.slice = static_cast<std::uint16_t>(fifo % layout_.slices);
+    const std::uint64_t taken =
+        device::load_acquire_system(word(line_.outbox, layout_.taken(frame.channel, frame.slice)));
+    if (taken != counts.taken) {
+      frame.kind = Frame::Kind::taken;
+      frame.number = counts.taken = taken;
+      return frame;
+    }
+    const std::uint64_t message = counts.messages;
+    frame.flag =
+        device::load_acquire_system(word(line_.outbox, layout_.flag(frame.channel, frame.slice, message)));
+    if (frame.flag >> 32 != static_cast<std::uint32_t>(message + 1)) continue;
+    ++counts.messages;
+    frame.number = message;
+    frame.bytes =
+        static_cast<std::uint32_t>(*word(line_.outbox, layout_.size(frame.channel, frame.slice, message)));
+    return frame;
+  }
+  return std::nullopt;
+}
+
+std::size_t Proxy::Carrier::part(const Parcel& parcel) const {
+  return std::min<std::size_t>(parcel.frame.bytes - parcel.moved, longest_);
+}
+
+bool Proxy::Carrier::send() {
+  if (!out_) {
+    const auto frame = next();
+    if (!frame) return false;
+    out_ = Parcel{*frame};
+  }
+  Parcel& parcel = *out_;
+  if (!parcel.announced) {
+    parcel.announced = sender_.try_send(reinterpret_cast<const std::byte*>(&parcel.frame),
+                                        sizeof parcel.frame, frame_tag, false);
+    if (!parcel.announced) return false;
+  }
+  // The slot stays as it is until the peer has taken the message.
+  const std::byte* const slot =
+      line_.outbox + layout_.slot(parcel.frame.channel, parcel.frame.slice, parcel.frame.number);
+  while (parcel.moved < parcel.frame.bytes) {
+    const std::size_t bytes = part(parcel);
+    if (!sender_.try_send(slot + parcel.moved, bytes, bytes_tag, true)) return false;
+    parcel.moved += bytes;
+  }
+  out_.reset();
+  return true;
+}
+
+void Proxy::Carrier::check(const Frame& frame) const {
+  if (frame.channel < device::channels && frame.slice < layout_.slices && frame.bytes <= layout_.slot_bytes)
+    return;
+  throw Error(ErrorCode::mismatch, fmt::format("rank {} sent what no GPU of this version sends", line_.peer),
+              {line_.peer});
+}
+
+bool Proxy::Carrier::receive() {
+  if (!in_) in_ = Parcel{};
+  Parcel& parcel = *in_;
+  if (!parcel.announced) {
+    parcel.announced =
+        receiver_.try_receive(reinterpret_cast<std::byte*>(&parcel.frame), sizeof parcel.frame, frame_tag);
+    if (!parcel.announced) return false;
+    check(parcel.frame);
+  }
+  std::byte* const slot =
+      line_.inbox + layout_.slot(parcel.frame.channel, parcel.frame.slice, parcel.frame.number);
+  while (parcel.moved < parcel.frame.bytes) {
+    const std::size_t bytes = part(parcel);
+    if (!receiver_.try_receive(slot + parcel.moved, bytes, bytes_tag)) return false;
+    parcel.moved += bytes;
+  }
+  deliver(parcel.frame);
+  in_.reset();
+  return true;
+}
+
+void Proxy::Carrier::deliver(const Frame& frame) const {
+  if (frame.kind == Frame::Kind::taken)
+    device::store_release_system(word(line_.inbox, layout_.taken(frame.channel, frame.slice)), frame.number);
+  else
+    device::store_release_system(word(line_.inbox, layout_.flag(frame.channel, frame.slice, frame.number)),
+                                 frame.flag);
+}
+
+}  // namespace tutti::gpu

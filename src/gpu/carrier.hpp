@@ -1,0 +1,66 @@
+/// \file
+/// One peer's part of a Proxy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "gpu/device/mailbox.hpp"
+#include "gpu/proxy.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti::gpu {
+
+/// What announces bytes, or says that some were taken. Sent as bytes.
+struct Frame {
+  enum class Kind : std::uint8_t { message, taken };
+  Kind kind = Kind::message;
+  std::uint8_t channel = 0;
+  std::uint16_t slice = 0;
+  std::uint32_t bytes = 0;   ///< of a message; they follow
+  std::uint64_t number = 0;  ///< of the message, from 0; or how many were taken
+  std::uint64_t flag = 0;    ///< of a message, as its sender wrote it
+};
+static_assert(sizeof(Frame) == 24);
+
+class Proxy::Carrier {
+ public:
+  /// Connects; may block for a while. Throws Error.
+  Carrier(transport::Transport& transport, const device::Mailbox& layout, const Line& line);
+  /// Nothing blocks. True when something moved. Throws Error(peer_lost, system, mismatch).
+  bool send();
+  bool receive();
+  [[nodiscard]] Rank peer() const { return line_.peer; }
+
+ private:
+  /// Of a channel and slice, in one direction.
+  struct Counts {
+    std::uint64_t messages = 0;  ///< sent
+    std::uint64_t taken = 0;     ///< what the peer was told
+  };
+  /// A message under way.
+  struct Parcel {
+    Frame frame;
+    bool announced = false;
+    std::size_t moved = 0;  ///< bytes
+  };
+  [[nodiscard]] std::optional<Frame> next();
+  [[nodiscard]] std::size_t part(const Parcel& parcel) const;
+  void check(const Frame& frame) const;
+  void deliver(const Frame& frame) const;
+
+  const device::Mailbox layout_;
+  const Line line_;
+  const std::size_t longest_;
+  std::shared_ptr<void> registered_;  ///< the outbox, with the transport's devices
+  transport::Sender& sender_;
+  transport::Receiver& receiver_;
+  std::vector<Counts> counts_;  ///< by channel and slice
+  std::size_t turn_ = 0;
+  std::optional<Parcel> out_, in_;
+};
+
+}  // namespace tutti::gpu

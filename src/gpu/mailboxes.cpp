@@ -1,0 +1,109 @@
+#include "gpu/mailboxes.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "base/system_error.hpp"
+#include "gpu/collect.hpp"
+#include "transport/shm/descriptor.hpp"
+
+namespace tutti::gpu {
+
+namespace {
+
+/// Where a rank has the mailboxes that it writes. Sent as bytes.
+struct Places {
+  std::byte* memory = nullptr;                  ///< its address there
+  std::int8_t of_peer[device::max_ranks] = {};  ///< number of the mailbox for a rank; -1: none
+};
+
+}  // namespace
+
+SharedPinned::SharedPinned(std::shared_ptr<Api> api, std::size_t bytes)
+    : api_(std::move(api)), descriptor_(::memfd_create("tutti-gpu", MFD_CLOEXEC)), bytes_(bytes) {
+  if (!descriptor_) throw_errno("memfd_create");
+  if (::ftruncate(descriptor_.get(), static_cast<off_t>(bytes)) != 0)
+    throw_errno("cannot size page-locked memory for GPUs");
+  map();
+}
+
+SharedPinned::SharedPinned(std::shared_ptr<Api> api, FileDescriptor descriptor)
+    : api_(std::move(api)), descriptor_(std::move(descriptor)), bytes_(0) {
+  struct stat status {};
+  if (::fstat(descriptor_.get(), &status) != 0) throw_errno("fstat");
+  bytes_ = static_cast<std::size_t>(status.st_size);
+  map();
+}
+
+void SharedPinned::map() {
+  void* const memory =
+      ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor_.get(), 0);
+  if (memory == MAP_FAILED) throw_errno("cannot map page-locked memory for GPUs");
+  data_ = static_cast<std::byte*>(memory);
+  try {
+    api_->pin(data_, bytes_);
+  } catch (...) {
+    ::munmap(data_, bytes_);
+    throw;
+  }
+}
+
+SharedPinned::~SharedPinned() {
+  api_->unpin(data_);
+  ::munmap(data_, bytes_);
+}
+
+Mailboxes::Mailboxes(const std::shared_ptr<Api>& api, const Setting& setting, const Agreement& agreement,
+                     const std::vector<std::uint64_t>& address_spaces, device::Membership& group) {
+  if (agreement.all_by_device) return;
+  const std::size_t bytes = group.mailbox.bytes();
+  const auto own_space = address_spaces[static_cast<std::size_t>(setting.group.rank)];
+  Places places;
+  std::fill(std::begin(places.of_peer), std::end(places.of_peer), std::int8_t{-1});
+  std::vector<Rank> other_processes;
+  int outboxes = 0, inboxes = 0;  // the latter where the network writes
+  for (Rank r = 0; r < setting.group.size; ++r) {
+    const auto peer = static_cast<std::size_t>(r);
+    const Way way = agreement.ways[peer].way;
+    if (way == Way::device) continue;
+    places.of_peer[r] = static_cast<std::int8_t>(outboxes++);
+    if (way == Way::network)
+      ++inboxes;
+    else if (address_spaces[peer] != own_space)
+      other_processes.push_back(r);
+  }
+  if (outboxes != 0)
+    mine_ = std::make_unique<SharedPinned>(api, static_cast<std::size_t>(outboxes + inboxes) * bytes);
+  const auto mailbox = [bytes](std::byte* memory, int number) {
+    return memory + static_cast<std::size_t>(number) * bytes;
+  };
+  if (mine_ != nullptr) places.memory = mine_->data();
+  const std::vector<Places> all = all_gather(setting, places);
+  auto passed = transport::shm::exchange_descriptors(
+      setting.group, mine_ == nullptr ? -1 : mine_->descriptor(), other_processes);
+
+  int next_inbox = outboxes;
+  for (Rank r = 0; r < setting.group.size; ++r) {
+    const auto peer = static_cast<std::size_t>(r);
+    const Way way = agreement.ways[peer].way;
+    if (way == Way::device) continue;
+    group.arenas[r] = nullptr;
+    group.outboxes[r] = mailbox(mine_->data(), places.of_peer[r]);
+    if (way == Way::network) {
+      group.inboxes[r] = mailbox(mine_->data(), next_inbox++);
+      continue;
+    }
+    std::byte* memory = all[peer].memory;
+    const auto found =
+        std::find_if(passed.begin(), passed.end(), [r](const auto& one) { return one.from == r; });
+    if (found != passed.end()) {
+      theirs_.push_back(std::make_unique<SharedPinned>(api, std::move(found->descriptor)));
+      memory = theirs_.back()->data();
+    }
+    group.inboxes[r] = mailbox(memory, all[peer].of_peer[setting.group.rank]);
+  }
+}
+
+}  // namespace tutti::gpu

@@ -1,0 +1,154 @@
+#include "transport/shm/descriptor.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sodium.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
+
+#include "base/system_error.hpp"
+
+namespace tutti::transport::shm {
+
+namespace {
+
+// The socket's name is visible to every user of the machine, so it must not contain the key itself.
+std::pair<sockaddr_un, socklen_t> address_of(const Key& key) {
+  std::array<unsigned char, 16> digest{};
+  crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(key.data()),
+                     key.size(), nullptr, 0);
+  std::array<char, 33> hex{};
+  sodium_bin2hex(hex.data(), hex.size(), digest.data(), digest.size());
+  const std::string name = "tutti-" + std::string(hex.data());
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
+}
+
+bool readable(int fd, const Deadline& deadline) {
+  pollfd entry{fd, POLLIN, 0};
+  return ::poll(&entry, 1, deadline.poll_ms()) > 0;
+}
+
+bool same_user(int connection) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return ::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
+}
+
+bool knows(int connection, const Key& key) {
+  Key told{};
+  return readable(connection, Deadline(std::chrono::milliseconds(200))) &&
+         ::recv(connection, told.data(), told.size(), MSG_DONTWAIT) == static_cast<ssize_t>(told.size()) &&
+         sodium_memcmp(told.data(), key.data(), key.size()) == 0;
+}
+
+union ControlBuffer {
+  cmsghdr header;
+  char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+}  // namespace
+
+FileDescriptor listen_for(const Key& key) {
+  FileDescriptor listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!listener) throw_errno("socket");
+  const auto [address, length] = address_of(key);
+  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      ::listen(listener.get(), 64) != 0)
+    throw_errno("cannot listen on an abstract Unix socket");
+  return listener;
+}
+
+FileDescriptor connect_to(const Key& key) {
+  FileDescriptor connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!connection) throw_errno("socket");
+  const auto [address, length] = address_of(key);
+  if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
+    throw_errno("cannot reach a rank of this host over its Unix socket");
+  if (::send(connection.get(), key.data(), key.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(key.size()))
+    throw_errno("cannot talk to a rank of this host over its Unix socket");
+  return connection;
+}
+
+FileDescriptor accept_from(int listener, const Key& key) {
+  FileDescriptor connection(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+  if (!connection || !same_user(connection.get()) || !knows(connection.get(), key)) return {};
+  return connection;
+}
+
+bool readable_checking(int fd, const Deadline& deadline, const std::function<void()>& check) {
+  constexpr std::chrono::milliseconds check_interval{50};
+  while (!readable(fd, Deadline(std::min(check_interval, std::chrono::milliseconds(deadline.poll_ms()))))) {
+    if (deadline.passed()) return false;
+    if (check) check();
+  }
+  return true;
+}
+
+void send_descriptor(int connection, int fd, std::byte note) {
+  iovec data{&note, 1};
+  ControlBuffer control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes;
+  message.msg_controllen = sizeof control.bytes;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  if (::sendmsg(connection, &message, MSG_NOSIGNAL) != 1)
+    throw_errno("cannot pass memory to a rank of this host");
+}
+
+std::pair<FileDescriptor, std::byte> receive_descriptor(int connection) {
+  std::byte note{};
+  iovec data{&note, 1};
+  ControlBuffer control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes;
+  message.msg_controllen = sizeof control.bytes;
+  const auto got = ::recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
+  const cmsghdr* header = got == 1 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+  return {FileDescriptor(fd), note};
+}
+
+std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<const Rank> peers) {
+  Key mine;
+  ::randombytes_buf(mine.data(), mine.size());
+  const FileDescriptor listener = listen_for(mine);
+  const auto keys = group.all_gather(mine);
+  // Who connects waits for nobody: what it sends stays in the socket until it is accepted.
+  for (const Rank peer : peers) {
+    Key theirs{};
+    const auto& bytes = keys[static_cast<std::size_t>(peer)];
+    std::copy_n(bytes.begin(), std::min(bytes.size(), theirs.size()), theirs.begin());
+    send_descriptor(connect_to(theirs).get(), fd, static_cast<std::byte>(group.rank));
+  }
+  std::vector<Passed> all;
+  const Deadline deadline(group.timeout);
+  while (all.size() < peers.size()) {
+    if (!readable_checking(listener.get(), deadline, group.check_members))
+      throw Error(ErrorCode::timeout, std::to_string(peers.size() - all.size()) +
+                                          " rank(s) of this host did not pass their memory in " +
+                                          std::to_string(group.timeout.count()) + " ms");
+    const FileDescriptor connection = accept_from(listener.get(), mine);
+    if (!connection || !readable_checking(connection.get(), deadline, group.check_members)) continue;
+    auto [descriptor, note] = receive_descriptor(connection.get());
+    if (descriptor) all.push_back({static_cast<Rank>(note), std::move(descriptor)});
+  }
+  return all;
+}
+
+}  // namespace tutti::transport::shm

@@ -1,0 +1,48 @@
+/// \file
+/// Descriptors on their way to other processes of this host and user, as SCM_RIGHTS (unix(7)).
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/deadline.hpp"
+#include "base/file_descriptor.hpp"
+#include "transport/transport.hpp"
+
+namespace tutti::transport::shm {
+
+/// What processes that exchange descriptors know, and nobody else.
+using Key = std::array<std::byte, 16>;
+
+/// Listens at an abstract address that is made of the key without telling it. Throws Error(system).
+FileDescriptor listen_for(const Key& key);
+/// Connects to who listens. Throws Error(system).
+FileDescriptor connect_to(const Key& key);
+/// The next caller, if it runs for this user and told the key.
+FileDescriptor accept_from(int listener, const Key& key);
+/// False when the deadline passes. `check` is asked now and then; it may throw.
+bool readable_checking(int fd, const Deadline& deadline, const std::function<void()>& check);
+
+/// `note` goes with the descriptor. Throws Error(system).
+void send_descriptor(int connection, int fd, std::byte note = {});
+/// Nothing when what came is no descriptor.
+std::pair<FileDescriptor, std::byte> receive_descriptor(int connection);
+
+/// A descriptor that a rank has sent.
+struct Passed {
+  Rank from = -1;
+  FileDescriptor descriptor;
+};
+/// Sends `fd` to the ranks `peers`, which are on this host, in other processes, and send theirs to this one;
+/// returns those. Collective over the group, also for who has no peers; ranks below 256. Throws
+/// Error(timeout, system).
+std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<const Rank> peers);
+
+}  // namespace tutti::transport::shm

@@ -1,0 +1,47 @@
+/// \file
+/// What tests of Gpu over the emulated device share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+
+#include <tutti/gpu.hpp>
+
+#include "gpu/emulated_api.hpp"
+#include "gpu/exercise.hpp"
+
+namespace tutti::test {
+
+/// Memory of an emulated device is the host's.
+class EmulatedMemory final : public DeviceMemory {
+ public:
+  explicit EmulatedMemory(EmulatedApi& api) : api_(api) {}
+  std::byte* allocate(std::size_t bytes) override { return api_.allocate(bytes); }
+  void free(std::byte* memory) override { api_.free(memory); }
+  void put(std::byte* to, const void* from, std::size_t bytes) override {
+    if (bytes != 0) std::memcpy(to, from, bytes);
+  }
+  void get(void* to, const std::byte* from, std::size_t bytes) override {
+    if (bytes != 0) std::memcpy(to, from, bytes);
+  }
+  void synchronize(void* stream) override { api_.synchronize(stream); }
+
+ private:
+  EmulatedApi& api_;
+};
+
+class GpuTest : public testing::Test {
+ protected:
+  GpuTest() { gpu::replace_api(api); }
+  ~GpuTest() override { gpu::replace_api(nullptr); }
+  GpuTest(const GpuTest&) = delete;
+  GpuTest& operator=(const GpuTest&) = delete;
+
+  static constexpr GpuOptions small{.blocks = 4, .memory = std::size_t{1} << 20};
+  std::shared_ptr<EmulatedApi> api = std::make_shared<EmulatedApi>(2);
+  EmulatedMemory memory{*api};
+};
+
+}  // namespace tutti::test

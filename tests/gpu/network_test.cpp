@@ -1,0 +1,273 @@
+// Ranks that do not reach each other's device memory: on one host, on several, and both.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include <tutti/gpu.hpp>
+#include <tutti/local.hpp>
+
+#include "gpu/emulated_memory.hpp"
+#include "gpu/exercise.hpp"
+#include "kernels/fixture.hpp"
+
+namespace tutti::test {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+
+/// `transport`: of the processors.
+Options options_with(const std::string& transport) {
+  Options options;
+  options.timeout = std::chrono::seconds(60);
+  options.transport = transport;
+  return options;
+}
+
+GpuOptions hosts_of(int ranks) { return {.blocks = 4, .memory = std::size_t{1} << 20, .host_size = ranks}; }
+
+class GpuNetwork : public GpuTest, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Transports, GpuNetwork, testing::Values("", "tcp"), [](const auto& transport) {
+  return transport.param[0] == '\0' ? "shm" : transport.param;
+});
+
+TEST_P(GpuNetwork, EveryOperationBetweenHosts) {
+  for (const int ranks : {2, 3})
+    run_local(
+        ranks,
+        [&](Communicator& comm) {
+          Gpu gpu(comm, hosts_of(1));
+          EXPECT_THAT(gpu.explain(), HasSubstr("the network, through page-locked host memory"));
+          for (const std::size_t count : {1, 6007}) exercise(memory, comm, gpu, count);
+        },
+        options_with(GetParam()));
+  EXPECT_EQ(api->bytes_held(), 0U);
+}
+
+TEST_P(GpuNetwork, TwoHostsOfTwoRanks) {
+  run_local(
+      4,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, hosts_of(2));
+        EXPECT_THAT(gpu.explain(), HasSubstr("the same device"));
+        EXPECT_THAT(gpu.explain(), HasSubstr("the network"));
+        for (const std::size_t count : {3, 7001}) exercise(memory, comm, gpu, count);
+      },
+      options_with(GetParam()));
+}
+
+TEST_P(GpuNetwork, AGraphIsReplayed) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, hosts_of(1));
+        const gpu::Stream stream = api->create_stream();
+        const OnGpu<float> buffer(memory, std::vector<float>(5000, 1));
+        api->begin_capture(stream);
+        gpu.on(stream).all_reduce(buffer.data(), buffer.data(), 5000, DataType::float32);
+        const auto graph = api->end_capture(stream);
+        for (int time = 0; time < 5; ++time) api->replay(graph, stream);
+        api->synchronize(stream);
+        gpu.check();
+        EXPECT_EQ(buffer.values(), std::vector<float>(5000, 32));
+        comm.barrier();
+        api->destroy_stream(stream);
+      },
+      options_with(GetParam()));
+}
+
+TEST_P(GpuNetwork, MessagesToAllSidesAtOnce) {
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, hosts_of(1));
+        constexpr std::size_t count = 10007;
+        std::vector<std::unique_ptr<OnGpu<float>>> out, in;
+        auto group = gpu.group(nullptr);
+        for (Rank peer = 0; peer < comm.size(); ++peer) {
+          out.push_back(std::make_unique<OnGpu<float>>(memory, numbers(count, comm.rank())));
+          in.push_back(std::make_unique<OnGpu<float>>(memory, count));
+          group.send(out.back()->data(), count, DataType::float32, peer);
+          group.receive(in.back()->data(), count, DataType::float32, peer);
+        }
+        group.run();
+        api->synchronize(nullptr);
+        gpu.check();
+        for (Rank peer = 0; peer < comm.size(); ++peer)
+          ASSERT_EQ(in[static_cast<std::size_t>(peer)]->values(), numbers(count, peer));
+      },
+      options_with(GetParam()));
+}
+
+using GpuWays = GpuTest;
+
+TEST_F(GpuWays, TheBitsOfTheProcessorsInEveryTypeAndOperation) {
+  auto options = options_with("");
+  options.rank_order = true;
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, hosts_of(2));
+        for (const DataType type : all_types)
+          for (const ReduceOp op : all_ops) {
+            constexpr std::size_t count = 301;
+            std::mt19937_64 random{static_cast<std::uint64_t>(comm.rank())};
+            const auto input = random_elements(type, random, count);
+            std::vector<std::byte> wanted(input.size());
+            comm.all_reduce(input.data(), wanted.data(), count, type, op);
+            const OnGpu<std::byte> in(memory, input), out(memory, input.size());
+            gpu.on(nullptr).all_reduce(in.data(), out.data(), count, type, op);
+            api->synchronize(nullptr);
+            gpu.check();
+            ASSERT_TRUE(out.values() == wanted) << name(type) << ", " << name(op);
+          }
+      },
+      options);
+}
+
+TEST_F(GpuWays, PageLockedMemoryOfOneProcess) {
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        GpuOptions options = hosts_of(0);
+        options.peer_access = false;
+        Gpu gpu(comm, options);
+        EXPECT_THAT(gpu.explain(), HasSubstr("page-locked host memory (GpuOptions::peer_access)"));
+        EXPECT_THAT(gpu.explain(), Not(HasSubstr("network")));
+        for (const std::size_t count : {2, 6007}) exercise(memory, comm, gpu, count);
+      },
+      options_with(""));
+  EXPECT_EQ(api->bytes_held(), 0U);
+}
+
+TEST_F(GpuWays, PageLockedMemoryOfSeveralProcesses) {
+  api->processes = true;
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        GpuOptions options = hosts_of(0);
+        options.peer_access = false;
+        Gpu gpu(comm, options);
+        for (const std::size_t count : {2, 6007}) exercise(memory, comm, gpu, count);
+      },
+      options_with(""));
+  EXPECT_EQ(api->bytes_held(), 0U);
+}
+
+TEST_F(GpuWays, DevicesApartTalkThroughHostMemory) {
+  api->peers_apart = true;
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        api->set_device(comm.rank() % 2);
+        Gpu gpu(comm, hosts_of(0));
+        if (comm.rank() != 1) {
+          EXPECT_THAT(gpu.explain(), HasSubstr("no peer access between devices 0 and 1"));
+          EXPECT_THAT(gpu.explain(), HasSubstr("the same device"));
+        }
+        exercise(memory, comm, gpu, 7001);
+      },
+      options_with(""));
+}
+
+TEST_F(GpuWays, MemoryThatCannotBeOpenedIsDoneWithout) {
+  api->processes = api->refuses_imports = true;
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, hosts_of(0));
+        EXPECT_THAT(gpu.explain(), HasSubstr("the test refuses it"));
+        exercise(memory, comm, gpu, 700);
+      },
+      options_with(""));
+}
+
+TEST_F(GpuWays, APathThatCorruptsIsNotTaken) {
+  api->corrupts = true;
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, hosts_of(0));
+        if (comm.rank() < 2) {
+          EXPECT_THAT(gpu.explain(),
+                      HasSubstr("page-locked host memory (what was written into device memory"));
+        }
+        exercise(memory, comm, gpu, 700);
+      },
+      options_with(""));
+}
+
+TEST_F(GpuWays, HostMemoryThatCorruptsIsAnError) {
+  api->corrupts = true;
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        GpuOptions options = hosts_of(0);
+        options.peer_access = false;
+        try {
+          const Gpu gpu(comm, options);
+          ADD_FAILURE() << "it was not noticed";
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ErrorCode::system);
+          EXPECT_THAT(error.what(), HasSubstr("what rank 0 wrote into its memory did not arrive"));
+        }
+      },
+      options_with(""));
+}
+
+TEST_P(GpuNetwork, ADeadlineNamesTheRank) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        GpuOptions options = hosts_of(1);
+        options.timeout = std::chrono::milliseconds(100);
+        Gpu gpu(comm, options);
+        const OnGpu<float> buffer(memory, 64);
+        if (comm.rank() == 0) {
+          gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+          api->synchronize(nullptr);
+          try {
+            gpu.check();
+            ADD_FAILURE() << "the missing rank was not noticed";
+          } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ErrorCode::timeout) << error.what();
+            EXPECT_THAT(error.ranks(), testing::ElementsAre(1));
+          }
+        }
+        while (true) try {  // the other rank hears of it
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+            comm.barrier();
+          } catch (const Error&) {
+            break;
+          }
+      },
+      options_with(GetParam()));
+}
+
+TEST_P(GpuNetwork, AnAbortEndsARunningKernel) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, hosts_of(1));
+        const OnGpu<float> buffer(memory, 64);
+        if (comm.rank() == 1) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          comm.abort("the test says so");
+          return;
+        }
+        gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+        api->synchronize(nullptr);
+        try {
+          gpu.check();
+          ADD_FAILURE() << "the abort was not noticed";
+        } catch (const Error& error) {
+          EXPECT_THAT(error.code(), AnyOf(ErrorCode::aborted, ErrorCode::peer_lost)) << error.what();
+        }
+      },
+      options_with(GetParam()));
+}
+
+}  // namespace
+}  // namespace tutti::test
