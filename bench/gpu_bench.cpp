@@ -1,12 +1,15 @@
 // Times of operations on GPU buffers, ranks as threads on one device, beside what a copy of the same bytes
-// takes there. Every figure is the median of the batches.
+// takes there in the same run, and beside the figures that the library is to reach. Every figure is the
+// median of the batches.
 #include <cuda_runtime_api.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include <tutti/gpu.hpp>
@@ -14,10 +17,19 @@
 
 namespace {
 
+using tutti::DataType;
+
 constexpr int batches = 9;
+constexpr std::size_t MiB = std::size_t{1} << 20;
 
 void must(cudaError_t result) {
   if (result != cudaSuccess) throw std::runtime_error(cudaGetErrorString(result));
+}
+
+double median(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
 }
 
 /// A stream, two events, and device memory, of one rank.
@@ -59,11 +71,6 @@ struct Device {
   void* out = nullptr;
 };
 
-double median(std::vector<double> times) {
-  std::nth_element(times.begin(), times.begin() + batches / 2, times.end());
-  return times[batches / 2];
-}
-
 /// Microseconds of one call within a graph of `calls`, which takes the host out of the measurement.
 double time_in_graph(const Device& device, tutti::Communicator& comm, int calls,
                      const std::function<void()>& call) {
@@ -84,53 +91,188 @@ double time_in_graph(const Device& device, tutti::Communicator& comm, int calls,
   return median(times);
 }
 
-struct Settings {
-  int ranks = 2, blocks = 16;
-  std::size_t largest = std::size_t{256} << 20;
+/// One line of the table.
+struct Figure {
+  std::string what;
+  double value = 0;
+  const char* unit = "";
+  double wanted = 0;
+  bool at_least = false;  ///< else at most
 };
 
-void run(tutti::Communicator& comm, const Settings& settings) {
-  using tutti::DataType;
-  tutti::Gpu gpu(comm, {.blocks = settings.blocks});
-  const Device device(settings.largest);
-  const auto ranks = static_cast<std::size_t>(comm.size());
-  if (comm.rank() == 0)
-    std::printf("%s\n%-15s %12s %10s %10s %12s\n", gpu.explain().c_str(), "operation", "bytes", "us", "GB/s",
-                "copy us");
+void print(const Figure& f) {
+  const bool reached = f.at_least ? f.value >= f.wanted : f.value <= f.wanted;
+  std::printf("%-52s %10.2f %-4s %s %-8g %s\n", f.what.c_str(), f.value, f.unit,
+              f.at_least ? "at least" : "at most ", f.wanted, reached ? "reached" : "MISSED");
+  std::fflush(stdout);
+}
+
+/// Bytes that a device must at least read and write in an operation, as multiples of those of a copy by every
+/// rank: the copy of `bytes` moves as much as 1.
+struct Workload {
+  const char* name;
+  double copies;
+  std::function<void(tutti::OnStream&, const Device&, std::size_t count, DataType, std::size_t ranks)> call;
+};
+
+/// A rank reads all inputs for its share and writes it to all: 2 * bytes a rank, as its copy does. A share
+/// that stays in place is not counted as moved twice.
+std::vector<Workload> workloads() {
+  return {{"all_reduce", 1,
+           [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t) {
+             ops.all_reduce(d.in, d.out, n, t);
+           }},
+          {"all_gather", 1,
+           [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t ranks) {
+             ops.all_gather(d.in, d.out, n / ranks, t);
+           }},
+          {"reduce_scatter", 0.5,  // reads as much, writes a share only
+           [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t ranks) {
+             ops.reduce_scatter(d.in, d.out, n / ranks, t);
+           }},
+          {"all_to_all", 1, [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t ranks) {
+             ops.all_to_all(d.in, d.out, n / ranks, t);
+           }}};
+}
+
+struct Settings {
+  int ranks = 2;
+  std::size_t largest = 1024 * MiB;
+};
+
+/// Percent of what a copy of the same bytes by all ranks at once reaches.
+double percent_of_copy(tutti::Communicator& comm, tutti::Gpu& gpu, const Device& device,
+                       const Workload& workload, std::size_t bytes, DataType type) {
   auto ops = gpu.on(device.stream);
-  const std::vector<std::pair<const char*, std::function<void(std::size_t)>>> operations{
-      {"all_reduce", [&](std::size_t n) { ops.all_reduce(device.in, device.out, n, DataType::float32); }},
-      {"all_gather",
-       [&](std::size_t n) { ops.all_gather(device.in, device.out, n / ranks, DataType::float32); }},
-      {"reduce_scatter",
-       [&](std::size_t n) { ops.reduce_scatter(device.in, device.out, n / ranks, DataType::float32); }},
-      {"all_to_all",
-       [&](std::size_t n) { ops.all_to_all(device.in, device.out, n / ranks, DataType::float32); }}};
-  for (const auto& [name, operation] : operations)
-    for (std::size_t bytes = 1024; bytes <= settings.largest; bytes *= 8) {
-      const int calls = bytes < (std::size_t{1} << 20) ? 100 : 4;
-      const double us = time_in_graph(device, comm, calls, [&] { operation(bytes / sizeof(float)); });
-      // All ranks copy at once, as they do in the operation.
-      const double copy = time_in_graph(device, comm, calls, [&] {
-        must(cudaMemcpyAsync(device.out, device.in, bytes, cudaMemcpyDeviceToDevice, device.stream));
+  const std::size_t count = bytes / tutti::size_of(type);
+  const double us = time_in_graph(device, comm, 4, [&] {
+    workload.call(ops, device, count, type, static_cast<std::size_t>(comm.size()));
+  });
+  gpu.check();
+  const double copy = time_in_graph(device, comm, 4, [&] {
+    must(cudaMemcpyAsync(device.out, device.in, bytes, cudaMemcpyDeviceToDevice, device.stream));
+  });
+  return 100 * workload.copies * copy / us;
+}
+
+void measure_bandwidth(tutti::Communicator& comm, tutti::Gpu& gpu, const Device& device,
+                       const Settings& settings) {
+  for (const auto& workload : workloads())
+    for (const DataType type : {DataType::float32, DataType::bfloat16})
+      for (const std::size_t bytes : {256 * MiB, 1024 * MiB}) {
+        if (bytes > settings.largest) continue;
+        const double percent = percent_of_copy(comm, gpu, device, workload, bytes, type);
+        if (comm.rank() == 0)
+          print({std::string(workload.name) + ", " + std::string(tutti::name(type)) + ", " +
+                     std::to_string(bytes / MiB) + " MiB, of a copy",
+                 percent, "%", 80, true});
+      }
+}
+
+void measure_latency(tutti::Communicator& comm, tutti::Gpu& gpu, const Device& device) {
+  auto ops = gpu.on(device.stream);
+  for (const auto& [bytes, wanted] : {std::pair<std::size_t, double>{1024, 5}, {8192, 6}}) {
+    const double us = time_in_graph(device, comm, 100, [&, n = bytes / sizeof(float)] {
+      ops.all_reduce(device.in, device.out, n, DataType::float32);
+    });
+    if (comm.rank() == 0)
+      print({"all_reduce of " + std::to_string(bytes) + " bytes in a graph", us, "us", wanted});
+  }
+  // Few enough not to wait for room in the stream's queue.
+  std::vector<double> times;
+  constexpr int calls = 100;
+  for (int batch = 0; batch <= batches; ++batch) {
+    comm.barrier();
+    const auto begun = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; ++i) ops.all_reduce(device.in, device.out, 256, DataType::float32);
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begun;
+    must(cudaStreamSynchronize(device.stream));
+    if (batch > 0) times.push_back(took.count() / calls);
+  }
+  gpu.check();
+  if (comm.rank() == 0) print({"host cost of a call outside a graph", median(times), "us", 5});
+}
+
+/// Start-up, with a warm context, and the device memory that it takes.
+void measure_start(tutti::Communicator& comm) {
+  std::vector<double> times;
+  double held = 0;
+  for (int batch = 0; batch < 5; ++batch) {
+    std::size_t before = 0, after = 0, total = 0;
+    comm.barrier();
+    must(cudaMemGetInfo(&before, &total));
+    comm.barrier();
+    const auto begun = std::chrono::steady_clock::now();
+    const tutti::Gpu gpu(comm);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begun;
+    comm.barrier();
+    must(cudaMemGetInfo(&after, &total));
+    comm.barrier();
+    times.push_back(took.count());
+    held = static_cast<double>(before - after) / MiB / comm.size();
+  }
+  if (comm.rank() != 0) return;
+  print({"start-up of a Gpu", median(times), "ms", 300});
+  print({"device memory of an idle Gpu, a rank", held, "MiB", 32});
+}
+
+/// How many blocks it takes.
+void sweep_blocks(tutti::Communicator& comm, const Device& device) {
+  const auto all_reduce = workloads().front();
+  double best = 0, at_sixteen = 0;
+  for (const int blocks : {4, 8, 16, 32, 64}) {
+    tutti::Gpu gpu(comm, {.blocks = blocks});
+    const double percent = percent_of_copy(comm, gpu, device, all_reduce, 256 * MiB, DataType::float32);
+    if (comm.rank() == 0) std::printf("  %2d blocks a rank: %6.2f %% of a copy\n", blocks, percent);
+    best = std::max(best, percent);
+    if (blocks == 16) at_sixteen = percent;
+  }
+  if (comm.rank() == 0)
+    print({"16 blocks, of the most that any number reaches", 100 * at_sixteen / best, "%", 90, true});
+}
+
+/// Not a figure to reach: what the network half costs on this machine.
+void measure_other_ways(tutti::Communicator& comm, const Device& device) {
+  const std::pair<const char*, tutti::GpuOptions> ways[] = {{"page-locked memory", {.peer_access = false}},
+                                                            {"the network (shm)", {.host_size = 1}}};
+  for (const auto& [name, options] : ways) {
+    tutti::Gpu gpu(comm, options);
+    auto ops = gpu.on(device.stream);
+    for (const std::size_t bytes : {std::size_t{1024}, 64 * MiB}) {
+      const double us = time_in_graph(device, comm, bytes < MiB ? 50 : 2, [&] {
+        ops.all_reduce(device.in, device.out, bytes / sizeof(float), DataType::float32);
       });
       gpu.check();
       if (comm.rank() == 0)
-        std::printf("%-15s %12zu %10.2f %10.2f %12.2f\n", name, bytes, us,
-                    static_cast<double>(bytes) / us / 1e3, copy);
+        std::printf("  all_reduce of %9zu bytes through %-20s %10.2f us %8.2f GB/s\n", bytes, name, us,
+                    static_cast<double>(bytes) / us / 1e3);
     }
+  }
+}
+
+void run(tutti::Communicator& comm, const Settings& settings) {
+  const Device device(settings.largest);
+  measure_start(comm);
+  {
+    tutti::Gpu gpu(comm);
+    if (comm.rank() == 0) std::printf("%s\n", gpu.explain().c_str());
+    measure_latency(comm, gpu, device);
+    measure_bandwidth(comm, gpu, device, settings);
+  }
+  sweep_blocks(comm, device);
+  measure_other_ways(comm, device);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times of operations on GPU buffers, ranks as threads on one device.");
+  CLI::App app("Figures of operations on GPU buffers, ranks as threads on one device.");
   Settings settings;
   app.add_option("--ranks", settings.ranks, "Ranks")->check(CLI::Range(1, 8));
-  app.add_option("--blocks", settings.blocks, "Most blocks a launch")->check(CLI::Range(1, 128));
-  app.add_option("--largest", settings.largest, "Bytes of the longest calls")
+  app.add_option("--largest", settings.largest, "Bytes of the longest calls, at least 256 MiB")
       ->transform(CLI::AsSizeValue(false));
   CLI11_PARSE(app, argc, argv);
+  settings.largest = std::max(settings.largest, 256 * MiB);
   try {
     tutti::run_local(settings.ranks, [&](tutti::Communicator& comm) { run(comm, settings); });
   } catch (const std::exception& error) {

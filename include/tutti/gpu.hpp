@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,13 @@ struct GpuOptions {
   int host_size = 0;
 };
 
+/// A block for every rank, in a buffer of an operation whose counts only the device knows. In elements.
+struct DeviceBlocks {
+  const std::uint64_t* counts = nullptr;         ///< `size()` in device memory
+  const std::uint64_t* displacements = nullptr;  ///< likewise; nullptr: blocks follow each other
+  std::size_t room = 0;                          ///< what the buffer holds
+};
+
 /// Operations on one stream: `gpu.on(stream).all_reduce(...)`. Buffers are device or managed memory of the
 /// Gpu's device, or page-locked host memory, aligned as their elements; counts are host memory and copied. A
 /// call returns when its kernel is in the stream, and never waits for the device or for other ranks.
@@ -45,6 +53,14 @@ class OnStream : public Operations<OnStream, void> {
  public:
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
+
+  using Operations<OnStream, void>::all_to_all_v;
+  /// all_to_all_v with counts and displacements that earlier work of the stream computes: the kernel reads
+  /// them. What reaches beyond the buffers is reported as Error(invalid_argument) by the next call or by
+  /// `check`, and sizes that the two ends of a block do not share as Error(mismatch). The buffers are not in
+  /// place.
+  void all_to_all_v(const void* in, const DeviceBlocks& in_blocks, void* out, const DeviceBlocks& out_blocks,
+                    DataType type);
 
  private:
   friend class Gpu;

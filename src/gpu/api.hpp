@@ -79,6 +79,8 @@ class Api {
   virtual void destroy_event(Event event) noexcept = 0;
   virtual void record(Event event, Stream stream) = 0;
   virtual void wait_event(Stream stream, Event event) = 0;
+  /// Whether it has been reached. Waits for nothing.
+  virtual bool is_reached(Event event) = 0;
   /// Returns when the event has been reached.
   virtual void synchronize_event(Event event) = 0;
 

@@ -40,10 +40,24 @@ Proxy::Carrier::Carrier(transport::Transport& transport, const device::Mailbox& 
       receiver_(transport.receiver(line.peer, channel)),
       counts_(std::size_t{device::channels} * layout.slices) {}
 
+// Calls that nobody saw in time are left out.
+std::optional<Frame> Proxy::Carrier::next_call() {
+  Frame frame;
+  frame.kind = Frame::Kind::call;
+  frame.flag = device::load_acquire_system(word(line_.outbox, device::Mailbox::call(calls_ + 1)));
+  const auto ahead = static_cast<std::int32_t>(static_cast<std::uint32_t>(frame.flag >> 32) -
+                                               static_cast<std::uint32_t>(calls_));
+  if (ahead <= 0) return std::nullopt;
+  frame.number = calls_ += static_cast<std::uint64_t>(ahead);
+  return frame;
+}
+
 // What is to be sent next: of all FIFOs in turn, so that none waits for a busy one.
 std::optional<Frame> Proxy::Carrier::next() {
   for (std::size_t tries = 0; tries < counts_.size(); ++tries) {
     const std::size_t fifo = turn_++ % counts_.size();
+    if (fifo == 0)
+      if (const auto call = next_call()) return call;
     Counts& counts = counts_[fifo];
     Frame frame;
     frame.channel = static_cast<std::uint8_t>(fifo / layout_.slices);
@@ -125,7 +139,9 @@ bool Proxy::Carrier::receive() {
 }
 
 void Proxy::Carrier::deliver(const Frame& frame) const {
-  if (frame.kind == Frame::Kind::taken)
+  if (frame.kind == Frame::Kind::call)
+    device::store_release_system(word(line_.inbox, device::Mailbox::call(frame.number)), frame.flag);
+  else if (frame.kind == Frame::Kind::taken)
     device::store_release_system(word(line_.inbox, layout_.taken(frame.channel, frame.slice)), frame.number);
   else
     device::store_release_system(word(line_.inbox, layout_.flag(frame.channel, frame.slice, frame.number)),

@@ -16,13 +16,13 @@ namespace tutti::gpu {
 
 /// What announces bytes, or says that some were taken. Sent as bytes.
 struct Frame {
-  enum class Kind : std::uint8_t { message, taken };
+  enum class Kind : std::uint8_t { message, taken, call };
   Kind kind = Kind::message;
   std::uint8_t channel = 0;
   std::uint16_t slice = 0;
   std::uint32_t bytes = 0;   ///< of a message; they follow
-  std::uint64_t number = 0;  ///< of the message, from 0; or how many were taken
-  std::uint64_t flag = 0;    ///< of a message, as its sender wrote it
+  std::uint64_t number = 0;  ///< of the message, from 0, or of the call; or how many were taken
+  std::uint64_t flag = 0;    ///< of a message or call, as its sender wrote it
 };
 static_assert(sizeof(Frame) == 24);
 
@@ -48,6 +48,7 @@ class Proxy::Carrier {
     std::size_t moved = 0;  ///< bytes
   };
   [[nodiscard]] std::optional<Frame> next();
+  [[nodiscard]] std::optional<Frame> next_call();
   [[nodiscard]] std::size_t part(const Parcel& parcel) const;
   void check(const Frame& frame) const;
   void deliver(const Frame& frame) const;
@@ -59,6 +60,7 @@ class Proxy::Carrier {
   transport::Sender& sender_;
   transport::Receiver& receiver_;
   std::vector<Counts> counts_;  ///< by channel and slice
+  std::uint64_t calls_ = 0;     ///< the last one that the peer was told of
   std::size_t turn_ = 0;
   std::optional<Parcel> out_, in_;
 };

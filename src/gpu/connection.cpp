@@ -17,6 +17,7 @@ struct Connection::Card {
   std::uint64_t address_space = 0;
   std::byte* arena = nullptr;  ///< its address there
   DeviceId device_id{};
+  bool exported = false;  ///< `handle` is one
   std::int32_t device = -1;
   std::uint32_t slices = 0, slot_bytes = 0;
   IpcHandle handle{};
@@ -64,7 +65,11 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
   card.device_id = api_->device_id(device_);
   card.slices = arena_.slices;
   card.slot_bytes = arena_.slot_bytes;
-  card.handle = api_->export_memory(memory_.get());
+  try {
+    card.handle = api_->export_memory(memory_.get());
+    card.exported = true;
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): threads of one process need none
+  }
   const auto cards = all_gather(setting, card);
   for (std::size_t r = 0; r < cards.size(); ++r)
     if (cards[r].slices != card.slices || cards[r].slot_bytes != card.slot_bytes)
@@ -117,6 +122,7 @@ Proposal Connection::propose(const Setting& setting, const Card& mine, const Car
     group_.arenas[peer] = theirs.arena;
     return {};
   }
+  if (!theirs.exported) return {Way::host, fmt::format("rank {} cannot export its memory", peer)};
   try {
     imports_.emplace_back(api_->import_memory(theirs.handle), detail::ForgetImport{api_});
   } catch (const Error& error) {

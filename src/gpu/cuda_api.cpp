@@ -207,6 +207,13 @@ class CudaApi final : public Api {
     check(::cudaStreamWaitEvent(native(stream), static_cast<cudaEvent_t>(event), 0), "cudaStreamWaitEvent");
   }
 
+  bool is_reached(Event event) override {
+    const OutsideCapture outside;
+    const cudaError_t result = ::cudaEventQuery(static_cast<cudaEvent_t>(event));
+    if (result == cudaErrorNotReady) return false;
+    check(result, "cudaEventQuery");
+    return true;
+  }
   void synchronize_event(Event event) override {
     check(::cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "cudaEventSynchronize");
   }

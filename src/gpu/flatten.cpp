@@ -9,6 +9,7 @@
 #include <tutti/error.hpp>
 
 #include "gpu/device/packets.hpp"
+#include "gpu/parts.hpp"
 #include "transport/channel.hpp"
 
 namespace tutti::gpu {
@@ -56,34 +57,6 @@ device::Operand operand(const SourceOrSink& from, const void* end, int channel) 
   return o;
 }
 
-/// The parts of a device program, before they are packed.
-struct Parts {
-  device::Program header;
-  std::vector<device::Lane> lanes;
-  std::vector<device::Part> parts;
-  std::vector<device::Instruction> instructions;
-  std::vector<device::Operand> operands;
-};
-
-template <class T>
-std::uint32_t append(std::vector<std::byte>& to, const std::vector<T>& array) {
-  const std::size_t at = (to.size() + alignof(T) - 1) / alignof(T) * alignof(T);
-  to.resize(at + array.size() * sizeof(T));
-  if (!array.empty()) std::memcpy(to.data() + at, array.data(), array.size() * sizeof(T));
-  return static_cast<std::uint32_t>(at);
-}
-
-std::vector<std::byte> pack(Parts& parts) {
-  std::vector<std::byte> flat(sizeof parts.header);
-  parts.header.lanes = static_cast<std::uint32_t>(parts.lanes.size());
-  parts.header.lanes_at = append(flat, parts.lanes);
-  parts.header.parts_at = append(flat, parts.parts);
-  parts.header.instructions_at = append(flat, parts.instructions);
-  parts.header.operands_at = append(flat, parts.operands);
-  std::memcpy(flat.data(), &parts.header, sizeof parts.header);
-  return flat;
-}
-
 }  // namespace
 
 std::byte* NamedChannels::End::try_reserve(std::size_t) { not_on_the_host(); }
@@ -127,6 +100,7 @@ std::vector<std::byte> flatten(const execution::Program& program, const FlattenS
     }
   }
 
+  if (to.lanes.empty()) to.lanes.emplace_back();  // all ranks launch a kernel for each call
   device::Program& header = to.header;
   header.stride = program.stride;
   header.scratch_bytes = program.scratch_bytes;
@@ -137,61 +111,6 @@ std::vector<std::byte> flatten(const execution::Program& program, const FlattenS
   header.type = settings.type;
   header.op = settings.op;
   header.one_sided = settings.one_sided;
-  return pack(to);
-}
-
-std::vector<std::byte> message_program(std::span<const Call> calls, Rank rank, const device::Arena& arena) {
-  constexpr int channel = device::channels - 1;  // schedules use the others first
-  constexpr std::uint32_t most_slices = 4;
-  Parts to;
-  to.header.stride = arena.slot_bytes;
-  to.header.slices = std::min(arena.slices, most_slices);
-  const auto message = [&](Rank peer) {
-    device::Operand o;
-    o.place = device::Place::message;
-    o.channel = channel;
-    o.rank = peer;
-    return o;
-  };
-  const auto buffer = [&](std::size_t call) {
-    device::Operand o;
-    o.place = device::Place::buffer;
-    o.rank = static_cast<std::int32_t>(call);
-    return o;
-  };
-  // One step that moves `bytes` from an operand to another.
-  const auto move = [&](std::uint64_t bytes, const device::Operand& from, const device::Operand& into) {
-    const auto first = static_cast<std::uint32_t>(to.operands.size());
-    to.operands.insert(to.operands.end(), {from, into});
-    const std::uint64_t pieces = (bytes + to.header.stride - 1) / to.header.stride;
-    to.parts.push_back(
-        {std::max<std::uint64_t>(pieces, 1), 0, static_cast<std::uint32_t>(to.instructions.size()), 1});
-    device::Instruction instruction;
-    instruction.bytes = bytes;
-    instruction.first_source = first;
-    instruction.first_sink = first + 1;
-    instruction.sources = instruction.sinks = 1;
-    instruction.salt = static_cast<std::uint32_t>((bytes + 1) * 0x9E3779B97F4A7C15ULL >> 32);
-    to.instructions.push_back(instruction);
-  };
-  std::map<std::pair<Operation, Rank>, std::vector<std::size_t>> by_lane;
-  for (std::size_t i = 0; i < calls.size(); ++i) by_lane[{calls[i].operation, calls[i].root}].push_back(i);
-  for (const auto& [what, members] : by_lane) {
-    const auto [operation, peer] = what;
-    if (peer == rank && operation == Operation::receive) continue;  // with its sends
-    to.lanes.push_back(
-        {static_cast<std::uint32_t>(to.parts.size()), static_cast<std::uint32_t>(members.size())});
-    for (std::size_t m = 0; m < members.size(); ++m) {
-      const std::size_t i = members[m];
-      const std::uint64_t bytes = calls[i].count * size_of(calls[i].type);
-      if (peer == rank)
-        move(bytes, buffer(i), buffer(by_lane.at({Operation::receive, rank})[m]));
-      else if (operation == Operation::send)
-        move(bytes, buffer(i), message(peer));
-      else
-        move(bytes, message(peer), buffer(i));
-    }
-  }
   return pack(to);
 }
 

@@ -4,14 +4,10 @@
 
 #include <cstddef>
 #include <map>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include <tutti/call.hpp>
-
 #include "execution/lower.hpp"
-#include "gpu/device/arena.hpp"
 #include "gpu/device/program.hpp"
 
 namespace tutti::gpu {
@@ -58,10 +54,5 @@ struct FlattenSettings {
 /// The device's form of a program that was lowered over NamedChannels. Throws Error(unsupported) for a step
 /// of more operands than a block has room for.
 std::vector<std::byte> flatten(const execution::Program& program, const FlattenSettings& settings);
-
-/// Sends and receives of `rank`, side by side: those to one peer, and those from one, are a lane, in the
-/// order of the calls. Buffer i of the launch is that of call i. A message to oneself is a copy from a send's
-/// buffer to that of the receive of the same place among its kind; both must be there and of one size.
-std::vector<std::byte> message_program(std::span<const Call> calls, Rank rank, const device::Arena& arena);
 
 }  // namespace tutti::gpu

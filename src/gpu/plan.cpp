@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include <tutti/error.hpp>
 
 #include "communicator/select.hpp"
 #include "gpu/flatten.hpp"
+#include "gpu/messages.hpp"
 
 namespace tutti::gpu {
 
@@ -19,6 +21,7 @@ constexpr std::size_t assumed_private_bytes = 1024 * KiB;
 // Bytes of a call that are worth a block of their own.
 constexpr std::size_t bytes_a_slice = 64 * KiB;
 constexpr std::size_t align = 64;
+constexpr std::size_t smallest_program = 1024;
 
 constexpr std::size_t round_up(std::size_t bytes) {
   return std::max((bytes + align - 1) / align * align, align);
@@ -52,32 +55,55 @@ Circumstances circumstances_of(const Call& call, const execution::Shape& shape, 
 
 }  // namespace
 
-const Plan* Planner::find(const PlanKey& key, const std::vector<std::size_t>& counts) const {
+Plan* Planner::find(const PlanKey& key, const std::vector<std::size_t>& counts) const {
   const auto found = std::find_if(plans_.rbegin(), plans_.rend(),
                                   [&](const auto& p) { return p->key == key && p->counts == counts; });
   return found == plans_.rend() ? nullptr : found->get();
 }
 
-void Planner::upload(Plan& plan, const std::vector<std::byte>& flat) const {
+void Planner::upload(Plan& plan, const std::vector<std::byte>& flat) {
   const auto& header = *reinterpret_cast<const device::Program*>(flat.data());
   plan.lanes = static_cast<int>(header.lanes);
   plan.slices = static_cast<int>(header.slices);
   plan.scratch_bytes = header.scratch_bytes * header.slices;
-  plan.program = allocate(api_, flat.size());
+  plan.program_bytes = std::bit_ceil(std::max(flat.size(), smallest_program));
+  plan.program = room_for(plan.program_bytes);
   api_->upload(plan.program.get(), flat.data(), flat.size());
 }
 
-const Plan& Planner::collective(const Call& call, const Sizes& sizes) {
+DeviceMemory Planner::room_for(std::size_t bytes) {
+  const auto found = spare_.find(bytes);
+  if (found == spare_.end()) return allocate(api_, bytes);
+  return std::move(spare_.extract(found).mapped());
+}
+
+void Planner::trim(const Timeline& timeline) {
+  if (plans_.size() < most_plans) return;
+  const std::uint64_t done = timeline.done();
+  while (plans_.size() >= most_plans) {
+    auto oldest = plans_.end();
+    for (auto p = plans_.begin(); p != plans_.end(); ++p)
+      if (!(*p)->captured && (*p)->last_launch <= done &&
+          (oldest == plans_.end() || (*p)->last_launch < (*oldest)->last_launch))
+        oldest = p;
+    if (oldest == plans_.end()) return;
+    if ((*oldest)->program != nullptr)
+      spare_.emplace((*oldest)->program_bytes, std::move((*oldest)->program));
+    plans_.erase(oldest);
+  }
+}
+
+Plan& Planner::collective(const Call& call, const Sizes& sizes) {
   const PlanKey key = key_of(call, sizes);
   std::vector<std::size_t> counts;
   if (!call.in_counts.empty() || !call.out_counts.empty()) counts = all_counts(call);
-  if (const Plan* known = find(key, counts)) return *known;
+  if (Plan* known = find(key, counts)) return *known;
   auto plan = make(call, sizes, key);
   plan->counts = std::move(counts);
   return *plans_.emplace_back(std::move(plan));
 }
 
-std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const PlanKey& key) const {
+std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const PlanKey& key) {
   const int size = setting_.group.size;
   const execution::Shape shape = shape_of(call, setting_.group.rank, size);
   Circumstances circumstances = circumstances_of(call, shape, setting_, connection_.needs_network());
@@ -131,15 +157,16 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
   return plan;
 }
 
-const Plan& Planner::messages(std::span<const Call> calls) {
+Plan& Planner::messages(std::span<const Call> calls) {
   // Sends to one peer and receives from one are one lane each, in the order of their calls.
   PlanKey key;
   key.operation = Operation::send;
   std::vector<std::size_t> counts;
   for (const Call& call : calls)
-    counts.insert(counts.end(), {static_cast<std::size_t>(call.operation),
-                                 static_cast<std::size_t>(call.root), call.count * size_of(call.type)});
-  if (const Plan* known = find(key, counts)) return *known;
+    counts.insert(counts.end(),
+                  {static_cast<std::size_t>(call.operation), static_cast<std::size_t>(call.root),
+                   static_cast<std::size_t>(call.type), call.count});
+  if (Plan* known = find(key, counts)) return *known;
   auto plan = std::make_unique<Plan>();
   plan->key = key;
   plan->counts = counts;
@@ -147,6 +174,22 @@ const Plan& Planner::messages(std::span<const Call> calls) {
   plan->tag = static_cast<std::uint32_t>(mix(0, "messages") >> 32);
   plan->description =
       fmt::format("{} messages, {} lanes x {} slices", calls.size(), plan->lanes, plan->slices);
+  return *plans_.emplace_back(std::move(plan));
+}
+
+Plan& Planner::counted_exchange(DataType type) {
+  PlanKey key;
+  key.operation = Operation::all_to_all_v;
+  key.type = type;
+  const std::vector<std::size_t> counts{0};  // unlike those of any call
+  if (Plan* known = find(key, counts)) return *known;
+  auto plan = std::make_unique<Plan>();
+  plan->key = key;
+  plan->counts = counts;
+  const int slices = std::clamp(setting_.options.blocks / 2, 1, static_cast<int>(connection_.arena().slices));
+  upload(*plan,
+         counted_exchange_program(setting_.group.rank, setting_.group.size, slices, connection_.arena()));
+  plan->tag = static_cast<std::uint32_t>(mix(mix(0, "counted"), static_cast<std::uint64_t>(type)) >> 32);
   return *plans_.emplace_back(std::move(plan));
 }
 

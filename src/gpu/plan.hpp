@@ -2,6 +2,7 @@
 /// A call's program on the device: made once, kept with the communicator.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 
 #include "communicator/plan.hpp"
 #include "gpu/connection.hpp"
+#include "gpu/timeline.hpp"
 
 namespace tutti::gpu {
 
@@ -19,6 +21,7 @@ struct Plan {
   PlanKey key;
   std::vector<std::size_t> counts;  ///< of v-forms and groups of messages
   DeviceMemory program;
+  std::size_t program_bytes = 0;  ///< that were allocated
   int lanes = 0, slices = 1;
   std::size_t scratch_bytes = 0;  ///< of all slices
   std::uint32_t tag = 0;          ///< equal on ranks that make the same call by the same algorithm
@@ -26,28 +29,41 @@ struct Plan {
   bool copies_input = false;
   bool empty = false;  ///< nothing to move
   std::string description;
+  std::uint64_t last_launch = 0;  ///< number of the last launch that ran it
+  bool captured = false;          ///< a graph may refer to it
 };
 
 class Planner {
  public:
+  /// More plans are kept only while kernels run them, or where they were captured.
+  static constexpr std::size_t most_plans = 256;
   Planner(std::shared_ptr<Api> api, const Setting& setting, const Connection& connection)
       : api_(std::move(api)), setting_(setting), connection_(connection) {}
+  /// Drops plans that were not used for longest, if there are too many. Before plans are asked for:
+  /// references to them hold until then.
+  void trim(const Timeline& timeline);
+  [[nodiscard]] std::size_t plans() const { return plans_.size(); }
   /// The plan of a checked collective. Throws Error(invalid_argument, unsupported).
-  const Plan& collective(const Call& call, const Sizes& sizes);
+  Plan& collective(const Call& call, const Sizes& sizes);
+  /// That of an all_to_all_v whose counts are on the device.
+  Plan& counted_exchange(DataType type);
   /// The plan of sends and receives that run side by side. Buffer i of the launch is that of call i; a
   /// message to oneself takes the buffers of a send and its receive.
-  const Plan& messages(std::span<const Call> calls);
+  Plan& messages(std::span<const Call> calls);
 
  private:
-  std::unique_ptr<Plan> make(const Call& call, const Sizes& sizes, const PlanKey& key) const;
-  void upload(Plan& plan, const std::vector<std::byte>& flat) const;
-  const Plan* find(const PlanKey& key, const std::vector<std::size_t>& counts) const;
+  std::unique_ptr<Plan> make(const Call& call, const Sizes& sizes, const PlanKey& key);
+  void upload(Plan& plan, const std::vector<std::byte>& flat);
+  Plan* find(const PlanKey& key, const std::vector<std::size_t>& counts) const;
+  DeviceMemory room_for(std::size_t bytes);
 
   std::shared_ptr<Api> api_;
   const Setting& setting_;
   const Connection& connection_;
-  /// Never dropped: a captured graph may refer to any of them.
   std::vector<std::unique_ptr<Plan>> plans_;
+  /// Memory of programs that were dropped, by size. It is used anew, since freeing it would wait for the
+  /// device.
+  std::multimap<std::size_t, DeviceMemory> spare_;
 };
 
 }  // namespace tutti::gpu

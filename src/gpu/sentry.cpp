@@ -104,6 +104,14 @@ Error Sentry::error_of(const device::Report& report) {
               "and roots of all ranks",
               title, report.peer, report.found, report.expected),
           {report.peer}};
+    case device::Cause::bounds:
+      return {ErrorCode::invalid_argument,
+              fmt::format("{}: the counts or displacements for rank {} reach beyond the buffers{}", title,
+                          report.peer,
+                          report.peer == setting_.group.rank
+                              ? ", or what this rank sends itself differs from what it receives"
+                              : ""),
+              {setting_.group.rank}};
     case device::Cause::aborted:
       return {ErrorCode::aborted,
               fmt::format("{} ended while it waited for {} rank {}: {}", title, name(awaited), report.peer,

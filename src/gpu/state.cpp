@@ -42,7 +42,7 @@ GpuState::GpuState(std::shared_ptr<gpu::Api> api, gpu::Setting setting)
       connection_(api_, setting_),
       planner_(api_, setting_, connection_),
       sentry_(setting_, connection_.control()),
-      last_(api_->create_event()) {
+      timeline_(api_) {
   if (!connection_.needs_network()) return;
   network_ = setting_.make_network();
   if (const auto lines = connection_.lines(); !lines.empty())
@@ -55,7 +55,7 @@ GpuState::GpuState(std::shared_ptr<gpu::Api> api, gpu::Setting setting)
 GpuState::~GpuState() {
   try {
     const OnDevice here(*api_, connection_.device());
-    if (recorded_) api_->synchronize_event(last_);
+    timeline_.finish();
     sentry_.check();
     if (std::uncaught_exceptions() != exceptions_)
       connection_.abandon();
@@ -65,7 +65,6 @@ GpuState::~GpuState() {
     connection_.abandon();
   }
   proxy_.reset();
-  api_->destroy_event(last_);
 }
 
 // When kernels are through everywhere, nobody needs the network any more; when nobody looks at it, it may go.
@@ -82,12 +81,20 @@ void GpuState::check_pointer(const Call& call, const void* pointer, std::size_t 
     refuse(call, fmt::format("the {} is not aligned to its elements of {} bytes", which, size_of(call.type)));
   const Pointer found = api_->look_at(pointer);
   if (found.kind == Pointer::Kind::host)
-    refuse(call,
-           fmt::format("the {} is plain host memory; GPU calls take device, managed or page-locked memory "
-                       "(for host memory call the communicator itself)",
-                       which));
+    refuse(
+        call,
+        fmt::format(
+            "the {} is plain host memory, or was freed; GPU calls take device, managed or page-locked memory "
+            "(for host memory call the communicator itself)",
+            which));
   if (found.kind == Pointer::Kind::device && found.device != connection_.device())
     refuse(call, fmt::format("the {} is memory of device {}; this Gpu is device {}", which, found.device,
+                             connection_.device()));
+}
+
+void GpuState::check_stream(const Call& call, Stream stream) {
+  if (const int device = api_->stream_device(stream); stream != nullptr && device != connection_.device())
+    refuse(call, fmt::format("the stream belongs to device {}; this Gpu is device {}", device,
                              connection_.device()));
 }
 
@@ -97,9 +104,7 @@ Sizes GpuState::admit(const Call& call, Stream stream) {
   const Sizes sizes = tutti::check(call, rank(), size());
   check_pointer(call, call.in, sizes.in_bytes, "input");
   check_pointer(call, call.out, sizes.out_bytes, "output");
-  if (const int device = api_->stream_device(stream); stream != nullptr && device != connection_.device())
-    refuse(call, fmt::format("the stream belongs to device {}; this Gpu is device {}", device,
-                             connection_.device()));
+  check_stream(call, stream);
   return sizes;
 }
 
@@ -121,15 +126,47 @@ void GpuState::enqueue(std::span<const Call> calls, Stream stream) {
   if (messages.size() > gpu::device::max_buffers)
     throw Error(ErrorCode::unsupported, fmt::format("{} sends and receives in one group; the most are {}",
                                                     messages.size(), gpu::device::max_buffers));
-  // A capture is ordered by who replays it; an event from outside would not be part of it.
+  in_order(stream, [&] {
+    if (!messages.empty()) launch_messages(messages, stream);
+    for (std::size_t i = 0; i < calls.size(); ++i)
+      if (!is_message(calls[i])) launch_collective(calls[i], sizes[i], stream);
+  });
+}
+
+void GpuState::enqueue_counted(const Call& call, const DeviceBlocks& in, const DeviceBlocks& out,
+                               Stream stream) {
+  const OnDevice here(*api_, connection_.device());
+  sentry_.check();
+  setting_.ensure_usable();
+  const std::size_t element = size_of(call.type), ranks = static_cast<std::size_t>(size());
+  check_pointer(call, call.in, in.room * element, "input");
+  check_pointer(call, call.out, out.room * element, "output");
+  check_stream(call, stream);
+  Call words{.operation = Operation::all_to_all_v, .type = DataType::uint64};
+  for (const std::uint64_t* counts : {in.counts, out.counts}) {
+    if (counts == nullptr) refuse(call, "there are no counts");
+    check_pointer(words, counts, ranks * sizeof *counts, "array of counts");
+  }
+  for (const std::uint64_t* displacements : {in.displacements, out.displacements})
+    if (displacements != nullptr)
+      check_pointer(words, displacements, ranks * sizeof *displacements, "array of displacements");
+  gpu::device::Launch launch;
+  launch.input = static_cast<const std::byte*>(call.in);
+  launch.output = static_cast<std::byte*>(call.out);
+  launch.counts = {
+      {in.counts, in.displacements, in.room}, {out.counts, out.displacements, out.room}, element};
+  in_order(stream, [&] {
+    this->launch(planner_.counted_exchange(call.type), launch, "all_to_all_v (counts on the device)", stream);
+  });
+}
+
+// A capture is ordered by who replays it; an event from outside would not be part of it.
+void GpuState::in_order(Stream stream, const std::function<void()>& launches) {
   const bool captured = api_->is_capturing(stream);
-  if (recorded_ && !captured) api_->wait_event(stream, last_);
-  if (!messages.empty()) launch_messages(messages, stream);
-  for (std::size_t i = 0; i < calls.size(); ++i)
-    if (!is_message(calls[i])) launch_collective(calls[i], sizes[i], stream);
-  if (captured) return;
-  api_->record(last_, stream);
-  recorded_ = true;
+  if (!captured) timeline_.follow(stream);
+  planner_.trim(timeline_);
+  launches();
+  if (!captured) timeline_.mark(stream, launched_);
 }
 
 std::byte* GpuState::at_least(Growing& memory, std::size_t bytes) {
@@ -141,8 +178,8 @@ std::byte* GpuState::at_least(Growing& memory, std::size_t bytes) {
 }
 
 void GpuState::launch_collective(const Call& call, const Sizes& sizes, Stream stream) {
-  const gpu::Plan& plan = planner_.collective(call, sizes);
-  if (plan.empty || plan.lanes == 0) return;
+  gpu::Plan& plan = planner_.collective(call, sizes);
+  if (plan.empty) return;
   gpu::device::Launch launch;
   launch.input = static_cast<const std::byte*>(call.in);
   launch.output = static_cast<std::byte*>(call.out);
@@ -177,12 +214,14 @@ void GpuState::launch_messages(std::span<const Call> calls, Stream stream) {
   this->launch(planner_.messages(calls), launch, what, stream);
 }
 
-void GpuState::launch(const gpu::Plan& plan, gpu::device::Launch& launch, std::string what, Stream stream) {
+void GpuState::launch(gpu::Plan& plan, gpu::device::Launch& launch, std::string what, Stream stream) {
   launch.scratch = plan.scratch_bytes == 0 ? nullptr : at_least(scratch_, plan.scratch_bytes);
   launch.program = reinterpret_cast<const gpu::device::Program*>(plan.program.get());
   launch.group = connection_.membership();
   launch.tag = plan.tag;
-  launch.sequence = sentry_.announce_launch(std::move(what));
+  launch.sequence = launched_ = sentry_.announce_launch(std::move(what));
+  plan.last_launch = launched_;
+  plan.captured = plan.captured || api_->is_capturing(stream);
   api_->launch(launch, plan.lanes, plan.slices, stream);
   if (proxy_ != nullptr) proxy_->wake();
 }
@@ -201,6 +240,11 @@ namespace tutti {
 
 Rank OnStream::rank() const noexcept { return state_->rank(); }
 int OnStream::size() const noexcept { return state_->size(); }
+void OnStream::all_to_all_v(const void* in, const DeviceBlocks& in_blocks, void* out,
+                            const DeviceBlocks& out_blocks, DataType type) {
+  const Call call{.operation = Operation::all_to_all_v, .type = type, .in = in, .out = out};
+  state_->enqueue_counted(call, in_blocks, out_blocks, stream_);
+}
 void OnStream::submit(const Call& call) { state_->enqueue({&call, 1}, stream_); }
 
 Rank GpuGroup::rank() const noexcept { return state_->rank(); }

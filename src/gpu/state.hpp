@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 #include "gpu/proxy.hpp"
 #include "gpu/sentry.hpp"
 #include "gpu/setting.hpp"
+#include "gpu/timeline.hpp"
 
 namespace tutti::detail {
 
@@ -32,16 +34,20 @@ class GpuState {
   /// Refuses what cannot be enqueued.
   Sizes admit(const Call& call, gpu::Stream stream);
   void enqueue(std::span<const Call> calls, gpu::Stream stream);
+  void enqueue_counted(const Call& call, const DeviceBlocks& in, const DeviceBlocks& out, gpu::Stream stream);
   void check() { sentry_.check(); }
   [[nodiscard]] std::string explain() const;
   [[nodiscard]] std::string explain(const Call& call);
 
  private:
   void meet();
+  void check_stream(const Call& call, gpu::Stream stream);
+  /// After what was enqueued before, whatever its stream.
+  void in_order(gpu::Stream stream, const std::function<void()>& launches);
   void check_pointer(const Call& call, const void* pointer, std::size_t bytes, const char* which);
   void launch_collective(const Call& call, const Sizes& sizes, gpu::Stream stream);
   void launch_messages(std::span<const Call> calls, gpu::Stream stream);
-  void launch(const gpu::Plan& plan, gpu::device::Launch& launch, std::string what, gpu::Stream stream);
+  void launch(gpu::Plan& plan, gpu::device::Launch& launch, std::string what, gpu::Stream stream);
 
   /// Memory that grows; what captured graphs may refer to is kept.
   struct Growing {
@@ -58,8 +64,8 @@ class GpuState {
   std::unique_ptr<gpu::Network> network_;  ///< where some rank needs one
   std::unique_ptr<gpu::Proxy> proxy_;      ///< where this rank does
   Growing scratch_, input_copy_;
-  gpu::Event last_;        ///< behind all that was enqueued outside captures
-  bool recorded_ = false;  ///< `last_` was
+  gpu::Timeline timeline_;
+  std::uint64_t launched_ = 0;  ///< number of the last launch
   int exceptions_ = std::uncaught_exceptions();
 };
 

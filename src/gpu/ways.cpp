@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <tutti/error.hpp>
 
 #include "gpu/collect.hpp"
@@ -13,7 +15,11 @@ namespace {
 // A line for every peer: the way as a digit, and why.
 std::string text_of(const std::vector<Proposal>& proposals) {
   std::string text;
-  for (const Proposal& p : proposals) text += fmt::format("{}{}\n", static_cast<int>(p.way), p.why);
+  for (const Proposal& p : proposals) {
+    std::string why = p.why;
+    std::replace(why.begin(), why.end(), '\n', ' ');
+    text += fmt::format("{}{}\n", static_cast<int>(p.way), why);
+  }
   return text;
 }
 

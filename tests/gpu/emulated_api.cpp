@@ -227,6 +227,11 @@ void EmulatedApi::wait_event(gpu::Stream stream, gpu::Event event) {
   });
 }
 
+bool EmulatedApi::is_reached(gpu::Event event) {
+  const SharedEvent shared = *static_cast<SharedEvent*>(event);
+  const std::scoped_lock lock(shared->mutex);
+  return shared->reached >= shared->recorded;
+}
 void EmulatedApi::synchronize_event(gpu::Event event) {
   const SharedEvent shared = *static_cast<SharedEvent*>(event);
   std::unique_lock lock(shared->mutex);

@@ -61,6 +61,7 @@ class EmulatedApi final : public gpu::Api {
   void destroy_event(gpu::Event event) noexcept override;
   void record(gpu::Event event, gpu::Stream stream) override;
   void wait_event(gpu::Stream stream, gpu::Event event) override;
+  bool is_reached(gpu::Event event) override;
   void synchronize_event(gpu::Event event) override;
   void launch(const gpu::device::Launch& launch, int lanes, int slices, gpu::Stream stream) override;
   void launch_proof(const gpu::device::Membership* group, int phase, std::uint32_t* wrong,

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <functional>
 #include <latch>
 #include <span>
 #include <thread>
@@ -183,6 +185,12 @@ TEST_F(GpuTest, BadCallsAreRefusedBeforeAnythingIsEnqueued) {
         EXPECT_EQ(code_of([&] { ops.all_reduce(crooked, good.data(), 4, DataType::float32); }, "not aligned"),
                   invalid);
         EXPECT_EQ(code_of([&] { reduce(nullptr, good.data()); }, "null"), invalid);
+        float* freed = nullptr;
+        {
+          const OnGpu<float> short_lived(memory, 64);
+          freed = short_lived.data();
+        }
+        EXPECT_EQ(code_of([&] { reduce(good.data(), freed); }, "or was freed"), invalid);
         api->set_device(1);
         const OnGpu<float> other(memory, 64);
         const gpu::Stream stream = api->create_stream();
@@ -275,22 +283,79 @@ TEST_F(GpuTest, AnAbortEndsARunningKernel) {
       quick());
 }
 
-TEST_F(GpuTest, CallsThatDifferAreFound) {
+/// Both ranks enqueue one call, which differ. One finds out, and tells the other.
+void expect_mismatch(EmulatedApi& api, const GpuOptions& options,
+                     const std::function<void(Gpu&, float*, Rank)>& call) {
+  EmulatedMemory memory(api);
+  std::atomic<int> mismatches = 0;
   run_local(
       2,
       [&](Communicator& comm) {
-        Gpu gpu(comm, small);
-        const OnGpu<float> buffer(memory, 64);
-        gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32,
-                                   comm.rank() == 0 ? ReduceOp::sum : ReduceOp::max);
-        api->synchronize(nullptr);
+        Gpu gpu(comm, options);
+        const OnGpu<float> buffer(memory, 60000);
+        call(gpu, buffer.data(), comm.rank());
+        api.synchronize(nullptr);
         try {
-          gpu.check();
-          ADD_FAILURE() << "the difference was not noticed";
+          while (true) {  // a rank that waits for nobody hears of it later
+            gpu.check();
+            comm.barrier();
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          }
         } catch (const Error& error) {
           EXPECT_TRUE(error.code() == ErrorCode::mismatch || error.code() == ErrorCode::aborted)
               << error.what();
+          if (error.code() == ErrorCode::mismatch) ++mismatches;
         }
+      },
+      quick());
+  EXPECT_GE(mismatches, 1);
+}
+
+TEST_F(GpuTest, CallsThatDifferAreFound) {
+  constexpr auto type = DataType::float32;
+  GpuOptions two_hosts = small, apart = small;
+  two_hosts.host_size = 1;
+  apart.peer_access = false;
+  for (const GpuOptions& options : {small, apart, two_hosts}) {
+    expect_mismatch(*api, options, [](Gpu& gpu, float* buffer, Rank rank) {
+      gpu.on(nullptr).all_reduce(buffer, buffer, 64, type, rank == 0 ? ReduceOp::sum : ReduceOp::max);
+    });
+    // Packets here, slots or the peer's buffers there.
+    expect_mismatch(*api, options, [](Gpu& gpu, float* buffer, Rank rank) {
+      gpu.on(nullptr).all_reduce(buffer, buffer, rank == 0 ? 64 : 60000, type);
+    });
+    expect_mismatch(*api, options, [](Gpu& gpu, float* buffer, Rank rank) {
+      if (rank == 0)
+        gpu.on(nullptr).broadcast(buffer, buffer, 5000, type, 1);
+      else
+        gpu.on(nullptr).reduce(buffer, buffer, 5000, type, 1);
+    });
+    expect_mismatch(*api, options, [](Gpu& gpu, float* buffer, Rank rank) {
+      if (rank == 0)
+        gpu.on(nullptr).send(buffer, 100, type, 1);
+      else
+        gpu.on(nullptr).receive(buffer, 100, DataType::int32, 0);
+    });
+  }
+}
+
+TEST_F(GpuTest, PlansThatAreNotUsedMakeRoom) {
+  run_local(
+      1,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        const OnGpu<float> buffer(memory, std::vector<float>(1000, 1));
+        const auto calls = [&](std::size_t from, std::size_t to) {
+          for (std::size_t count = from; count < to; ++count) {
+            gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), count, DataType::float32);
+            api->synchronize(nullptr);
+          }
+          gpu.check();
+        };
+        calls(1, 270);
+        const std::size_t held = api->bytes_held();
+        calls(270, 500);
+        EXPECT_EQ(api->bytes_held(), held);
       },
       quick());
 }

@@ -15,8 +15,9 @@ inline constexpr int max_ranks = 64;
 inline constexpr int max_lanes = 8;    ///< those of a schedule
 inline constexpr int max_slices = 16;  ///< blocks a lane
 inline constexpr int max_blocks = max_lanes * max_slices;
-inline constexpr int channels = 4;  ///< from one rank to another
-inline constexpr int credits = 4;   ///< messages in a FIFO
+inline constexpr int channels = 4;    ///< from one rank to another
+inline constexpr int credits = 4;     ///< messages in a FIFO
+inline constexpr int kept_calls = 8;  ///< the last ones that a rank has begun
 inline constexpr std::size_t proof_bytes = 4096;
 
 /// Offsets in bytes into an arena. Arrays of FIFOs are by the rank at the other end, channel and slice.
@@ -46,6 +47,13 @@ struct Arena {
   [[nodiscard]] TUTTI_DEVICE std::size_t runs(int block) const {
     return 64 + 8 * ((3 + credits) * fifos() + static_cast<std::size_t>(block));
   }
+  /// 64-bit: collectives that the owner has begun.
+  [[nodiscard]] TUTTI_DEVICE std::size_t calls() const { return runs(max_blocks); }
+  /// 64-bit: number of a collective (from 1) above its tag, written by the peer when it begins it; that of
+  /// the owner by itself. Whoever waits in vain compares them.
+  [[nodiscard]] TUTTI_DEVICE std::size_t call(int peer, std::uint64_t number) const {
+    return calls() + 8 * (1 + kept_calls * static_cast<std::size_t>(peer) + number % kept_calls);
+  }
   /// Two PacketPairs: where the peer's buffers are, for one block and every other run.
   [[nodiscard]] TUTTI_DEVICE std::size_t offer(int block, int peer, std::uint64_t run) const {
     const auto index = static_cast<std::size_t>(block) * ranks + static_cast<std::size_t>(peer);
@@ -72,11 +80,13 @@ struct Arena {
            static_cast<std::size_t>(slice);
   }
   [[nodiscard]] TUTTI_DEVICE std::size_t fifos() const { return std::size_t{ranks} * channels * slices; }
-  [[nodiscard]] TUTTI_DEVICE std::size_t words_end() const { return (runs(max_blocks) + 63) / 64 * 64; }
+  [[nodiscard]] TUTTI_DEVICE std::size_t words_end() const {
+    return (call(static_cast<int>(ranks), 0) + 63) / 64 * 64;
+  }
 };
 
 /// Why a wait ended without what it waited for.
-enum class Cause : std::uint32_t { none, timeout, aborted, mismatch };
+enum class Cause : std::uint32_t { none, timeout, aborted, mismatch, bounds };
 /// What a wait is for.
 enum class Awaited : std::uint32_t { message, room, buffers };
 

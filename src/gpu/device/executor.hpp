@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu/device/counts.hpp"
 #include "gpu/device/fold.hpp"
 #include "gpu/device/membership.hpp"
 #include "gpu/device/packets.hpp"
@@ -33,6 +34,7 @@ struct Launch {
   std::uint64_t sequence = 0;
   std::uint32_t tag = 0;
   std::byte* buffers[max_buffers] = {};  ///< of sends and receives
+  Counts counts;                         ///< of counted programs
 };
 
 /// What the threads of a block share besides the launch.
@@ -61,6 +63,8 @@ class Executor {
   TUTTI_DEVICE void run() {
     const auto* stopped = reinterpret_cast<const std::uint32_t*>(mine_ + group_.arena.stopped());
     if (block_.any(load_relaxed_system(stopped) != 0)) return;
+    if (program_.collective && block_index() == 0 && block_.thread() == 0) announce_call();
+    if (program_.counted && !counts_fit()) return;
     if (program_.one_sided && !exchange_offers()) return;
     const Lane& lane = program_.lane(static_cast<std::uint32_t>(lane_));
     for (std::uint32_t p = 0; p < lane.parts; ++p)
@@ -75,7 +79,9 @@ class Executor {
     // Every slice of a one-sided program has tokens of its own, which say that its part of a step is done.
     if (program_.one_sided && program_.instruction(part.first_instruction).bytes == 0)
       return step(program_.instruction(part.first_instruction), 0);
-    for (std::uint64_t j = (slice + slices - part.first_iteration % slices) % slices; j < part.iterations;
+    const std::uint64_t iterations =
+        program_.counted ? pieces(program_.instruction(part.first_instruction)) : part.iterations;
+    for (std::uint64_t j = (slice + slices - part.first_iteration % slices) % slices; j < iterations;
          j += slices)
       for (std::uint32_t i = 0; i < part.instructions; ++i)
         if (!step(program_.instruction(part.first_instruction + i), j)) return false;
@@ -102,10 +108,47 @@ class Executor {
   [[nodiscard]] TUTTI_DEVICE std::size_t length(const Instruction& instruction,
                                                 std::uint64_t iteration) const {
     if (instruction.whole) return instruction.bytes;
-    const std::uint64_t before = iteration * program_.stride;
-    if (before >= instruction.bytes) return 0;
-    const std::uint64_t left = instruction.bytes - before;
+    const std::uint64_t before = iteration * program_.stride, all = total(instruction);
+    if (before >= all) return 0;
+    const std::uint64_t left = all - before;
     return left < program_.stride ? left : program_.stride;
+  }
+
+  /// Bytes over all iterations.
+  [[nodiscard]] TUTTI_DEVICE std::uint64_t total(const Instruction& instruction) const {
+    if (!program_.counted) return instruction.bytes;
+    const Operand& source = program_.operand(instruction.first_source);
+    const Operand& sink = program_.operand(instruction.first_sink);
+    const Counts& counts = launch_.counts;
+    return counts.element_bytes * (source.place == Place::input ? counts.input.counts[source.rank]
+                                                                : counts.output.counts[sink.rank]);
+  }
+  [[nodiscard]] TUTTI_DEVICE std::uint64_t pieces(const Instruction& instruction) const {
+    const std::uint64_t all = total(instruction);
+    return all == 0 ? 1 : (all + program_.stride - 1) / program_.stride;
+  }
+  /// Tells the others which call this is: where they wait for what another call would send them, they find
+  /// out.
+  TUTTI_DEVICE void announce_call() {
+    std::uint64_t& calls = word(group_.arena.calls());
+    const std::uint64_t number = calls + 1;
+    for (int peer = 0; peer < group_.size; ++peer)
+      store_release_system(group_.by_mail(peer)
+                               ? word_at(group_.outboxes[peer], Mailbox::call(number))
+                               : word_at(group_.arenas[peer], group_.arena.call(group_.rank, number)),
+                           number << 32 | launch_.tag);
+    store_release_system(&calls, number);
+  }
+  /// What a rank keeps for itself has one size.
+  TUTTI_DEVICE bool counts_fit() {
+    const Counts& counts = launch_.counts;
+    bool failed = false;
+    for (int peer = block_.thread(); peer < group_.size && !failed; peer += block_.threads()) {
+      failed = !counts.input.holds(peer) || !counts.output.holds(peer) ||
+               (peer == group_.rank && counts.input.counts[peer] != counts.output.counts[peer]);
+      if (failed) begin_wait().out_of_bounds(peer);
+    }
+    return !block_.any(failed);
   }
 
   /// Of one thread: waits for messages and room, and writes down where all operands are.
@@ -282,9 +325,9 @@ class Executor {
     const std::uint64_t offset = o.offset + iteration * program_.stride;
     switch (o.place) {
       case Place::input:
-        return const_cast<std::byte*>(launch_.input) + offset;
+        return const_cast<std::byte*>(launch_.input) + offset + place_of_block(launch_.counts.input, o);
       case Place::output:
-        return launch_.output + offset;
+        return launch_.output + offset + place_of_block(launch_.counts.output, o);
       case Place::peer_input:
         return shared_.peer_inputs[o.rank] + offset;
       case Place::peer_output:
@@ -296,11 +339,15 @@ class Executor {
     }
   }
 
+  [[nodiscard]] TUTTI_DEVICE std::uint64_t place_of_block(const Blocks& blocks, const Operand& o) const {
+    return program_.counted ? blocks.displacement(o.rank) * launch_.counts.element_bytes : 0;
+  }
+
   [[nodiscard]] TUTTI_DEVICE Wait begin_wait() const {
     return Wait(group_, launch_.sequence, static_cast<std::uint32_t>(lane_));
   }
   [[nodiscard]] TUTTI_DEVICE std::uint32_t tag(const Instruction& instruction) const {
-    return launch_.tag ^ instruction.salt;
+    return launch_.tag ^ (program_.counted ? salt_of(total(instruction)) : instruction.salt);
   }
   /// Message n, from 0, has the flag n + 1: memory is zero before the first.
   [[nodiscard]] TUTTI_DEVICE static std::uint32_t packet_flag(std::uint64_t message) {

@@ -21,13 +21,17 @@ struct Mailbox {
   std::uint32_t slot_bytes = 0;  ///< the longest message
 
   [[nodiscard]] TUTTI_DEVICE static std::size_t proof() { return 0; }
+  /// 64-bit: Arena::call of the writer.
+  [[nodiscard]] TUTTI_DEVICE static std::size_t call(std::uint64_t number) {
+    return mailbox_proof_bytes + 8 * (number % kept_calls);
+  }
   /// 64-bit: messages that the writer has taken from the mailbox of the other direction.
   [[nodiscard]] TUTTI_DEVICE std::size_t taken(int channel, int slice) const {
-    return mailbox_proof_bytes + 8 * fifo(channel, slice);
+    return words() + 8 * fifo(channel, slice);
   }
   /// 64-bit: number of the message in a slot (from 1) above its tag.
   [[nodiscard]] TUTTI_DEVICE std::size_t flag(int channel, int slice, std::uint64_t message) const {
-    return mailbox_proof_bytes + 8 * fifos() + 16 * place(channel, slice, message);
+    return words() + 8 * fifos() + 16 * place(channel, slice, message);
   }
   /// 64-bit: bytes of the message, written before its flag.
   [[nodiscard]] TUTTI_DEVICE std::size_t size(int channel, int slice, std::uint64_t message) const {
@@ -41,6 +45,7 @@ struct Mailbox {
   }
 
  private:
+  [[nodiscard]] TUTTI_DEVICE static std::size_t words() { return mailbox_proof_bytes + 8 * kept_calls; }
   [[nodiscard]] TUTTI_DEVICE std::size_t fifos() const { return std::size_t{channels} * slices; }
   [[nodiscard]] TUTTI_DEVICE std::size_t fifo(int channel, int slice) const {
     return static_cast<std::size_t>(channel) * slices + static_cast<std::size_t>(slice);
@@ -51,7 +56,7 @@ struct Mailbox {
   /// Whole pages: a network's adapter may have slots registered.
   [[nodiscard]] TUTTI_DEVICE std::size_t slots() const {
     constexpr std::size_t page = 4096;
-    return (mailbox_proof_bytes + 8 * fifos() + 16 * credits * fifos() + page - 1) / page * page;
+    return (words() + 8 * fifos() + 16 * credits * fifos() + page - 1) / page * page;
   }
 };
 static_assert(sizeof(Mailbox) == 8);

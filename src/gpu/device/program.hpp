@@ -39,6 +39,11 @@ struct Part {
   std::uint32_t first_instruction = 0, instructions = 0;
 };
 
+/// Of messages whose size is part of what both ends must agree on.
+TUTTI_DEVICE std::uint32_t salt_of(std::uint64_t bytes) {
+  return static_cast<std::uint32_t>((bytes + 1) * 0x9E3779B97F4A7C15ULL >> 32);
+}
+
 struct Lane {
   std::uint32_t first_part = 0, parts = 0;
 };
@@ -54,6 +59,10 @@ struct Program {
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
   bool one_sided = false;  ///< works on the peers' buffers, and sends nothing but tokens
+  /// How long instructions are, and where in the buffers, is in the launch's Counts: the rank of an operand
+  /// in input or output is that of the block.
+  bool counted = false;
+  bool collective = true;  ///< all ranks run it
 
   [[nodiscard]] TUTTI_DEVICE const Lane& lane(std::uint32_t i) const { return array<Lane>(lanes_at)[i]; }
   [[nodiscard]] TUTTI_DEVICE const Part& part(std::uint32_t i) const { return array<Part>(parts_at)[i]; }
@@ -76,6 +85,7 @@ static_assert(sizeof(Operand) == 24 && offsetof(Operand, rank) == 4 && offsetof(
 static_assert(sizeof(Instruction) == 32 && offsetof(Instruction, segments) == 20 &&
               offsetof(Instruction, completes) == 28);
 static_assert(sizeof(Part) == 24 && sizeof(Lane) == 8);
-static_assert(sizeof(Program) == 56 && offsetof(Program, lanes_at) == 32 && offsetof(Program, type) == 52);
+static_assert(sizeof(Program) == 64 && offsetof(Program, lanes_at) == 32 && offsetof(Program, type) == 52 &&
+              offsetof(Program, collective) == 56);
 
 }  // namespace tutti::gpu::device

@@ -24,6 +24,7 @@ class Wait {
       give_up(Cause::aborted, peer, awaited, 0, 0);
       return false;
     }
+    if (makes_another_call(peer)) return false;
     const std::uint64_t now = nanoseconds();
     if (since_ == 0) since_ = now;
     if (now - since_ < group_.timeout_ns) return true;
@@ -35,8 +36,24 @@ class Wait {
   TUTTI_DEVICE void mismatch(int peer, std::uint32_t expected, std::uint32_t found) {
     give_up(Cause::mismatch, peer, Awaited::message, expected, found);
   }
+  /// What the device knows of the block for a peer does not fit the buffers.
+  TUTTI_DEVICE void out_of_bounds(int peer) { give_up(Cause::bounds, peer, Awaited::message, 0, 0); }
 
  private:
+  /// The peer's last calls are known as far as they have arrived; those long past are forgotten.
+  TUTTI_DEVICE bool makes_another_call(int peer) {
+    std::byte* const mine = group_.arenas[group_.rank];
+    const auto load = [](std::byte* memory, std::size_t offset) {
+      return load_acquire_system(reinterpret_cast<std::uint64_t*>(memory + offset));
+    };
+    const std::uint64_t number = load(mine, group_.arena.calls());
+    const std::uint64_t own = load(mine, group_.arena.call(group_.rank, number));
+    const std::uint64_t theirs = group_.by_mail(peer) ? load(group_.inboxes[peer], Mailbox::call(number))
+                                                      : load(mine, group_.arena.call(peer, number));
+    if (number == 0 || own >> 32 != theirs >> 32 || own == theirs) return false;
+    mismatch(peer, static_cast<std::uint32_t>(own), static_cast<std::uint32_t>(theirs));
+    return true;
+  }
   [[nodiscard]] TUTTI_DEVICE std::uint32_t* stopped() const {
     return reinterpret_cast<std::uint32_t*>(group_.arenas[group_.rank] + group_.arena.stopped());
   }

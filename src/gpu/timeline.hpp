@@ -1,0 +1,40 @@
+/// \file
+/// How far a rank's launches have come: they follow each other, whatever their streams.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "gpu/api.hpp"
+
+namespace tutti::gpu {
+
+/// Launches outside captures. One thread at a time.
+class Timeline {
+ public:
+  explicit Timeline(std::shared_ptr<Api> api);
+  ~Timeline();
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+
+  /// What is enqueued next in `stream` runs after what was marked before.
+  void follow(Stream stream);
+  /// All up to launch `number` has been enqueued, the last in `stream`.
+  void mark(Stream stream, std::uint64_t number);
+  /// Launches up to this one are through; what is later may be, too. Waits for nothing.
+  [[nodiscard]] std::uint64_t done() const;
+  /// Returns when all that was marked is through.
+  void finish();
+
+ private:
+  struct Mark {
+    Event event = nullptr;
+    std::uint64_t number = 0;
+  };
+  std::shared_ptr<Api> api_;
+  std::array<Mark, 8> marks_;  ///< the last ones
+  std::uint64_t marked_ = 0;
+};
+
+}  // namespace tutti::gpu
