@@ -107,17 +107,16 @@ void print(const Figure& f) {
   std::fflush(stdout);
 }
 
-/// Bytes that a device must at least read and write in an operation, as multiples of those of a copy by every
-/// rank: the copy of `bytes` moves as much as 1.
+/// `copies`: bytes that every rank must at least read and write, as multiples of those of a copy of its
+/// larger buffer.
 struct Workload {
   const char* name;
   double copies;
   std::function<void(tutti::OnStream&, const Device&, std::size_t count, DataType, std::size_t ranks)> call;
 };
 
-/// A rank reads all inputs for its share and writes it to all: 2 * bytes a rank, as its copy does. A share
-/// that stays in place is not counted as moved twice.
-std::vector<Workload> workloads() {
+std::vector<Workload> workloads(int size) {
+  const double reads_all_writes_a_share = (1 + 1.0 / size) / 2;
   return {{"all_reduce", 1,
            [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t) {
              ops.all_reduce(d.in, d.out, n, t);
@@ -126,7 +125,7 @@ std::vector<Workload> workloads() {
            [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t ranks) {
              ops.all_gather(d.in, d.out, n / ranks, t);
            }},
-          {"reduce_scatter", 0.5,  // reads as much, writes a share only
+          {"reduce_scatter", reads_all_writes_a_share,
            [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t ranks) {
              ops.reduce_scatter(d.in, d.out, n / ranks, t);
            }},
@@ -157,7 +156,7 @@ double percent_of_copy(tutti::Communicator& comm, tutti::Gpu& gpu, const Device&
 
 void measure_bandwidth(tutti::Communicator& comm, tutti::Gpu& gpu, const Device& device,
                        const Settings& settings) {
-  for (const auto& workload : workloads())
+  for (const auto& workload : workloads(comm.size()))
     for (const DataType type : {DataType::float32, DataType::bfloat16})
       for (const std::size_t bytes : {256 * MiB, 1024 * MiB}) {
         if (bytes > settings.largest) continue;
@@ -209,7 +208,7 @@ void measure_start(tutti::Communicator& comm) {
     must(cudaMemGetInfo(&after, &total));
     comm.barrier();
     times.push_back(took.count());
-    held = static_cast<double>(before - after) / MiB / comm.size();
+    held = (static_cast<double>(before) - static_cast<double>(after)) / MiB / comm.size();
   }
   if (comm.rank() != 0) return;
   print({"start-up of a Gpu", median(times), "ms", 300});
@@ -218,7 +217,7 @@ void measure_start(tutti::Communicator& comm) {
 
 /// How many blocks it takes.
 void sweep_blocks(tutti::Communicator& comm, const Device& device) {
-  const auto all_reduce = workloads().front();
+  const auto all_reduce = workloads(comm.size()).front();
   double best = 0, at_sixteen = 0;
   for (const int blocks : {4, 8, 16, 32, 64}) {
     tutti::Gpu gpu(comm, {.blocks = blocks});

@@ -20,6 +20,8 @@ struct Connection::Card {
   bool exported = false;  ///< `handle` is one
   std::int32_t device = -1;
   std::uint32_t slices = 0, slot_bytes = 0;
+  std::int32_t host_size = 0;
+  bool peer_access = true;
   IpcHandle handle{};
 };
 
@@ -65,6 +67,8 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
   card.device_id = api_->device_id(device_);
   card.slices = arena_.slices;
   card.slot_bytes = arena_.slot_bytes;
+  card.host_size = setting.options.host_size;
+  card.peer_access = setting.options.peer_access;
   try {
     card.handle = api_->export_memory(memory_.get());
     card.exported = true;
@@ -72,7 +76,8 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
   }
   const auto cards = all_gather(setting, card);
   for (std::size_t r = 0; r < cards.size(); ++r)
-    if (cards[r].slices != card.slices || cards[r].slot_bytes != card.slot_bytes)
+    if (cards[r].slices != card.slices || cards[r].slot_bytes != card.slot_bytes ||
+        cards[r].host_size != card.host_size || cards[r].peer_access != card.peer_access)
       throw Error(ErrorCode::mismatch,
                   fmt::format("rank {} has other GpuOptions than rank {}; all ranks must have the same", r,
                               setting.group.rank),

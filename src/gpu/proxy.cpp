@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/deadline.hpp"
 #include "gpu/carrier.hpp"
 
 namespace tutti::gpu {
@@ -14,7 +15,6 @@ namespace tutti::gpu {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 // After what was last moved: first only other threads are let by, then it naps, then it sleeps longer.
 constexpr auto yield_for = 50us;

@@ -227,6 +227,8 @@ TEST_F(GpuTest, OptionsMustAgree) {
       [&](Communicator& comm) {
         EXPECT_EQ(code_of([&] { const Gpu gpu(comm, {.blocks = 4 + 4 * comm.rank()}); }, "other GpuOptions"),
                   ErrorCode::mismatch);
+        EXPECT_EQ(code_of([&] { const Gpu gpu(comm, {.host_size = comm.rank()}); }, "other GpuOptions"),
+                  ErrorCode::mismatch);
         EXPECT_EQ(code_of([&] { const Gpu gpu(comm, {.blocks = 0}); }, "blocks is 0"),
                   ErrorCode::invalid_argument);
       },

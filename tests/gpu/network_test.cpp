@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <span>
 #include <thread>
 
 #include <tutti/gpu.hpp>
@@ -56,6 +57,30 @@ TEST_P(GpuNetwork, TwoHostsOfTwoRanks) {
         for (const std::size_t count : {3, 7001}) exercise(memory, comm, gpu, count);
       },
       options_with(GetParam()));
+}
+
+TEST_P(GpuNetwork, ByTheAlgorithmsOfHosts) {
+  auto options = options_with(GetParam());
+  options.algorithm = "hierarchical";
+  options.node_size = 2;
+  run_local(
+      4,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, hosts_of(2));
+        const Call call{.operation = Operation::all_reduce, .type = DataType::float32, .count = 6007};
+        const OnGpu<float> in(memory, numbers(call.count, comm.rank())), out(memory, call.count);
+        Call explained = call;
+        explained.in = in.data();
+        explained.out = out.data();
+        EXPECT_THAT(gpu.explain(explained), HasSubstr("hierarchical"));
+        auto wanted = numbers(call.count, comm.rank());
+        comm.all_reduce(std::span(wanted));
+        gpu.on(nullptr).all_reduce(in.data(), out.data(), call.count, call.type);
+        api->synchronize(nullptr);
+        gpu.check();
+        EXPECT_EQ(out.values(), wanted);
+      },
+      options);
 }
 
 TEST_P(GpuNetwork, AGraphIsReplayed) {
