@@ -2,6 +2,7 @@
 /// The shared memory of one communicator on one host: a memfd that its ranks map, passed over a Unix socket.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,10 +12,11 @@
 #include <string>
 
 #include "base/file_descriptor.hpp"
-#include "transport/shm/descriptor.hpp"
 #include "transport/shm/layout.hpp"
 
 namespace tutti::transport::shm {
+
+using Key = std::array<std::byte, 16>;
 
 /// One mapping a process, shared by its ranks.
 class Arena {

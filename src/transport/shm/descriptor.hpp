@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <array>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -14,12 +13,10 @@
 
 #include "base/deadline.hpp"
 #include "base/file_descriptor.hpp"
+#include "transport/shm/arena.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti::transport::shm {
-
-/// What processes that exchange descriptors know, and nobody else.
-using Key = std::array<std::byte, 16>;
 
 /// Listens at an abstract address that is made of the key without telling it. Throws Error(system).
 FileDescriptor listen_for(const Key& key);
