@@ -5,11 +5,11 @@
 namespace tutti::detail {
 
 tuning::Scene Impl::scene(int node_size, bool all_shared, bool apart) const {
-  if (all_shared) return {.transport = "shm", .ranks = group.size};
+  if (all_shared) return {.transport = "shm", .ranks = group.size, .cpus = shm->cpus()};
   bool by_verbs = verbs != nullptr;
   for (Rank r = 0; r < group.size; ++r)
     by_verbs = by_verbs && (r == group.rank || (!apart && shm->reaches(r)) || verbs->reaches(r));
-  tuning::Scene scene{.transport = by_verbs ? "verbs" : "tcp", .ranks = group.size};
+  tuning::Scene scene{.transport = by_verbs ? "verbs" : "tcp", .ranks = group.size, .cpus = shm->cpus()};
   if (!apart && node_size > 0) scene.host_size = node_size;
   // On one host, by force: what memory carries is in the constants.
   const transport::Transport* network = by_verbs ? verbs.get() : tcp.get();

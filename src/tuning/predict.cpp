@@ -28,27 +28,49 @@ std::size_t max_message(const Scene& scene) {
   return scene.transport == "shm" ? shared : std::min(shared, network);
 }
 
+namespace {
+
+// What a rank works in all, on average.
+double work(const simulation::Result& result) {
+  double seconds = 0, ranks = 0;
+  for (std::size_t i = 0; i < result.ranks.size(); ++i) {
+    seconds += result.ranks[i].busy * result.members[i];
+    ranks += result.members[i];
+  }
+  return seconds / ranks;
+}
+
+}  // namespace
+
 simulation::Result simulated(const Question& question, const Algorithm& algorithm, const Costs& costs,
                              int calls) {
-  // Of large ones enough that they begin to run into each other.
-  constexpr std::size_t large = std::size_t{1} << 20U;
   const Scene& scene = question.scene;
   const bool shared = scene.transport == "shm";
+  // Of large ones enough that they begin to run into each other.
+  constexpr std::size_t large = std::size_t{1} << 20U;
+  constexpr int enough = 12;
+  if (calls == 0) calls = enough;
+  if (calls > 2 && question.bytes >= large) calls = 2;
   return simulation::simulate(algorithm.make(scene.ranks, 0, scene.host_size), network_of(scene, costs),
                               {.collective = question.collective,
                                .bytes = question.bytes,
                                .piece = piece(question.collective, question.bytes, scene.ranks, shared),
                                .max_message = max_message(scene),
                                .views = !shared && algorithm.views,
-                               .calls = question.bytes >= large ? 2
-                                        : calls != 0            ? calls
-                                                                : 12});
+                               .calls = calls});
 }
 
 Simulated simulate(const Question& question, const Algorithm& algorithm, const Costs& costs, int calls) {
-  const simulation::Result result = simulated(question, algorithm, costs, calls);
+  const bool crowded = costs.crowd > 1;
+  const simulation::Result result = simulated(question, algorithm, costs, crowded ? 1 : calls);
   const Point& factors = question.scene.transport == "shm" ? costs.inside : costs.between;
-  return {result.steady.total() * factors.factor(algorithm), result.events};
+  double seconds = result.steady.total();
+  if (crowded) {
+    constexpr double turn = 1e-6;  // s of a rank that waits for a message: it yields, and another begins
+    const double each = work(result) + static_cast<double>(result.spent.hops) * turn;
+    seconds = std::max(result.spent.total(), costs.crowd * each);
+  }
+  return {seconds * factors.factor(algorithm), result.events};
 }
 
 double predict(const Question& question, const Algorithm& algorithm, const Costs& costs) {

@@ -50,11 +50,14 @@ const Curve* Tuning::measured(std::string_view transport, int ranks) const {
 }
 
 Costs Tuning::costs(const Scene& scene, std::size_t bytes) const {
+  Costs costs;
+  const int together = scene.transport == "shm" ? scene.ranks : scene.host_size;
+  if (scene.cpus > 0 && scene.cpus < together && measured(scene.transport, scene.ranks) == nullptr)
+    costs.crowd = static_cast<double>(together) / scene.cpus;
   const auto point = [&](const std::string& transport, int ranks) {
     const Curve* curve = measured(transport, ranks);
     return (curve != nullptr ? *curve : default_curve(transport)).at(bytes);
   };
-  Costs costs;
   if (scene.transport == "shm") {
     costs.inside = point("shm", scene.ranks);
     return costs;
@@ -77,7 +80,9 @@ std::shared_ptr<const Choices> Tuning::choices(const Scene& scene) const {
   const std::scoped_lock lock(mutex_);
   auto& known = decided_[scene];
   if (known == nullptr) {
-    const auto before = kept_.find(scene);
+    Scene measured_here = scene;
+    measured_here.cpus = 0;
+    const auto before = kept_.find(measured_here);
     known = std::make_shared<const Choices>(
         decide(*this, scene, before == kept_.end() ? Choices() : before->second));
   }

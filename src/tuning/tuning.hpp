@@ -53,6 +53,9 @@ const Curve& default_curve(std::string_view transport);
 struct Costs {
   Point inside;   ///< of ranks that share memory
   Point between;  ///< of those that do not; the factors are of the whole
+  /// Ranks that share a processor, whose work adds up. 1 where ranks like these were measured: the points
+  /// know.
+  double crowd = 1;
 };
 
 /// A call, as far as the choice of an algorithm goes.

@@ -155,6 +155,20 @@ TEST(Decide, TakesAlgorithmsForNodesWherePortsAreShared) {
       << choices->of(Collective::all_gather, 1 << 20)->name;
 }
 
+// Where ranks take turns, every round waits for all of them, and the sum of the work counts.
+TEST(Decide, TakesFewerRoundsWhereRanksShareProcessors) {
+  const Scene own{.ranks = 8}, shared{.ranks = 8, .cpus = 2};
+  const auto apart = Tuning::defaults()->choices(own), crowded = Tuning::defaults()->choices(shared);
+  EXPECT_EQ(apart->of(Collective::reduce_scatter, 256)->name, "halving");
+  EXPECT_EQ(crowded->of(Collective::reduce_scatter, 256)->name, "all_pairs");
+  EXPECT_EQ(crowded->of(Collective::reduce, 256)->name, "all_pairs");
+  for (const std::size_t bytes : {512UL, 4096UL, 32768UL})
+    EXPECT_EQ(crowded->of(Collective::broadcast, bytes)->name, "all_pairs") << bytes;
+  EXPECT_EQ(Tuning::defaults()->costs({.ranks = 2, .cpus = 2}, 64).crowd, 1);
+  EXPECT_EQ(Tuning::defaults()->costs({.transport = "tcp", .ranks = 8, .host_size = 4, .cpus = 1}, 64).crowd,
+            4);
+}
+
 TEST(Json, GivesBackConstantsAndChoices) {
   Tuning tuning(0xfedcba9876543210U,
                 {{"shm", 2, {{8, slow_messages}, {1 << 20, slow_bytes}}}, {"tcp", 4, {{64, slow_bytes}}}});
