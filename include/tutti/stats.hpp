@@ -17,6 +17,7 @@ struct Stats {
   std::uint64_t bytes_direct = 0;  ///< read from or written to peers' memory directly
   std::uint64_t memory_held = 0;  ///< bytes of transport buffers and shared memory that this rank has touched
   std::uint64_t queue_pairs = 0;  ///< RDMA queue pairs to peers that this rank holds now; made at first use
+  std::uint64_t queue_pairs_closed = 0;  ///< because they were idle; the next use makes new ones
 };
 
 }  // namespace tutti

@@ -23,6 +23,7 @@ Stats Impl::counted() const {
     stats.bytes_copied += t.bytes_copied;
     stats.memory_held += t.memory_held;
     stats.queue_pairs += t.queue_pairs;
+    stats.queue_pairs_closed += t.queue_pairs_closed;
   };
   add(shm->traffic());
   if (tcp != nullptr) add(tcp->traffic());

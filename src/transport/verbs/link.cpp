@@ -51,12 +51,7 @@ Link::Link(Shared& shared, Rank peer, int rails) : shared_(shared), peer_(peer),
   }
 }
 
-Link::~Link() {
-  for (std::size_t rail = 0; rail < pairs_.size(); ++rail) {
-    shared_.owners[rail].erase(pairs_[rail]->number());
-    shared_.rails[rail]->forget_pair(*pairs_[rail]);
-  }
-}
+Link::~Link() { close_pairs(); }
 
 std::size_t Link::rail_of(int channel, int part) const {
   return static_cast<std::size_t>((channel + part) % rails_);
@@ -81,10 +76,12 @@ bool Link::has_room(int channel, std::size_t bytes, int parts) const {
 }
 
 bool Link::post(int channel, std::uint64_t sequence, Outgoing& message) {
-  if (!ready() || finished() || !offers_[static_cast<std::size_t>(channel)]) return false;
+  if (resting() && !finished()) wake();
+  if (!ready() || asked_ || finished() || !offers_[static_cast<std::size_t>(channel)]) return false;
   const std::size_t bytes = message.header.bytes;
   const int parts = parts_of(bytes, rails_, shared_.agreed.stripe_from);
   if (!has_room(channel, bytes, parts)) return false;
+  used_at_ = shared_.now;
   message.parts_pending = parts;
   add_credits(channel, message.header);
   for (int part = 0; part < parts; ++part) post_part(channel, sequence, message, parts, part);
@@ -133,11 +130,13 @@ void Link::post_part(int channel, std::uint64_t sequence, Outgoing& message, int
   Write last = take_front(write, longest);
   last.signalled = message.region != nullptr;
   const Immediate immediate{false, channel, index, epoch_, static_cast<std::uint16_t>(sequence)};
-  pending_[rail].push_back({add_signal(pair, signal, last, immediate), channel, sequence});
+  pending_[rail].push_back({add_signal(rail, signal, last, immediate), channel, sequence});
 }
 
 // Adds `write` and what tells the receiver that it is there.
-std::uint64_t Link::add_signal(QueuePair& pair, Signal signal, Write write, const Immediate& immediate) {
+std::uint64_t Link::add_signal(std::size_t rail, Signal signal, Write write, const Immediate& immediate) {
+  QueuePair& pair = *pairs_[rail];
+  ++signals_sent_.at(rail);
   const std::uint32_t bits = immediate.pack();
   if (signal != Signal::immediate) {
     Write plain = write;
@@ -151,8 +150,6 @@ std::uint64_t Link::add_signal(QueuePair& pair, Signal signal, Write write, cons
   write.immediate = bits;
   if (signal == Signal::send) {
     const std::uint32_t value = htonl(bits);
-    const auto rail = static_cast<std::size_t>(
-        std::ranges::find_if(pairs_, [&](const auto& one) { return one.get() == &pair; }) - pairs_.begin());
     write.opcode = IBV_WR_SEND;
     write.pieces[0] =
         scratch(rail, signals_at + next_signal_++ % signal_places * sizeof value, &value, sizeof value);
@@ -192,10 +189,11 @@ void Link::take_credits(int channel, const Header& header) {
 bool Link::post_credit(int channel) {
   const auto c = static_cast<std::size_t>(channel);
   const auto rail = rail_of(channel, 0);
-  if (released_[c] - told_[c] < channel_credits || !ready() || finished() || pairs_[rail]->room() < 1)
+  if (released_[c] - told_[c] < channel_credits || !ready() || asked_ || finished() ||
+      pairs_[rail]->room() < 1)
     return false;
   const Signal signal = signal_for(rail, 0);
-  add_signal(*pairs_[rail], signal, Write{},
+  add_signal(rail, signal, Write{},
              Immediate{true, channel, 0, epoch_, static_cast<std::uint16_t>(released_[c])});
   told_[c] = released_[c];
   return true;
@@ -205,6 +203,7 @@ void Link::retry() {
   if (finished()) return;
   if (control_.backlogged()) advance();
   connect_pairs();
+  rest_if_agreed();
   bool posted = false;
   for (int channel = 0; channel < channels; ++channel) {
     posted = post_credit(channel) || posted;
@@ -228,6 +227,8 @@ void Link::complete(std::size_t rail, const ibv_wc& completion) {
   if (Rail::is_receive(completion)) {
     const auto immediate = Immediate::unpack(shared_.rails[rail]->take_receive(completion, *pairs_[rail]));
     if (immediate.epoch != epoch_) return violated("it sent a message of an earlier connection");
+    used_at_ = shared_.now;
+    ++signals_taken_.at(rail);
     if (immediate.credit)
       sender(immediate.channel).credit(immediate.sequence);
     else

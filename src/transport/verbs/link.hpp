@@ -6,6 +6,7 @@
 ///     hello     the peer's queue pairs are known: RTR, RTS (iWARP: the lower rank connects through rdma_cm)
 ///               when all are connected, ready is sent
 ///     ready     the peer can receive: posting may begin, on each channel once its slots were offered
+///     rest      the queue pairs are closed, the control connection stays; `hello` makes new ones
 ///     bye       the peer leaves; what it has received is known
 ///
 /// Either side may begin, at any moment, and neither waits for the other: a sender accepts messages before it
@@ -46,7 +47,7 @@ class Link {
   /// Neither a connection of ours nor one of the peer's is in use.
   [[nodiscard]] bool unused() const { return !control_; }
   [[nodiscard]] bool ready() const { return connected() && ready_taken_; }
-  [[nodiscard]] bool connecting() const { return !finished() && !ready(); }
+  [[nodiscard]] bool connecting() const { return !finished() && !ready() && !resting(); }
   /// Uses a connection that this rank made, or that the peer made.
   void begin(PrivateDescriptor connection, bool mine);
   /// What became of a queue pair that rdma_cm connects.
@@ -62,6 +63,15 @@ class Link {
   void request_completions();
   [[nodiscard]] bool all_delivered() const;
   void say_bye();
+
+  // link_rest.cpp: idle queue pairs are closed, when both sides agree.
+
+  /// Has queue pairs, and has not asked to close them.
+  [[nodiscard]] bool awake() const { return !pairs_.empty() && !asked_; }
+  /// When the queue pairs were last used, on the transport's own coarse clock.
+  [[nodiscard]] Clock::time_point used_at() const { return used_at_; }
+  /// Asks the peer to close, if nothing is under way; else sees to it that this becomes known.
+  void try_to_rest();
 
   // link.cpp: the data path.
 
@@ -99,7 +109,15 @@ class Link {
 
   [[nodiscard]] bool connected() const { return hello_taken_ && connected_rails_ == (1U << rails_) - 1; }
   void make_pairs();
+  void close_pairs();
   void connect_pairs();
+  [[nodiscard]] bool resting() const { return control_ && pairs_.empty(); }
+  [[nodiscard]] bool in_use() const;
+  [[nodiscard]] bool drained() const;
+  void ask();
+  void rest_if_agreed();
+  void rest();
+  void wake();
   void watch_control();
   void stop_watching();
   void say_hello();
@@ -108,11 +126,13 @@ class Link {
   void take(const Hello& hello);
   void take(const Offer& offer);
   void take(const Bye& bye);
+  void take(const Rest& rest);
+  void take(const Stay& stay);
   [[nodiscard]] Signal signal_for(std::size_t rail, std::size_t bytes) const;
   [[nodiscard]] std::size_t rail_of(int channel, int part) const;
   [[nodiscard]] bool has_room(int channel, std::size_t bytes, int parts) const;
   void post_part(int channel, std::uint64_t sequence, Outgoing& message, int parts, int part);
-  std::uint64_t add_signal(QueuePair& pair, Signal signal, Write write, const Immediate& immediate);
+  std::uint64_t add_signal(std::size_t rail, Signal signal, Write write, const Immediate& immediate);
   bool post_credit(int channel);
   void add_credits(int channel, Header& header);
   ibv_sge scratch(std::size_t rail, std::size_t offset, const void* value, std::size_t bytes);
@@ -131,7 +151,14 @@ class Link {
   Clock::time_point connect_by_, connect_next_;
   std::uint32_t sending_ = 0, receiving_ = 0, wanted_ = 0, offered_ = 0;  ///< bit c: channel c
   std::array<std::optional<Offer>, channels> offers_;
-  std::uint8_t epoch_ = 0;
+  std::uint8_t epoch_ = 0;  ///< how often queue pairs have been closed, modulo 2^8; the same on both sides
+
+  Clock::time_point used_at_;
+  std::optional<std::array<std::uint64_t, channels>>
+      asked_;                           ///< this side has said `rest`, and these credits
+  std::optional<Rest> theirs_at_rest_;  ///< the peer has said it
+  std::optional<Hello> early_hello_;    ///< the peer has closed, and begins again before this side closed
+  std::array<std::uint64_t, max_rails> signals_sent_{}, signals_taken_{};  ///< of the present queue pairs
 
   std::unique_ptr<Block> scratch_;  ///< headers and signals that a device reads from memory
   std::size_t next_signal_ = 0;

@@ -21,7 +21,9 @@ constexpr std::uint32_t bit(int channel) { return std::uint32_t{1} << channel; }
 }  // namespace
 
 void Link::make_pairs() {
-  scratch_ = std::make_unique<Block>(*shared_.verbs, shared_.domains, 4096, Access::local_read);
+  if (!scratch_)
+    scratch_ = std::make_unique<Block>(*shared_.verbs, shared_.domains, 4096, Access::local_read);
+  used_at_ = shared_.now;
   max_inline_ = shared_.options.max_inline;
   for (std::size_t rail = 0; rail < static_cast<std::size_t>(rails_); ++rail) {
     pairs_.push_back(shared_.rails[rail]->make_pair(peer_));
@@ -121,13 +123,23 @@ void Link::take(ControlKind kind, std::span<const std::byte> bytes) {
       return as(Offer{});
     case ControlKind::bye:
       return as(Bye{});
+    case ControlKind::rest:
+      return as(Rest{});
+    case ControlKind::stay:
+      return as(Stay{});
   }
   violated("it speaks another version of tutti");
 }
 
 void Link::take(const Hello& hello) {
-  if (hello_taken_ || hello.rails != static_cast<std::uint32_t>(rails_))
+  if (theirs_at_rest_) {
+    early_hello_ = hello;
+    return;
+  }
+  if (hello_taken_ || hello.rails != static_cast<std::uint32_t>(rails_) || hello.epoch != epoch_)
     return violated("it introduces itself twice, or counts other devices than it said first");
+  if (pairs_.empty()) wake();
+  if (failure_) return;
   hello_taken_ = true;
   theirs_ = hello;
   connect_by_ = Clock::now() + unreachable_for;
@@ -213,7 +225,7 @@ bool Link::all_delivered() const {
 }
 
 void Link::say_bye() {
-  if (finished() || !hello_taken_) return;
+  if (finished() || (!hello_taken_ && !resting())) return;
   Bye bye;
   for (int channel = 0; channel < channels; ++channel)
     bye.arrived[static_cast<std::size_t>(channel)] = receiver(channel).complete_count();

@@ -38,6 +38,7 @@ VerbsOptions VerbsOptions::from_environment() {
   read("TUTTI_VERBS_MTU", options.mtu, 256, 4096);
   read("TUTTI_VERBS_TIMEOUT", options.timeout, 1, 31);
   read("TUTTI_VERBS_RETRIES", options.retries, 0, 7);
+  read("TUTTI_VERBS_CONNECTED_PEERS", options.connected_peers, 1, 1 << 20);
   if (options.mtu != 0 && (options.mtu & (options.mtu - 1)) != 0)
     bootstrap::refuse_variable("TUTTI_VERBS_MTU", "256, 512, 1024, 2048 or 4096");
   return options;

@@ -2,6 +2,7 @@
 /// What a person may choose about RDMA; everything has a default.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -28,7 +29,12 @@ struct VerbsOptions {
   int mtu = 0;            ///< path MTU, 256 to 4096; 0: what both ports have. TUTTI_VERBS_MTU
   int timeout =
       18;  ///< an unacknowledged packet is sent again after 4.096 us * 2^timeout. TUTTI_VERBS_TIMEOUT
-  int retries = 7;              ///< so many times. TUTTI_VERBS_RETRIES
+  int retries = 7;  ///< so many times. TUTTI_VERBS_RETRIES
+  /// Peers that stay connected however idle; beyond them, the queue pairs of the least recently used are
+  /// closed. The default: from as many on, others change to connections that cards keep no state of.
+  /// TUTTI_VERBS_CONNECTED_PEERS
+  int connected_peers = 256;
+  std::chrono::milliseconds idle_after{1000};  ///< not used for so long: idle
   int max_inline = 220;         ///< bytes copied into the work request itself, where the device can
   bool shared_receives = true;  ///< one receive queue for all peers, where the device has one
   Signal signal = Signal::automatic;

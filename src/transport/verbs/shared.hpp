@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/deadline.hpp"
 #include "transport/transport.hpp"
 #include "transport/verbs/rail.hpp"
 #include "transport/verbs/slot_pool.hpp"
@@ -33,6 +34,7 @@ struct Shared {
   std::unique_ptr<SlotPool> pool;
   std::unique_ptr<MemoryCache> cache;                            ///< the caller's memory
   std::function<void()> poll;                                    ///< takes what completions there are
+  Clock::time_point now = Clock::now();                          ///< when it was last called
   std::vector<std::unordered_map<std::uint32_t, Link*>> owners;  ///< by rail: of queue pairs, by their number
   PrivateDescriptor controls;          ///< epoll over the control connections; its data are ranks
   std::uint64_t credits_violated = 0;  ///< immediates that came without a credit: always 0

@@ -1,5 +1,6 @@
 #include "transport/verbs/verbs_receiver.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 
@@ -58,6 +59,10 @@ bool VerbsReceiver::complete(std::size_t bytes, Tag tag) {
   }
   if (found.tag != tag || found.bytes != bytes) throw Mismatch{tag, found.tag};
   return whole(released_, bytes);
+}
+
+bool VerbsReceiver::empty() const {
+  return std::ranges::all_of(parts_, [](std::uint32_t bits) { return bits == 0; });
 }
 
 std::uint64_t VerbsReceiver::complete_count() const {

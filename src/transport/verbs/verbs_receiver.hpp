@@ -27,6 +27,8 @@ class VerbsReceiver final : public Receiver {
   [[nodiscard]] bool has_slots() const { return block_ != nullptr; }
   /// A part of a message is in its slot; the first brings credits.
   void arrived(std::uint16_t sequence, int part);
+  /// Nothing has come that is not released.
+  [[nodiscard]] bool empty() const;
   /// Messages whose bytes are all here, released or not.
   [[nodiscard]] std::uint64_t complete_count() const;
 

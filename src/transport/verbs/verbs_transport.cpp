@@ -240,8 +240,9 @@ std::unique_ptr<RemoteAccess> VerbsTransport::expose(const Exposure& exposure) {
 }
 
 bool VerbsTransport::poll() {
+  shared_.now = Clock::now();
   const bool moved = take_completions();
-  return (Clock::now() >= next_look_ && look_around()) || moved;
+  return (shared_.now >= next_look_ && look_around()) || moved;
 }
 
 bool VerbsTransport::take_completions() {
@@ -274,12 +275,27 @@ bool VerbsTransport::look_around() {
     peer.link->retry();
     connecting = connecting || peer.link->connecting();
   }
+  rest_idle();
   for (std::size_t k = 0; k < shared_.rails.size(); ++k) {
     take_events(*shared_.rails[k]);
     moved = take_outcomes(k) || moved;
   }
   next_look_ = Clock::now() + (connecting ? look_connecting : look_connected);
   return moved;
+}
+
+// One at a time: what is asked may be refused, and the next look is soon.
+void VerbsTransport::rest_idle() {
+  Link* oldest = nullptr;
+  int awake = 0;
+  for (auto& peer : peers_) {
+    if (!peer.link || !peer.link->awake()) continue;
+    ++awake;
+    if (peer.link->ready() && (oldest == nullptr || peer.link->used_at() < oldest->used_at()))
+      oldest = peer.link.get();
+  }
+  if (awake <= shared_.options.connected_peers || oldest == nullptr) return;
+  if (shared_.now - oldest->used_at() >= shared_.options.idle_after) oldest->try_to_rest();
 }
 
 bool VerbsTransport::take_outcomes(std::size_t rail) {

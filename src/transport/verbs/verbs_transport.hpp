@@ -80,6 +80,7 @@ class VerbsTransport final : public Transport {
   bool poll();
   bool take_completions();
   bool look_around();
+  void rest_idle();
   void take_events(Rail& rail);
   bool take_outcomes(std::size_t rail);
   void add_waits();

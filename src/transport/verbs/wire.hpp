@@ -62,7 +62,7 @@ struct Address {
 };
 
 /// What goes over the control connection: a kind, then the struct of that kind.
-enum class ControlKind : std::uint32_t { hello = 0x54555601, ready, want, offer, bye };
+enum class ControlKind : std::uint32_t { hello = 0x54555602, ready, want, offer, bye, rest, stay };
 
 /// My queue pairs; receives are posted.
 struct Hello {
@@ -85,6 +85,16 @@ struct Offer {
   std::uint32_t stride = 0;  ///< bytes from slot to slot
   std::uint64_t address = 0;
   std::array<std::uint32_t, max_rails> keys{};
+};
+/// I post nothing more on my queue pairs, and all that I posted is done. Answered by the same, and then both
+/// close theirs, or by `stay`.
+struct Rest {
+  std::array<std::uint64_t, max_rails> signals{};  ///< sent on the queue pair of each rail since it was made
+  std::array<std::uint16_t, channels> released{};  ///< messages of each channel released, modulo 2^16
+};
+/// Not now: my queue pairs are in use.
+struct Stay {
+  std::uint32_t unused = 0;
 };
 /// I leave. So many messages of each channel have arrived here.
 struct Bye {

@@ -1,0 +1,137 @@
+// Queue pairs beyond the cap are closed when both sides have nothing under way on them, and made anew on next
+// use.
+#include "rig.hpp"
+#include "verbs_devices.hpp"
+#include "verbs_ranks.hpp"
+
+namespace tutti::transport::testing {
+
+namespace {
+
+verbs::VerbsOptions rests_beyond(int peers) {
+  verbs::VerbsOptions options;
+  options.connected_peers = peers;
+  options.idle_after = std::chrono::milliseconds(0);
+  return options;
+}
+
+Subject never_connected_for_long(const std::string& name, int rails, const FakeDevice& like = {}) {
+  return {.name = name,
+          .make = [=](int ranks) { return fake_ranks(ranks, rails, like, rests_beyond(0)); },
+          .patience = std::chrono::seconds(30)};
+}
+
+FakeDevice without_shared_receives() {
+  FakeDevice device;
+  device.max_srq = 0;
+  return device;
+}
+
+class VerbsRest : public ::testing::Test {
+ protected:
+  void start(int ranks, int cap) {
+    ranks_ =
+        verbs_ranks(ranks, same(fake_), [=](Rank rank) { return fake_options(rank, 2, rests_beyond(cap)); });
+  }
+  Transport& at(Rank rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
+  void send(Rank from, Rank to) {
+    std::byte ball{7};
+    ASSERT_TRUE(at(from).sender(to, 0).try_send(&ball, 1, 1, false));
+  }
+  void receive(Rank to, Rank from) {
+    std::byte ball{};
+    EXPECT_TRUE(until([&] { return at(to).receiver(from, 0).try_receive(&ball, 1, 1); }));
+    EXPECT_EQ(ball, std::byte{7});
+  }
+  template <class Condition>
+  bool until(Condition condition, std::chrono::milliseconds time = std::chrono::seconds(20)) {
+    for (const Deadline deadline(time); !deadline.passed();) {
+      if (condition()) return true;
+      for (auto& rank : ranks_) rank->progress();
+    }
+    return false;
+  }
+  std::vector<std::uint64_t> open() {
+    std::vector<std::uint64_t> all;
+    for (const auto& rank : ranks_) all.push_back(rank->traffic().queue_pairs);
+    return all;
+  }
+  using Counts = std::vector<std::uint64_t>;
+
+  std::shared_ptr<verbs::Verbs> fake_ = fake_verbs(fabric_for(5, 2));
+  Transports ranks_;
+};
+
+TEST_F(VerbsRest, TheLeastRecentlyUsedAreClosedAndMadeAnewOnNextUse) {
+  start(5, 2);
+  for (Rank peer = 1; peer < 5; ++peer) {
+    send(0, peer);
+    receive(peer, 0);
+    until([] { return false; }, std::chrono::milliseconds(3));  // so that one was used before the other
+  }
+  EXPECT_TRUE(until([&] { return open() == Counts{4, 0, 0, 2, 2}; }));  // two rails
+  EXPECT_EQ(counters_of(*fake_).pairs, 8U);
+  EXPECT_EQ(at(0).traffic().queue_pairs_closed, 4U);
+  EXPECT_EQ(at(1).traffic().queue_pairs_closed, 2U);
+  // From either side; 3 is now the one that was not used for longest.
+  send(1, 0);
+  receive(0, 1);
+  EXPECT_TRUE(until([&] { return open() == Counts{4, 2, 0, 0, 2}; }));
+  send(0, 2);
+  receive(2, 0);
+  EXPECT_TRUE(until([&] { return open() == Counts{4, 2, 2, 0, 0}; }));
+}
+
+TEST_F(VerbsRest, NobodyIsClosedBelowTheCap) {
+  start(3, 2);
+  for (const Rank peer : {1, 2}) {
+    send(0, peer);
+    receive(peer, 0);
+  }
+  until([] { return false; }, std::chrono::milliseconds(20));
+  EXPECT_EQ(open(), (Counts{4, 2, 2}));
+  EXPECT_EQ(at(0).traffic().queue_pairs_closed, 0U);
+}
+
+// A message that was not taken, a peer that does not look: both stay.
+TEST_F(VerbsRest, WhatIsInUseIsNotClosed) {
+  start(2, 0);
+  send(0, 1);
+  EXPECT_TRUE(until([&] { return at(0).sender(1, 0).flushed(); }));
+  until([] { return false; }, std::chrono::milliseconds(20));
+  EXPECT_EQ(open(), (Counts{2, 2}));
+  receive(1, 0);
+  EXPECT_TRUE(until([&] { return open() == Counts{0, 0}; }));
+  EXPECT_EQ(counters_of(*fake_).pairs, 0U);
+}
+
+// Both begin again at once, many times; credits that were owed are not lost.
+TEST_F(VerbsRest, CreditsOutliveQueuePairs) {
+  start(2, 0);
+  for (int round = 0; round < 30; ++round) {
+    send(0, 1);
+    send(1, 0);
+    receive(1, 0);
+    receive(0, 1);
+    ASSERT_TRUE(until([&] { return open() == Counts{0, 0}; })) << round;
+  }
+  EXPECT_EQ(at(0).traffic().queue_pairs_closed, 60U);
+  for (auto& rank : ranks_) EXPECT_EQ(dynamic_cast<verbs::VerbsTransport&>(*rank).credits_violated(), 0U);
+  EXPECT_EQ(counters_of(*fake_).receiver_not_ready, 0U);
+}
+
+Subject on_devices_that_rest() {
+  return {.name = "device", .make = [](int ranks) { return device_ranks(ranks, 1, rests_beyond(0)); }};
+}
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(VerbsFakeRests, Conformance, conformance_of(never_connected_for_long("two", 2)),
+                         conformance_name);
+INSTANTIATE_TEST_SUITE_P(VerbsFakeRestsOwnReceives, Conformance,
+                         conformance_of(never_connected_for_long("own", 1, without_shared_receives())),
+                         conformance_name);
+// On devices, in the lab.
+INSTANTIATE_TEST_SUITE_P(VerbsRests, Conformance, conformance_of(on_devices_that_rest()), conformance_name);
+
+}  // namespace tutti::transport::testing
