@@ -5,6 +5,7 @@
 #include <fstream>
 #include <regex>
 #include <set>
+#include <thread>
 
 #include "collectives/algorithms.hpp"
 #include "communicator/exercise.hpp"
@@ -68,6 +69,35 @@ TEST_F(LabResources, NothingIsLeftOfTwoHundredCommunicators) {
     }
   });
   EXPECT_EQ(objects(), before);
+}
+
+// Each rank uses all others, then one for longer than a second: the kernel holds the queue pair of that one.
+TEST_F(LabResources, IdleQueuePairsAreClosedBeyondTheCap) {
+  Job four = job(4, 4, 1);
+  four.variables = {{"TUTTI_VERBS_CONNECTED_PEERS", "1"}};
+  expect_well(four, [](Communicator& comm) {
+    const auto exchange_with = [&](Rank peer) {
+      std::int32_t mine = comm.rank(), theirs = -1;
+      const auto send = [&] { comm.send(std::span<const std::int32_t>(&mine, 1), peer); };
+      if (comm.rank() < peer) send();
+      comm.receive(std::span(&theirs, 1), peer);
+      if (comm.rank() > peer) send();
+      EXPECT_EQ(theirs, peer);
+    };
+    const auto device = "rx" + std::to_string(comm.rank()) + "_0";
+    for (const int distance : {1, 2, 3}) exchange_with(comm.rank() ^ distance);
+    EXPECT_EQ(pairs_of(device) - 1, 3);
+    EXPECT_EQ(comm.stats().queue_pairs, 3U);
+    for (int k = 0; k < 150; ++k) {
+      std::this_thread::sleep_for(10ms);
+      exchange_with(comm.rank() ^ 1);
+    }
+    EXPECT_EQ(pairs_of(device) - 1, 1);
+    EXPECT_EQ(comm.stats().queue_pairs, 1U);
+    EXPECT_GE(comm.stats().queue_pairs_closed, 2U);
+    exchange_with(comm.rank() ^ 1);  // so that all have looked before one is made anew
+    expect_right(comm, {.operation = Operation::all_to_all, .count = 5000});
+  });
 }
 
 void add_peers(std::set<Rank>& peers, Collective collective, const std::string& algorithm, Rank rank,
