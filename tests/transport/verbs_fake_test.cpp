@@ -20,11 +20,6 @@ verbs::VerbsOptions with_signal(verbs::Signal signal) {
   return options;
 }
 
-FakeDevice without_shared_receives() {
-  FakeDevice device;
-  device.max_srq = 0;
-  return device;
-}
 FakeDevice without_inline() {
   FakeDevice device;
   device.max_inline = 0;

@@ -42,6 +42,12 @@ inline Transports verbs_ranks(int ranks, const VerbsOf& verbs_of, const VerbsOpt
   return transports;
 }
 
+inline FakeDevice without_shared_receives() {
+  FakeDevice device;
+  device.max_srq = 0;
+  return device;
+}
+
 inline VerbsOf same(std::shared_ptr<verbs::Verbs> verbs) {
   return [verbs](Rank) { return verbs; };
 }

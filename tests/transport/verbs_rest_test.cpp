@@ -21,12 +21,6 @@ Subject never_connected_for_long(const std::string& name, int rails, const FakeD
           .patience = std::chrono::seconds(30)};
 }
 
-FakeDevice without_shared_receives() {
-  FakeDevice device;
-  device.max_srq = 0;
-  return device;
-}
-
 class VerbsRest : public ::testing::Test {
  protected:
   void start(int ranks, int cap) {
