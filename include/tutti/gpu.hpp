@@ -60,6 +60,8 @@ class OnStream : public Operations<OnStream, void> {
   /// rounded once. Bitwise equal on all ranks. Errors as for the other operations; collective like them.
   /// The fusion is that of TensorRT-LLM's and vLLM's all-reduce kernels.
   void all_reduce_rms_norm(const AllReduceRmsNorm& arguments);
+  /// Any other operation, as a value.
+  void call(const Call& call) { submit(call); }
 
  private:
   friend class Gpu;
@@ -76,6 +78,8 @@ class GpuGroup : public Operations<GpuGroup, void> {
  public:
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
+  /// Any operation, as a value.
+  void call(const Call& call) { submit(call); }
   /// Enqueues all collected calls.
   void run();
 
@@ -114,7 +118,8 @@ class Gpu {
   [[nodiscard]] GpuGroup group(void* stream) noexcept { return {*state_, stream}; }
 
   /// Throws what a kernel reported: Error(timeout, aborted, mismatch) with the call and the rank it waited
-  /// for. Nothing runs on this communicator's GPUs after that.
+  /// for; Error(aborted) when another rank failed, aborted or died while nothing ran here. Nothing runs on
+  /// this communicator's GPUs after that. From any thread.
   void check();
   /// The device, the ways to the others, and bytes held; several lines.
   [[nodiscard]] std::string explain() const;

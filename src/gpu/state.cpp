@@ -208,6 +208,11 @@ void GpuState::all_reduce_rms_norm(const AllReduceRmsNorm& arguments, Stream str
   recorded_ = true;
 }
 
+void GpuState::check() {
+  sentry_.check();
+  if (const auto why = setting_.interrupted()) throw Error(ErrorCode::aborted, *why);
+}
+
 std::string GpuState::explain() const { return connection_.description(); }
 
 std::string GpuState::explain(const Call& call) {

@@ -32,7 +32,7 @@ class GpuState {
   Sizes admit(const Call& call, gpu::Stream stream);
   void enqueue(std::span<const Call> calls, gpu::Stream stream);
   void all_reduce_rms_norm(const AllReduceRmsNorm& arguments, gpu::Stream stream);
-  void check() { sentry_.check(); }
+  void check();
   [[nodiscard]] std::string explain() const;
   [[nodiscard]] std::string explain(const Call& call);
 
