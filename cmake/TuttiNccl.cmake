@@ -3,6 +3,7 @@
 file(GLOB tutti_nccl_sources CONFIGURE_DEPENDS src/nccl/*.cpp)
 set(tutti_nccl_exports ${PROJECT_SOURCE_DIR}/src/nccl/exports.map)
 add_library(tutti-nccl-objects OBJECT ${tutti_nccl_sources})
+tutti_unite(tutti-nccl-objects)
 target_include_directories(tutti-nccl-objects PRIVATE src)
 target_link_libraries(tutti-nccl-objects PRIVATE tutti fmt::fmt)
 target_compile_options(tutti-nccl-objects PRIVATE -ffp-contract=off)

@@ -6,6 +6,7 @@ target_compile_definitions(${test} PRIVATE TUTTI_NCCL_LIBRARY="$<TARGET_FILE:tut
   TUTTI_NCCL_PAGE="${PROJECT_SOURCE_DIR}/docs/nccl.md" TUTTI_NCCL_HEADER_DIR="${TUTTI_NCCL_HEADER}")
 target_link_libraries(${test} PRIVATE ${CMAKE_DL_LIBS})
 add_dependencies(${test} tutti-nccl)
+set_property(SOURCE ${folder}/toolkit_test.cpp PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)  # the same names twice
 if(TUTTI_NCCL_HEADER)
   # Its warnings are NVIDIA's.
   set_property(SOURCE ${folder}/toolkit_test.cpp PROPERTY COMPILE_OPTIONS
