@@ -8,10 +8,7 @@ namespace tutti::nccl {
 
 ncclResult_t Comm::close(const char* function) {
   const auto neighbours = neighbours_;
-  {
-    const std::scoped_lock lock(state_mutex_);
-    if (std::exchange(closed_, true)) return state_;
-  }
+  if (closed_.exchange(true)) return poll();
   if (!neighbours) return ncclSuccess;  // it was never made
   bool last = false;
   {
@@ -55,11 +52,7 @@ void Comm::abort() {
   if (communicator) communicator->abort("ncclCommAbort was called");
   communicator.reset();
   const std::scoped_lock lock(use_);
-  const bool open = [this] {
-    const std::scoped_lock state_lock(state_mutex_);
-    return !std::exchange(closed_, true);
-  }();
-  if (!open) return;
+  if (closed_.exchange(true)) return;
   if (neighbours_) {
     const std::scoped_lock their_lock(neighbours_->mutex);
     --neighbours_->open;

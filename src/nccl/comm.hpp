@@ -2,6 +2,7 @@
 /// What an ncclComm_t refers to: a rank's Communicator and Gpu, and how far their making and ending are.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -100,7 +101,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Reductions reductions;
 
  private:
-  void connect(std::shared_ptr<Communicator> communicator);
+  void connect(const std::shared_ptr<Communicator>& communicator);
   void disconnect();
   [[nodiscard]] std::shared_ptr<Communicator> communicator() const;
   std::byte* scaled(const Queued& call, std::size_t place, gpu::Stream stream);
@@ -108,15 +109,16 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   const int device_;
   const Config config_;
-  Rank rank_ = -1;
-  int size_ = 0;
+  std::atomic<Rank> rank_{-1};
+  std::atomic<int> size_{0};
+  std::atomic<bool> revoked_{false}, closed_{false};
 
   mutable std::mutex state_mutex_;  ///< of what follows
   std::condition_variable state_changed_;
   ncclResult_t state_ = ncclSuccess;
   std::string failure_;
   std::shared_ptr<Communicator> communicator_;
-  bool aborted_ = false, revoked_ = false, closed_ = false;
+  bool aborted_ = false;
 
   std::mutex use_;  ///< of what follows; never held while a host waits for other ranks, but in jobs
   std::shared_ptr<gpu::Api> api_;

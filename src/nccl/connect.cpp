@@ -29,7 +29,7 @@ std::shared_ptr<Neighbours> neighbours_of(const UniqueId& id) {
 
 }  // namespace
 
-void Comm::connect(std::shared_ptr<Communicator> communicator) {
+void Comm::connect(const std::shared_ptr<Communicator>& communicator) {
   {
     const std::scoped_lock lock(state_mutex_);
     if (aborted_) throw Failure(ncclInvalidUsage, "aborted before it was ready");
@@ -49,8 +49,8 @@ void Comm::connect(std::shared_ptr<Communicator> communicator) {
   neighbours_ = neighbours_of(successors_.front());
   log(Level::info, device_,
       fmt::format("comm {} {}{}rank {} nranks {} cudaDev {} - Init COMPLETE (tutti, at most {} blocks)\n{}",
-                  static_cast<const void*>(this), config_.name, config_.name.empty() ? "" : " ", rank_, size_,
-                  device_, config_.blocks, gpu_->explain()));
+                  static_cast<const void*>(this), config_.name, config_.name.empty() ? "" : " ", rank(),
+                  size(), device_, config_.blocks, gpu_->explain()));
 }
 
 void Comm::join(const UniqueId& id, Rank rank, int size, const Options& options) {

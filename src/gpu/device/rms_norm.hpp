@@ -50,8 +50,8 @@ TUTTI_DEVICE_CALL void rms_norm_elements(const Block& block, float* sums, const 
     for (int p = thread; p < half; p += threads) sums[p] += sums[p + half];
     block.barrier();
   }
-  const auto elements = static_cast<float>(norm.bytes / sizeof(Stored));
-  const float factor = 1.0F / ::sqrtf(sums[0] / elements + norm.epsilon);
+  const std::size_t elements = norm.bytes / sizeof(Stored);
+  const float factor = 1.0F / ::sqrtf(sums[0] / static_cast<float>(elements) + norm.epsilon);
   for (auto c = static_cast<std::size_t>(thread); c < chunks; c += static_cast<std::size_t>(threads)) {
     const std::size_t at = c * vector, valid = norm.bytes - at;
     const auto chunk = load_some<vector>(norm.row + at, valid);
