@@ -42,6 +42,19 @@ struct DeviceBlocks {
   std::size_t room = 0;                          ///< what the buffer holds
 };
 
+/// Arguments of `OnStream::all_reduce_rms_norm`. Buffers are rows of `hidden` elements, one a token; `weight`
+/// is one row. `out` and `residual_out` may each be `in` or `residual`, but not the same.
+struct AllReduceRmsNorm {
+  const void* in = nullptr;
+  const void* residual = nullptr;  ///< the same on all ranks
+  const void* weight = nullptr;    ///< the same on all ranks
+  void* out = nullptr;
+  void* residual_out = nullptr;
+  std::size_t tokens = 0, hidden = 0;
+  DataType type = DataType::bfloat16;  ///< of all buffers: float16, bfloat16 or float32
+  float epsilon = 1e-6F;
+};
+
 /// Operations on one stream: `gpu.on(stream).all_reduce(...)`. Buffers are device or managed memory of the
 /// Gpu's device, or page-locked host memory, aligned as their elements; counts are host memory and copied. A
 /// call returns when its kernel is in the stream, and never waits for the device or for other ranks.
@@ -62,6 +75,15 @@ class OnStream : public Operations<OnStream, void> {
   void all_to_all_v(const void* in, const DeviceBlocks& in_blocks, void* out, const DeviceBlocks& out_blocks,
                     DataType type);
 
+  /// What follows a layer that is divided between ranks (tensor parallel), in one kernel:
+  /// `residual_out` = the sum of all ranks' `in` in rank order, then plus `residual`, in float32, rounded
+  /// once; `out` = residual_out / sqrt(mean of the row's residual_out^2 + epsilon) * weight, in float32,
+  /// rounded once. Bitwise equal on all ranks. Errors as for the other operations; collective like them.
+  /// The fusion is that of TensorRT-LLM's and vLLM's all-reduce kernels.
+  void all_reduce_rms_norm(const AllReduceRmsNorm& arguments);
+  /// Any other operation, as a value.
+  void call(const Call& call) { submit(call); }
+
  private:
   friend class Gpu;
   friend class Operations<OnStream, void>;
@@ -77,6 +99,8 @@ class GpuGroup : public Operations<GpuGroup, void> {
  public:
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
+  /// Any operation, as a value.
+  void call(const Call& call) { submit(call); }
   /// Enqueues all collected calls.
   void run();
 
@@ -115,7 +139,8 @@ class Gpu {
   [[nodiscard]] GpuGroup group(void* stream) noexcept { return {*state_, stream}; }
 
   /// Throws what a kernel reported: Error(timeout, aborted, mismatch) with the call and the rank it waited
-  /// for. Nothing runs on this communicator's GPUs after that.
+  /// for; Error(aborted) when another rank failed, aborted or died while nothing ran here. Nothing runs on
+  /// this communicator's GPUs after that. From any thread.
   void check();
   /// The device, the ways to the others, and bytes held; several lines.
   [[nodiscard]] std::string explain() const;

@@ -10,6 +10,7 @@
 #include "communicator/select.hpp"
 #include "gpu/flatten.hpp"
 #include "gpu/messages.hpp"
+#include "gpu/norm_program.hpp"
 
 namespace tutti::gpu {
 
@@ -22,6 +23,8 @@ constexpr std::size_t assumed_private_bytes = 1024 * KiB;
 constexpr std::size_t bytes_a_slice = 64 * KiB;
 constexpr std::size_t align = 64;
 constexpr std::size_t smallest_program = 1024;
+// Bytes of rows from which on it pays, between more than two ranks, to fold each only once.
+constexpr std::size_t norm_two_shot = 256 * KiB;
 
 constexpr std::size_t round_up(std::size_t bytes) {
   return std::max((bytes + align - 1) / align * align, align);
@@ -190,6 +193,32 @@ Plan& Planner::counted_exchange(DataType type) {
   upload(*plan,
          counted_exchange_program(setting_.group.rank, setting_.group.size, slices, connection_.arena()));
   plan->tag = static_cast<std::uint32_t>(mix(mix(0, "counted"), static_cast<std::uint64_t>(type)) >> 32);
+  return *plans_.emplace_back(std::move(plan));
+}
+
+Plan& Planner::norm(const AllReduceRmsNorm& arguments) {
+  PlanKey key;
+  key.operation = Operation::all_reduce;
+  key.type = arguments.type;
+  const std::vector<std::size_t> counts{arguments.tokens, arguments.hidden};  // an all_reduce has none
+  if (Plan* known = find(key, counts)) return *known;
+  auto plan = std::make_unique<Plan>();
+  plan->key = key;
+  plan->counts = counts;
+  NormShape shape;
+  shape.rank = setting_.group.rank;
+  shape.ranks = setting_.group.size;
+  shape.tokens = arguments.tokens;
+  shape.row_bytes = arguments.hidden * size_of(arguments.type);
+  shape.type = arguments.type;
+  shape.blocks = setting_.options.blocks;
+  shape.two_shot = shape.ranks > 2 && shape.tokens * shape.row_bytes >= norm_two_shot;
+  upload(*plan, norm_program(shape, connection_.arena()));
+  plan->tag = static_cast<std::uint32_t>(
+      mix(mix(mix(hash_of(key), "rms_norm"), arguments.tokens), arguments.hidden) >> 32);
+  plan->description =
+      fmt::format("all_reduce_rms_norm({} x {} x {}): {}, {} slices", arguments.tokens, arguments.hidden,
+                  name(arguments.type), shape.two_shot ? "two shots" : "one shot", plan->slices);
   return *plans_.emplace_back(std::move(plan));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tutti/call.hpp>
+#include <tutti/gpu.hpp>
 
 #include "communicator/plan.hpp"
 #include "gpu/connection.hpp"
@@ -50,6 +51,8 @@ class Planner {
   /// The plan of sends and receives that run side by side. Buffer i of the launch is that of call i; a
   /// message to oneself takes the buffers of a send and its receive.
   Plan& messages(std::span<const Call> calls);
+  /// The plan of an all_reduce with norm.
+  Plan& norm(const AllReduceRmsNorm& arguments);
 
  private:
   std::unique_ptr<Plan> make(const Call& call, const Sizes& sizes, const PlanKey& key);

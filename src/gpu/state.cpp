@@ -226,6 +226,45 @@ void GpuState::launch(gpu::Plan& plan, gpu::device::Launch& launch, std::string 
   if (proxy_ != nullptr) proxy_->wake();
 }
 
+void GpuState::all_reduce_rms_norm(const AllReduceRmsNorm& arguments, Stream stream) {
+  const OnDevice here(*api_, connection_.device());
+  Call call;  // as which it is checked
+  call.operation = Operation::all_reduce;
+  call.type = arguments.type;
+  call.in = arguments.in;
+  call.out = arguments.residual_out;
+  if (__builtin_mul_overflow(arguments.tokens, arguments.hidden, &call.count))
+    refuse(call, "tokens times hidden overflows");
+  if (call.type != DataType::float32 && call.type != DataType::float16 && call.type != DataType::bfloat16)
+    refuse(call, "a norm is taken of float32, float16 and bfloat16 only");
+  const Sizes sizes = admit(call, stream);
+  if (call.count == 0) return;
+  if (arguments.residual == nullptr || arguments.weight == nullptr || arguments.out == nullptr)
+    refuse(call, "the residual, the weight or the normalized output is null");
+  if (arguments.out == arguments.residual_out)
+    refuse(call, "the sums and the normalized output are one buffer");
+  check_pointer(call, arguments.residual, sizes.in_bytes, "residual");
+  check_pointer(call, arguments.weight, arguments.hidden * size_of(call.type), "weight");
+  check_pointer(call, arguments.out, sizes.in_bytes, "normalized output");
+  gpu::device::Launch launch;
+  launch.input = static_cast<const std::byte*>(arguments.in);
+  launch.output = static_cast<std::byte*>(arguments.residual_out);
+  launch.buffers[gpu::device::residual_buffer] =
+      static_cast<std::byte*>(const_cast<void*>(arguments.residual));
+  launch.buffers[gpu::device::weight_buffer] = static_cast<std::byte*>(const_cast<void*>(arguments.weight));
+  launch.buffers[gpu::device::normalized_buffer] = static_cast<std::byte*>(arguments.out);
+  launch.epsilon = arguments.epsilon;
+  in_order(stream, [&] {
+    gpu::Plan& plan = planner_.norm(arguments);
+    this->launch(plan, launch, plan.description, stream);
+  });
+}
+
+void GpuState::check() {
+  sentry_.check();
+  if (const auto why = setting_.interrupted()) throw Error(ErrorCode::aborted, *why);
+}
+
 std::string GpuState::explain() const { return connection_.description(); }
 
 std::string GpuState::explain(const Call& call) {
@@ -246,6 +285,9 @@ void OnStream::all_to_all_v(const void* in, const DeviceBlocks& in_blocks, void*
   state_->enqueue_counted(call, in_blocks, out_blocks, stream_);
 }
 void OnStream::submit(const Call& call) { state_->enqueue({&call, 1}, stream_); }
+void OnStream::all_reduce_rms_norm(const AllReduceRmsNorm& arguments) {
+  state_->all_reduce_rms_norm(arguments, stream_);
+}
 
 Rank GpuGroup::rank() const noexcept { return state_->rank(); }
 int GpuGroup::size() const noexcept { return state_->size(); }

@@ -35,7 +35,8 @@ class GpuState {
   Sizes admit(const Call& call, gpu::Stream stream);
   void enqueue(std::span<const Call> calls, gpu::Stream stream);
   void enqueue_counted(const Call& call, const DeviceBlocks& in, const DeviceBlocks& out, gpu::Stream stream);
-  void check() { sentry_.check(); }
+  void all_reduce_rms_norm(const AllReduceRmsNorm& arguments, gpu::Stream stream);
+  void check();
   [[nodiscard]] std::string explain() const;
   [[nodiscard]] std::string explain(const Call& call);
 

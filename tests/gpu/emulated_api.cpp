@@ -1,5 +1,7 @@
 #include "gpu/emulated_api.hpp"
 
+#include <unistd.h>
+
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +18,7 @@ namespace tutti::test {
 namespace {
 
 constexpr int threads_a_block = 2;
+constexpr std::size_t memory_align = 256;
 thread_local int the_device = 0;
 
 /// An event counts its records.
@@ -89,10 +92,23 @@ class EmulatedApi::Worker {
 };
 
 EmulatedApi::EmulatedApi(int devices) : devices_(devices) {}
+EmulatedApi::EmulatedApi(std::span<std::byte> pool) : devices_(1), pool_(pool) {}
 EmulatedApi::~EmulatedApi() {
   default_streams_.clear();
   for (const auto& [memory, what] : memory_)
-    if (what.owned) std::free(memory);
+    if (what.owned) give_back(memory);
+}
+
+std::byte* EmulatedApi::take(std::size_t bytes) {
+  if (pool_begin_ == nullptr) return static_cast<std::byte*>(std::aligned_alloc(memory_align, bytes));
+  const std::scoped_lock lock(mutex_);
+  if (bytes > pool_.size()) throw Error(ErrorCode::system, "cudaMalloc: out of memory");
+  std::byte* memory = pool_.data();
+  pool_ = pool_.subspan(bytes);
+  return memory;
+}
+void EmulatedApi::give_back(std::byte* memory) const {
+  if (memory < pool_begin_ || memory >= pool_end_) std::free(memory);
 }
 
 std::size_t EmulatedApi::bytes_held() {
@@ -131,6 +147,7 @@ gpu::DeviceId EmulatedApi::device_id(int device) { return {std::byte{1}, static_
 std::string EmulatedApi::device_name(int) { return "emulated"; }
 bool EmulatedApi::reach_device(int other) { return other == the_device || !peers_apart; }
 std::uint64_t EmulatedApi::address_space() {
+  if (pool_begin_ != nullptr) return static_cast<std::uint64_t>(::getpid());
   return processes ? std::hash<std::thread::id>()(std::this_thread::get_id()) : 1;
 }
 
@@ -143,8 +160,7 @@ gpu::Pointer EmulatedApi::look_at(const void* pointer) {
   return at < next->first + next->second.bytes ? next->second.what : gpu::Pointer{};
 }
 std::byte* EmulatedApi::add(std::size_t bytes, gpu::Pointer what) {
-  constexpr std::size_t align = 256;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(align, (bytes + align - 1) / align * align));
+  std::byte* memory = take((bytes + memory_align - 1) / memory_align * memory_align);
   std::memset(memory, 0, bytes);
   const std::scoped_lock lock(mutex_);
   memory_[memory] = {bytes, what, true};
@@ -156,7 +172,7 @@ void EmulatedApi::remove(std::byte* memory) noexcept {
     const std::scoped_lock lock(mutex_);
     memory_.erase(memory);
   }
-  std::free(memory);
+  give_back(memory);
 }
 std::byte* EmulatedApi::allocate(std::size_t bytes) {
   return add(bytes, {gpu::Pointer::Kind::device, the_device});

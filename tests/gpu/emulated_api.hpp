@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -20,6 +21,9 @@ class EmulatedApi final : public gpu::Api {
  public:
   using Graph = std::vector<std::function<void()>>;
   explicit EmulatedApi(int devices = 1);
+  /// One device of a process of its own, whose memory is a part of `pool`, which other processes map at the
+  /// same address. It is used up.
+  explicit EmulatedApi(std::span<std::byte> pool);
   ~EmulatedApi() override;
 
   // What tests plant.
@@ -76,10 +80,15 @@ class EmulatedApi final : public gpu::Api {
   };
   class Worker;
   std::byte* add(std::size_t bytes, gpu::Pointer what);
+  std::byte* take(std::size_t bytes);
+  void give_back(std::byte* memory) const;
   void remove(std::byte* memory) noexcept;
   Worker& worker(gpu::Stream stream);
 
   int devices_;
+  std::span<std::byte> pool_;  ///< what is left of it
+  const std::byte* const pool_begin_ = pool_.data();
+  const std::byte* const pool_end_ = pool_.data() + pool_.size();
   std::mutex mutex_;
   std::map<std::byte*, Memory> memory_;
   std::map<std::thread::id, std::unique_ptr<Worker>>

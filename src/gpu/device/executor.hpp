@@ -17,12 +17,15 @@
 #include "gpu/device/membership.hpp"
 #include "gpu/device/packets.hpp"
 #include "gpu/device/program.hpp"
+#include "gpu/device/rms_norm.hpp"
 #include "gpu/device/wait.hpp"
 
 namespace tutti::gpu::device {
 
 /// Buffers of the sends and receives of one launch.
 inline constexpr int max_buffers = 2 * max_ranks;
+/// Buffers of an all_reduce with norm.
+inline constexpr int residual_buffer = 0, weight_buffer = 1, normalized_buffer = 2;
 
 /// One launch, by value.
 struct Launch {
@@ -33,7 +36,8 @@ struct Launch {
   const Membership* group = nullptr;
   std::uint64_t sequence = 0;
   std::uint32_t tag = 0;
-  std::byte* buffers[max_buffers] = {};  ///< of sends and receives
+  float epsilon = 0;                     ///< of a norm
+  std::byte* buffers[max_buffers] = {};  ///< of sends and receives, or of a norm
   Counts counts;                         ///< of counted programs
 };
 
@@ -45,6 +49,7 @@ struct Shared {
   std::uint32_t sink_flags[max_operands];
   std::byte* peer_inputs[max_ranks];
   std::byte* peer_outputs[max_ranks];
+  float sums[partial_sums];  ///< of a norm
 };
 
 template <class Block>
@@ -96,7 +101,9 @@ class Executor {
     bool failed = false;
     if (block_.thread() == 0) failed = !find_operands(instruction, iteration, packets);
     if (block_.any(failed)) return false;
-    if (packets)
+    if (instruction.normalizes)
+      normalize(bytes);
+    else if (packets)
       failed = !fold_in_packets(instruction, bytes);
     else if (bytes != 0)
       fold_in_memory(instruction, bytes);
@@ -231,6 +238,12 @@ class Executor {
   [[nodiscard]] TUTTI_DEVICE Slot letter(std::byte* box, int channel, std::uint64_t message) const {
     return {box + group_.mailbox.slot(channel, slice_, message),
             word_at(box, group_.mailbox.flag(channel, slice_, message))};
+  }
+
+  TUTTI_DEVICE void normalize(std::size_t bytes) {
+    const RmsNormRow row{shared_.sources[0], launch_.buffers[weight_buffer], shared_.sinks[0], bytes,
+                         launch_.epsilon};
+    rms_norm(block_, shared_.sums, row, program_.type);
   }
 
   TUTTI_DEVICE void fold_in_memory(const Instruction& instruction, std::size_t bytes) {

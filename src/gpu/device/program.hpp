@@ -31,6 +31,7 @@ struct Instruction {
   std::uint32_t segments = 1;
   std::uint32_t salt = 0;
   bool completes = false, whole = false;
+  bool normalizes = false;  ///< writes the norm of its one source to its one sink (rms_norm.hpp)
 };
 
 /// Instructions run `iterations` times. Iteration j is the work of slice (first_iteration + j) % slices.

@@ -14,6 +14,7 @@ struct Scale {
   std::byte* to = nullptr;  ///< may be `from`
   std::size_t bytes = 0;
   double factor = 1.0;
+  const std::byte* factor_at = nullptr;  ///< an element that is the factor, read when the kernel runs
   DataType type = DataType::uint8;
 };
 
@@ -30,6 +31,11 @@ TUTTI_DEVICE void scale(const Block& block, const Scale& scale, int index, int b
   Fold fold{&source, &sink, 1, 1, {}};
   fold.modifiers.scaled_sources = 1;
   fold.modifiers.factor = scale.factor;
+  if (scale.factor_at != nullptr)
+    with_format(scale.type, ReduceOp::sum, [&]<class Format, class Op>() {
+      fold.modifiers.factor = static_cast<double>(
+          Format::decode(*reinterpret_cast<const typename Format::Stored*>(scale.factor_at)));
+    });
   fold_bytes(block, fold, scale.type, ReduceOp::sum,
              share < scale.bytes - begin ? share : scale.bytes - begin);
 }

@@ -1,0 +1,17 @@
+# The drop-in for NCCL: libnccl.so.2, in a directory of its own, so that only those who point at it get it. Its objects
+# are there for tests, too, which put an emulated device beneath them.
+file(GLOB tutti_nccl_sources CONFIGURE_DEPENDS src/nccl/*.cpp)
+set(tutti_nccl_exports ${PROJECT_SOURCE_DIR}/src/nccl/exports.map)
+add_library(tutti-nccl-objects OBJECT ${tutti_nccl_sources})
+tutti_unite(tutti-nccl-objects)
+target_include_directories(tutti-nccl-objects PRIVATE src)
+target_link_libraries(tutti-nccl-objects PRIVATE tutti fmt::fmt)
+target_compile_options(tutti-nccl-objects PRIVATE -ffp-contract=off)
+tutti_strict(tutti-nccl-objects)
+
+add_library(tutti-nccl SHARED $<TARGET_OBJECTS:tutti-nccl-objects>)
+target_link_libraries(tutti-nccl PRIVATE tutti)
+target_link_options(tutti-nccl PRIVATE -Wl,--version-script=${tutti_nccl_exports})
+set_target_properties(tutti-nccl PROPERTIES OUTPUT_NAME nccl VERSION 2.28.9 SOVERSION 2 INSTALL_RPATH "$ORIGIN/../.."
+  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/nccl LINK_DEPENDS ${tutti_nccl_exports})
+install(TARGETS tutti-nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti/nccl)

@@ -1,0 +1,136 @@
+/// \file
+/// What an ncclComm_t refers to: a rank's Communicator and Gpu, and how far their making and ending are.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tutti/communicator.hpp>
+#include <tutti/gpu.hpp>
+
+#include "gpu/api.hpp"
+#include "gpu/resources.hpp"
+#include "nccl/abi.hpp"
+#include "nccl/config.hpp"
+#include "nccl/reduction.hpp"
+
+namespace tutti::nccl {
+
+/// One call, until its group ends.
+struct Queued {
+  Call call;
+  cudaStream_t stream = nullptr;
+  const std::byte* factor_at = nullptr;  ///< a pre-multiplied sum's scalar in device memory
+};
+
+/// The ranks of one communicator that are in this process. None of them can end before the others, and one
+/// thread may have them all: it is the last that waits.
+struct Neighbours {
+  std::mutex mutex;
+  std::condition_variable moved;
+  int open = 0;     ///< not destroyed or finalized
+  int closing = 0;  ///< whose ending is under way
+};
+
+/// Memory that a program said it will use again.
+struct Registration {
+  void* memory = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// Any thread may ask for errors and abort; calls and the rest are one thread's at a time.
+class Comm : public std::enable_shared_from_this<Comm> {
+ public:
+  Comm(int device, Config config) : device_(device), config_(std::move(config)) {}
+
+  // jobs.cpp
+  /// Does `work` on a thread of its own, on this device. Until it is done the state is ncclInProgress, then
+  /// ncclSuccess or what it failed with.
+  void start(const char* function, std::function<void()> work);
+  /// Waits for it; the state. What it failed with becomes this thread's last error.
+  ncclResult_t finish();
+  /// The state, likewise, without waiting.
+  ncclResult_t poll();
+
+  // connect.cpp. Collective, as jobs.
+  void join(const UniqueId& id, Rank rank, int size, const Options& options);
+  void join_part(Comm& parent, int color, int key);
+  /// For a rank that gets no communicator of a split.
+  void leave_part(int key);
+  /// A communicator of `survivors`, ranks of `parent`, without its help: it may have failed.
+  void join_survivors(Comm& parent, const std::vector<Rank>& survivors);
+
+  // close.cpp
+  /// Ends it, with the others, in the background; waits where it is blocking and the last in this process.
+  ncclResult_t close(const char* function);
+  /// Ends it alone: kernels under way give up, on all ranks.
+  void abort();
+  /// Calls under way fail, on all ranks, and no more are taken.
+  void revoke();
+
+  // run.cpp
+  void run(std::span<const Queued> calls);
+  /// Makes the plans of calls, so that a thread with several communicators does nothing between their kernels
+  /// that could wait for the device.
+  void plan(std::span<const Queued> calls);
+  /// Throws Failure for what other ranks or the device reported.
+  void check();
+
+  /// Throws Failure(ncclInvalidArgument) while a job is under way, or what the last one failed with.
+  void require_ready() const;
+  [[nodiscard]] Rank rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  /// What these will be, before `join` is through.
+  void expect(Rank rank, int size) { rank_ = rank, size_ = size; }
+  [[nodiscard]] int device() const { return device_; }
+  [[nodiscard]] const Config& config() const { return config_; }
+  [[nodiscard]] bool revoked() const { return revoked_; }
+  [[nodiscard]] bool closed() const { return closed_; }
+  void drop_registration(const Registration* registration);
+  Registration* add_registration(void* memory, std::size_t bytes);
+
+  Reductions reductions;
+
+ private:
+  void connect(const std::shared_ptr<Communicator>& communicator);
+  void disconnect();
+  [[nodiscard]] std::shared_ptr<Communicator> communicator() const;
+  std::byte* scaled(const Queued& call, std::size_t place, gpu::Stream stream);
+  void gather_streams(std::span<const Queued> calls, bool before);
+
+  const int device_;
+  const Config config_;
+  std::atomic<Rank> rank_{-1};
+  std::atomic<int> size_{0};
+  std::atomic<bool> revoked_{false}, closed_{false};
+
+  mutable std::mutex state_mutex_;  ///< of what follows
+  std::condition_variable state_changed_;
+  ncclResult_t state_ = ncclSuccess;
+  std::string failure_;
+  std::shared_ptr<Communicator> communicator_;
+  bool aborted_ = false;
+
+  std::mutex use_;  ///< of what follows; never held while a host waits for other ranks, but in jobs
+  std::shared_ptr<gpu::Api> api_;
+  std::optional<Gpu> gpu_;
+  gpu::Event event_ = nullptr;
+  bool recorded_ = false;
+  std::shared_ptr<Neighbours> neighbours_;
+  std::vector<UniqueId> successors_;  ///< by rank: the id under which it would gather survivors
+  std::vector<gpu::DeviceMemory> scaled_;
+  std::vector<std::size_t> scaled_bytes_;
+  std::vector<gpu::DeviceMemory> outgrown_;  ///< graphs may refer to it
+  std::set<std::unique_ptr<Registration>> registrations_;
+};
+
+}  // namespace tutti::nccl

@@ -1,0 +1,52 @@
+// The ending of communicators.
+#include "nccl/functions.hpp"
+#include "nccl/handles.hpp"
+#include "nccl/log.hpp"
+#include "nccl/result.hpp"
+
+namespace tutti::nccl {
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  return guarded("ncclCommFinalize", [&] {
+    const auto ending = ready(comm);
+    if (ending->revoked()) throw Failure(ncclInvalidUsage, "a revoked communicator cannot be finalized");
+    return ending->close("ncclCommFinalize");
+  });
+}
+TUTTI_NCCL_PROFILED(CommFinalize);
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  return guarded("ncclCommDestroy", [&] {
+    if (comm == nullptr) return ncclSuccess;  // as NCCL does
+    const auto ending = comm_of(comm);
+    if (!ending->closed()) ending->finish();
+    ending->close("ncclCommDestroy");
+    forget(comm);
+    log(Level::info, ending->device(), "communicator destroyed");
+    return ncclSuccess;
+  });
+}
+TUTTI_NCCL_PROFILED(CommDestroy);
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  return guarded("ncclCommAbort", [&] {
+    if (comm == nullptr) return ncclSuccess;
+    const auto ending = comm_of(comm);
+    ending->abort();
+    forget(comm);
+    log(Level::info, ending->device(), "communicator aborted");
+    return ncclSuccess;
+  });
+}
+TUTTI_NCCL_PROFILED(CommAbort);
+
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
+  return guarded("ncclCommRevoke", [&] {
+    if (flags != 0) throw Failure(ncclInvalidArgument, "ncclCommRevoke knows no flags");
+    ready(comm)->revoke();
+    return ncclSuccess;
+  });
+}
+TUTTI_NCCL_PROFILED(CommRevoke);
+
+}  // namespace tutti::nccl

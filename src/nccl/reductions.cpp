@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "gpu/device/fold.hpp"
+#include "nccl/functions.hpp"
+#include "nccl/handles.hpp"
+#include "nccl/reduction.hpp"
+#include "nccl/result.hpp"
+
+namespace tutti::nccl {
+
+DataType data_type(ncclDataType_t type) {
+  switch (type) {
+    case ncclInt8:
+      return DataType::int8;
+    case ncclUint8:
+      return DataType::uint8;
+    case ncclInt32:
+      return DataType::int32;
+    case ncclUint32:
+      return DataType::uint32;
+    case ncclInt64:
+      return DataType::int64;
+    case ncclUint64:
+      return DataType::uint64;
+    case ncclFloat16:
+      return DataType::float16;
+    case ncclFloat32:
+      return DataType::float32;
+    case ncclFloat64:
+      return DataType::float64;
+    case ncclBfloat16:
+      return DataType::bfloat16;
+    case ncclFloat8e4m3:
+      return DataType::fp8_e4m3;
+    case ncclFloat8e5m2:
+      return DataType::fp8_e5m2;
+  }
+  throw Failure(ncclInvalidArgument, fmt::format("{} is no ncclDataType_t", static_cast<unsigned>(type)));
+}
+
+ncclRedOp_t Reductions::add(const void* scalar, ncclDataType_t type, ncclScalarResidence_t residence) {
+  PreMultiplied made{type, 1.0, nullptr};
+  const DataType ours = data_type(type);
+  if (residence == ncclScalarDevice)
+    made.factor_at = static_cast<const std::byte*>(scalar);
+  else if (residence == ncclScalarHostImmediate)
+    gpu::device::with_format(ours, ReduceOp::sum, [&]<class Format, class Op>() {
+      typename Format::Stored stored;
+      std::memcpy(&stored, scalar, sizeof stored);
+      made.factor = static_cast<double>(Format::decode(stored));
+    });
+  else
+    throw Failure(ncclInvalidArgument,
+                  fmt::format("{} is no ncclScalarResidence_t", static_cast<unsigned>(residence)));
+  const std::scoped_lock lock(mutex_);
+  std::size_t free = 0;
+  while (free < made_.size() && made_[free]) ++free;
+  if (free == made_.size()) made_.emplace_back();
+  made_[free] = made;
+  return static_cast<ncclRedOp_t>(ncclNumOps + free);
+}
+
+void Reductions::remove(ncclRedOp_t op) {
+  const std::scoped_lock lock(mutex_);
+  if (op < ncclNumOps)
+    throw Failure(ncclInvalidArgument, "the reductions of NCCL itself cannot be destroyed");
+  const std::size_t index = op - ncclNumOps;
+  if (index >= made_.size() || !made_[index])
+    throw Failure(ncclInvalidArgument, "this reduction does not exist on this communicator");
+  made_[index].reset();
+}
+
+ResolvedReduction Reductions::resolve(ncclRedOp_t op, ncclDataType_t type) {
+  switch (op) {
+    case ncclSum:
+      return {ReduceOp::sum};
+    case ncclProd:
+      return {ReduceOp::product};
+    case ncclMax:
+      return {ReduceOp::max};
+    case ncclMin:
+      return {ReduceOp::min};
+    case ncclAvg:
+      return {ReduceOp::average};
+    default:
+      break;
+  }
+  const std::scoped_lock lock(mutex_);
+  const std::size_t index = op - ncclNumOps;
+  if (index >= made_.size() || !made_[index])
+    throw Failure(ncclInvalidArgument,
+                  fmt::format("{} is no reduction of this communicator", static_cast<unsigned>(op)));
+  if (made_[index]->type != type)
+    throw Failure(ncclInvalidArgument, "the reduction was made for another data type than the call's");
+  return {scaled_sum(made_[index]->factor), made_[index]->factor_at};
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                                      ncclScalarResidence_t residence, ncclComm_t comm) {
+  return guarded("ncclRedOpCreatePreMulSum", [&] {
+    require(op, "op");
+    require(scalar, "scalar");
+    *op = ready(comm)->reductions.add(scalar, type, residence);
+    return ncclSuccess;
+  });
+}
+TUTTI_NCCL_PROFILED(RedOpCreatePreMulSum);
+
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  return guarded("ncclRedOpDestroy", [&] {
+    ready(comm)->reductions.remove(op);
+    return ncclSuccess;
+  });
+}
+TUTTI_NCCL_PROFILED(RedOpDestroy);
+
+}  // namespace tutti::nccl

@@ -1,0 +1,98 @@
+#include "nccl/result.hpp"
+
+#include <exception>
+#include <mutex>
+#include <new>
+
+#include "nccl/log.hpp"
+
+namespace tutti::nccl {
+
+namespace {
+
+struct LastError {
+  std::mutex mutex;
+  std::string text;
+};
+LastError& of_process() {
+  static auto* const last = new LastError;  // never destroyed: threads may fail while static objects go
+  return *last;
+}
+thread_local std::string of_thread;
+
+ncclResult_t tell(ncclResult_t result, const char* function, const char* text) {
+  std::string whole = std::string(function) + ": " + text;
+  log(Level::warn, -1, whole);
+  remember(std::move(whole));
+  return result;
+}
+
+}  // namespace
+
+ncclResult_t result_of(const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::invalid_argument:
+      return ncclInvalidArgument;
+    case ErrorCode::invalid_schedule:
+      return ncclInternalError;
+    case ErrorCode::mismatch:
+    case ErrorCode::unsupported:
+    case ErrorCode::forked:
+      return ncclInvalidUsage;
+    case ErrorCode::timeout:
+    case ErrorCode::peer_lost:
+    case ErrorCode::aborted:
+      return ncclRemoteError;
+    case ErrorCode::unauthorized:
+      return ncclSystemError;
+    case ErrorCode::system:
+      // Errors of the runtime name its function.
+      return std::string_view(error.what()).find(" cuda") != std::string_view::npos ? ncclUnhandledCudaError
+                                                                                    : ncclSystemError;
+  }
+  return ncclInternalError;
+}
+
+ncclResult_t handled(const char* function) noexcept {
+  try {
+    try {
+      throw;
+    } catch (const Error& error) {
+      return tell(result_of(error), function, error.what());
+    } catch (const Failure& failure) {
+      return tell(failure.result(), function, failure.what());
+    } catch (const std::bad_alloc&) {
+      return tell(ncclSystemError, function, "out of memory");
+    } catch (const std::exception& error) {
+      return tell(ncclInternalError, function, error.what());
+    }
+  } catch (...) {  // no memory for the text
+    return ncclSystemError;
+  }
+}
+
+void remember(std::string text) {
+  of_thread = std::move(text);
+  LastError& last = of_process();
+  const std::scoped_lock lock(last.mutex);
+  last.text = of_thread;
+}
+
+const char* last_error() noexcept {
+  try {
+    if (of_thread.empty()) {
+      LastError& last = of_process();
+      const std::scoped_lock lock(last.mutex);
+      of_thread = last.text;
+    }
+    return of_thread.c_str();
+  } catch (...) {
+    return "";
+  }
+}
+
+void require(const void* pointer, const char* name) {
+  if (pointer == nullptr) throw Failure(ncclInvalidArgument, std::string(name) + " is null");
+}
+
+}  // namespace tutti::nccl

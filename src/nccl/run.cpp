@@ -1,0 +1,104 @@
+// From the calls of a group to kernels in streams.
+#include <algorithm>
+
+#include "communicator/check.hpp"
+#include "communicator/plan.hpp"
+#include "nccl/comm.hpp"
+#include "nccl/result.hpp"
+
+namespace tutti::nccl {
+
+namespace {
+
+bool is_message(const Call& call) {
+  return call.operation == Operation::send || call.operation == Operation::receive;
+}
+
+}  // namespace
+
+void Comm::check() {
+  // A job holds it; its own state says how that goes.
+  const std::unique_lock lock(use_, std::try_to_lock);
+  if (lock.owns_lock() && gpu_) gpu_->check();
+}
+
+void Comm::plan(std::span<const Queued> calls) {
+  const std::scoped_lock lock(use_);
+  if (!gpu_) return;
+  for (const Queued& queued : calls)
+    if (!is_message(queued.call)) static_cast<void>(gpu_->explain(queued.call));
+}
+
+// The others wait for the first stream, or it for them.
+void Comm::gather_streams(std::span<const Queued> calls, bool before) {
+  const gpu::Stream first = calls.front().stream;
+  std::vector<gpu::Stream> others;
+  for (const Queued& queued : calls)
+    if (queued.stream != first && std::ranges::find(others, queued.stream) == others.end())
+      others.push_back(queued.stream);
+  if (others.empty()) return;
+  if (!before) api_->record(event_, first);
+  for (const gpu::Stream other : others) {
+    if (before) api_->record(event_, other);
+    api_->wait_event(before ? first : other, event_);
+  }
+}
+
+// A copy of the call's input times a factor that lies on the device.
+std::byte* Comm::scaled(const Queued& queued, std::size_t place, gpu::Stream stream) {
+  const Sizes sizes = tutti::check(queued.call, rank_, size_);
+  if (scaled_.size() <= place) scaled_.resize(place + 1), scaled_bytes_.resize(place + 1);
+  if (scaled_bytes_[place] < sizes.in_bytes) {
+    if (scaled_[place]) outgrown_.push_back(std::move(scaled_[place]));
+    scaled_[place] = gpu::allocate(api_, sizes.in_bytes);
+    scaled_bytes_[place] = sizes.in_bytes;
+  }
+  gpu::device::Scale scale;
+  scale.from = static_cast<const std::byte*>(queued.call.in);
+  scale.to = scaled_[place].get();
+  scale.bytes = sizes.in_bytes;
+  scale.factor_at = queued.factor_at;
+  scale.type = queued.call.type;
+  if (sizes.in_bytes != 0) api_->launch_scale(scale, stream);
+  return scale.to;
+}
+
+void Comm::run(std::span<const Queued> calls) {
+  const std::scoped_lock lock(use_);
+  require_ready();
+  if (revoked()) throw Failure(ncclInvalidUsage, "the communicator was revoked");
+  const gpu::Stream stream = calls.front().stream;
+  if (calls.size() == 1 && calls.front().factor_at == nullptr)
+    return gpu_->on(stream).call(calls.front().call);
+  const gpu::OnDevice here(*api_, device_);
+  auto group = gpu_->group(stream);
+  gather_streams(calls, true);
+  std::size_t scaled_calls = 0;
+  const bool scales = std::ranges::any_of(calls, [](const auto& c) { return c.factor_at != nullptr; });
+  const bool captured = api_->is_capturing(stream);
+  if (scales && recorded_ && !captured) api_->wait_event(stream, event_);  // the copies are still being read
+  for (const Queued& queued : calls) {
+    Call call = queued.call;
+    if (queued.factor_at != nullptr) call.in = scaled(queued, scaled_calls++, stream);
+    group.call(call);
+  }
+  group.run();
+  if (scales && !captured) {
+    api_->record(event_, stream);
+    recorded_ = true;
+  }
+  gather_streams(calls, false);
+}
+
+Registration* Comm::add_registration(void* memory, std::size_t bytes) {
+  const std::scoped_lock lock(use_);
+  return registrations_.insert(std::make_unique<Registration>(Registration{memory, bytes})).first->get();
+}
+
+void Comm::drop_registration(const Registration* registration) {
+  const std::scoped_lock lock(use_);
+  if (std::erase_if(registrations_, [&](const auto& r) { return r.get() == registration; }) == 0)
+    throw Failure(ncclInvalidArgument, "this handle is not one of this communicator's");
+}
+
+}  // namespace tutti::nccl

@@ -1,0 +1,336 @@
+// How communicators are made, divided, and end; memory; what a program may ask.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <sstream>
+
+#include <tutti/unique_id.hpp>
+
+#include "nccl/clients.hpp"
+
+namespace tutti::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Lifecycle : public NcclTest {
+ protected:
+  /// All of `comm`'s ranks call it.
+  void expect_sum(ncclComm_t comm, cudaStream_t stream, float wanted) {
+    const Floats a(*api, std::vector<float>(10, 1));
+    ASSERT_EQ(ncclAllReduce(a.data(), a.data(), 10, ncclFloat32, ncclSum, comm, stream), ncclSuccess)
+        << ncclGetLastError(comm);
+    api->synchronize(stream);
+    EXPECT_EQ(a.values(), std::vector<float>(10, wanted));
+  }
+  static ncclResult_t async_error(ncclComm_t comm) {
+    ncclResult_t error = ncclInternalError;
+    EXPECT_EQ(ncclCommGetAsyncError(comm, &error), ncclSuccess);
+    return error;
+  }
+  /// The first that is not `while_it_is`, or that after ten seconds.
+  static ncclResult_t changed_from(ncclResult_t while_it_is, ncclComm_t comm) {
+    const auto until = Clock::now() + std::chrono::seconds(10);
+    ncclResult_t error = while_it_is;
+    while (error == while_it_is && Clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      error = async_error(comm);
+    }
+    return error;
+  }
+};
+
+constexpr ncclConfig_t initial_config{.size = sizeof(ncclConfig_t),
+                                      .magic = config_magic,
+                                      .version = version_code,
+                                      .blocking = undefined_int,
+                                      .cgaClusterSize = undefined_int,
+                                      .minCTAs = undefined_int,
+                                      .maxCTAs = undefined_int,
+                                      .netName = nullptr,
+                                      .splitShare = undefined_int,
+                                      .trafficClass = undefined_int,
+                                      .commName = nullptr,
+                                      .collnetEnable = undefined_int,
+                                      .CTAPolicy = undefined_int,
+                                      .shrinkShare = undefined_int,
+                                      .nvlsCTAs = undefined_int,
+                                      .nChannelsPerNetPeer = undefined_int,
+                                      .nvlinkCentricSched = undefined_int};
+
+TEST_F(Lifecycle, ASplitHasTheRanksOfItsColor) {
+  on_threads(3, [&](int rank, ncclComm_t comm, cudaStream_t stream) {
+    ncclComm_t part = nullptr;
+    ASSERT_EQ(ncclCommSplit(comm, rank == 1 ? no_color : 4, -rank, &part, nullptr), ncclSuccess)
+        << ncclGetLastError(comm);
+    if (rank == 1) {
+      EXPECT_EQ(part, nullptr);
+    } else {
+      int mine = -1;
+      EXPECT_EQ(ncclCommUserRank(part, &mine), ncclSuccess);
+      EXPECT_EQ(mine, rank == 2 ? 0 : 1);  // by key
+      expect_sum(part, stream, 2);
+    }
+    expect_sum(comm, stream, 3);
+    if (part != nullptr) {
+      EXPECT_EQ(ncclCommFinalize(part), ncclSuccess);
+      EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 0, ncclInt8, ncclSum, part, stream), ncclInvalidUsage);
+      EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+      EXPECT_EQ(ncclCommDestroy(part), ncclInvalidArgument);
+    }
+    EXPECT_EQ(ncclCommSplit(comm, -5, 0, &part, nullptr), ncclInvalidArgument);
+  });
+}
+
+TEST_F(Lifecycle, AShrunkCommunicatorLivesWithoutTheOthers) {
+  on_threads(3, [&](int rank, ncclComm_t comm, cudaStream_t stream) {
+    int last = 2;
+    if (rank != last) {
+      for (int time = 0; time < 2; ++time) {
+        ncclComm_t rest = nullptr;
+        ASSERT_EQ(ncclCommShrink(comm, &last, 1, &rest, nullptr, shrink_default), ncclSuccess)
+            << ncclGetLastError(comm);
+        expect_sum(rest, stream, 2);
+        EXPECT_EQ(ncclCommDestroy(rest), ncclSuccess);
+      }
+      int myself = rank;
+      ncclComm_t rest = nullptr;
+      EXPECT_EQ(ncclCommShrink(comm, &myself, 1, &rest, nullptr, shrink_default), ncclInvalidArgument);
+    }
+    expect_sum(comm, stream, 3);
+  });
+}
+
+TEST_F(Lifecycle, SurvivorsOfAnAbortGoOn) {
+  std::atomic<int> through{0};
+  on_threads(
+      3,
+      [&](int rank, ncclComm_t comm, cudaStream_t stream) {
+        expect_sum(comm, stream, 3);
+        int first = 0;
+        if (rank == first) {  // which has the hub of all of them
+          EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+        } else {
+          EXPECT_EQ(changed_from(ncclSuccess, comm), ncclRemoteError);
+          ncclComm_t rest = nullptr;
+          ASSERT_EQ(ncclCommShrink(comm, &first, 1, &rest, nullptr, shrink_abort), ncclSuccess)
+              << ncclGetLastError(comm);
+          expect_sum(rest, stream, 2);
+          EXPECT_EQ(ncclCommDestroy(rest), ncclSuccess);
+          EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+        }
+        ++through;
+      },
+      false);
+  EXPECT_EQ(through, 3);
+}
+
+TEST_F(Lifecycle, AnAbortEndsKernelsOfAllRanks) {
+  on_threads(
+      2,
+      [&](int rank, ncclComm_t comm, cudaStream_t stream) {
+        const Floats a(*api, std::vector<float>(10, 1));
+        if (rank == 0) {
+          ASSERT_EQ(ncclAllReduce(a.data(), a.data(), 10, ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+          const ncclResult_t error = changed_from(ncclSuccess, comm);
+          EXPECT_EQ(error, ncclRemoteError);
+          expect_told("abort");
+          api->synchronize(stream);  // the kernel has ended
+        } else {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        }
+        EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+        ncclResult_t error = ncclSuccess;
+        EXPECT_EQ(ncclCommGetAsyncError(comm, &error), ncclInvalidArgument);
+      },
+      false);
+}
+
+TEST_F(Lifecycle, ARevokedCommunicatorTakesNoCalls) {
+  on_threads(
+      2,
+      [&](int, ncclComm_t comm, cudaStream_t stream) {
+        EXPECT_EQ(ncclCommRevoke(comm, 1), ncclInvalidArgument);
+        EXPECT_EQ(ncclCommRevoke(comm, 0), ncclSuccess);
+        EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 0, ncclInt8, ncclSum, comm, stream), ncclInvalidUsage);
+        expect_told("revoked");
+        EXPECT_EQ(async_error(comm), ncclSuccess);
+        EXPECT_EQ(ncclCommFinalize(comm), ncclInvalidUsage);
+        ncclComm_t part = nullptr;
+        EXPECT_EQ(ncclCommSplit(comm, 0, 0, &part, nullptr), ncclInvalidUsage);
+        ASSERT_EQ(ncclCommShrink(comm, nullptr, 0, &part, nullptr, shrink_default), ncclSuccess)
+            << ncclGetLastError(comm);
+        expect_sum(part, stream, 2);
+        EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+        EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+      },
+      false);
+}
+
+TEST_F(Lifecycle, ANonblockingOneIsReadyLater) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = initial_config;
+  config.blocking = 0;
+  std::vector<ncclComm_t> comms(2);
+  // One thread: nothing may wait.
+  ASSERT_EQ(ncclCommInitRankConfig(&comms[0], 2, id, 0, &config), ncclInProgress)
+      << ncclGetLastError(nullptr);
+  EXPECT_EQ(async_error(comms[0]), ncclInProgress);
+  int rank = -1;
+  EXPECT_EQ(ncclCommUserRank(comms[0], &rank), ncclSuccess);
+  EXPECT_EQ(rank, 0);
+  EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 0, ncclInt8, ncclSum, comms[0], nullptr), ncclInvalidArgument);
+  expect_told("ncclCommGetAsyncError");
+  ASSERT_EQ(ncclCommInitRankScalable(&comms[1], 2, 1, 1, &id, &config), ncclInProgress);
+  for (const auto comm : comms) ASSERT_EQ(changed_from(ncclInProgress, comm), ncclSuccess);
+  const gpu::Stream streams[] = {api->create_stream(), api->create_stream()};
+  const Floats a(*api, {1, 2}), b(*api, {10, 20});
+  EXPECT_EQ(ncclAllReduce(a.data(), a.data(), 2, ncclFloat32, ncclSum, comms[0], streams[0]), ncclSuccess);
+  EXPECT_EQ(ncclAllReduce(b.data(), b.data(), 2, ncclFloat32, ncclSum, comms[1], streams[1]), ncclSuccess);
+  for (const auto stream : streams) api->synchronize(stream);
+  EXPECT_EQ(a.values(), (std::vector<float>{11, 22}));
+  for (const auto comm : comms) EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress);
+  for (const auto comm : comms) EXPECT_EQ(changed_from(ncclInProgress, comm), ncclSuccess);
+  for (const auto comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  for (const auto stream : streams) api->destroy_stream(stream);
+}
+
+TEST_F(Lifecycle, BadArgumentsOfInitAreRefused) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(nullptr), ncclInvalidArgument);
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitRank(nullptr, 1, id, 0), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommInitRank(&comm, 0, id, 0), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 2), ncclInvalidArgument);
+  expect_told("ranks are 0 to 1");
+  EXPECT_EQ(ncclCommInitRankScalable(&comm, 1, 0, 2, &id, nullptr), ncclInvalidArgument);
+  ncclConfig_t config = initial_config;
+  config.magic = 0;
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInvalidArgument);
+  expect_told("NCCL_CONFIG_INITIALIZER");
+  config = initial_config;
+  config.minCTAs = 8, config.maxCTAs = 4;
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInvalidArgument);
+  config = initial_config;
+  config.blocking = 7;
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInvalidArgument);
+  const int no_device = 99;
+  EXPECT_EQ(ncclCommInitAll(&comm, 1, &no_device), ncclUnhandledCudaError);
+  EXPECT_EQ(comm, nullptr);
+  const ncclUniqueId nonsense{};
+  EXPECT_EQ(ncclCommInitRank(&comm, 2, nonsense, 1), ncclInvalidArgument);
+  expect_told("not a unique id");
+  EXPECT_EQ(comm, nullptr);
+  EXPECT_EQ(ncclCommDestroy(nullptr), ncclSuccess);
+  // The first version that had a config had less of it.
+  config = initial_config;
+  config.size = offsetof(ncclConfig_t, cgaClusterSize);
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclSuccess) << ncclGetLastError(nullptr);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST_F(Lifecycle, MemoryAndRegistrations) {
+  on_threads(1, [&](int, ncclComm_t comm, cudaStream_t stream) {
+    void* memory = nullptr;
+    ASSERT_EQ(ncclMemAlloc(&memory, 4096), ncclSuccess);
+    EXPECT_EQ(ncclAllReduce(memory, memory, 1024, ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+    api->synchronize(stream);
+    void* handle = nullptr;
+    ASSERT_EQ(ncclCommRegister(comm, memory, 4096, &handle), ncclSuccess);
+    EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);
+    EXPECT_EQ(ncclCommDeregister(comm, handle), ncclInvalidArgument);
+    ncclWindow_t window = nullptr;
+    EXPECT_EQ(ncclCommWindowRegister(comm, memory, 4096, &window, 64), ncclInvalidArgument);
+    ASSERT_EQ(ncclCommWindowRegister(comm, memory, 4096, &window, window_symmetric), ncclSuccess);
+    EXPECT_NE(window, nullptr);
+    EXPECT_EQ(ncclCommWindowDeregister(comm, window), ncclSuccess);
+    float host = 0;
+    EXPECT_EQ(ncclCommRegister(comm, &host, sizeof host, &handle), ncclInvalidArgument);
+    EXPECT_EQ(ncclMemFree(&host), ncclInvalidArgument);
+    EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
+    EXPECT_EQ(ncclMemFree(nullptr), ncclSuccess);
+    EXPECT_EQ(ncclDevCommCreate(comm, nullptr, nullptr), ncclInvalidUsage);
+    EXPECT_EQ(ncclTeamWorld(comm).nRanks, 1);
+    EXPECT_EQ(ncclTeamRankToWorld(comm, ncclTeamWorld(comm), 0), 0);
+  });
+  EXPECT_EQ(api->bytes_held(), 0U);
+}
+
+TEST_F(Lifecycle, TheLogIsInNcclsForm) {
+  const std::string file = testing::TempDir() + "tutti-nccl-log." + std::to_string(::getpid());
+  ::setenv("NCCL_DEBUG", "INFO", 1);
+  ::setenv("NCCL_DEBUG_FILE", (testing::TempDir() + "tutti-nccl-log.%p").c_str(), 1);
+  ncclResetDebugInit();
+  on_threads(1, [](int, ncclComm_t, cudaStream_t) {});
+  EXPECT_EQ(ncclCommFinalize(nullptr), ncclInvalidArgument);
+  ::unsetenv("NCCL_DEBUG");
+  ::unsetenv("NCCL_DEBUG_FILE");
+  ncclResetDebugInit();
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  EXPECT_THAT(text.str(),
+              testing::ContainsRegex(":[0-9]+:[0-9]+ \\[0\\] NCCL INFO .*rank 0 nranks 1 cudaDev 0"));
+  EXPECT_THAT(text.str(), testing::HasSubstr("NCCL WARN ncclCommFinalize: the communicator is null"));
+  ::unlink(file.c_str());
+}
+
+#ifndef __SANITIZE_THREAD__  // which knows no new threads after a fork of several
+TEST_F(Lifecycle, RanksAreProcesses) {
+  constexpr std::size_t pool_bytes = std::size_t{64} << 20;
+  constexpr int ranks = 2;
+  struct Meeting {
+    std::atomic<bool> ready{false};
+    ncclUniqueId id;
+  };
+  auto* shared =
+      static_cast<std::byte*>(::mmap(nullptr, ranks * pool_bytes + sizeof(Meeting), PROT_READ | PROT_WRITE,
+                                     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* meeting = new (shared + ranks * pool_bytes) Meeting;
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child != 0) {
+      children.push_back(child);
+      continue;
+    }
+    api = std::make_shared<EmulatedApi>(
+        std::span(shared + static_cast<std::size_t>(rank) * pool_bytes, pool_bytes));
+    gpu::replace_api(api);
+    if (rank == 0) {
+      EXPECT_EQ(ncclGetUniqueId(&meeting->id), ncclSuccess);
+      meeting->ready = true;
+    }
+    while (!meeting->ready) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ncclComm_t comm = nullptr;
+    EXPECT_EQ(ncclCommInitRank(&comm, ranks, meeting->id, rank), ncclSuccess) << ncclGetLastError(nullptr);
+    const gpu::Stream stream = api->create_stream();
+    if (comm != nullptr) {
+      for (const std::size_t count : {10, 30000}) {
+        const Floats a(*api, std::vector<float>(count, static_cast<float>(rank + 1)));
+        EXPECT_EQ(ncclAllReduce(a.data(), a.data(), count, ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+        api->synchronize(stream);
+        EXPECT_EQ(a.values(), std::vector<float>(count, 3));
+      }
+    }
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  ::munmap(shared, ranks * pool_bytes + sizeof(Meeting));
+}
+#endif
+
+}  // namespace
+}  // namespace tutti::test
