@@ -94,6 +94,7 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
   membership_ = allocate(api_, sizeof group_);
 
   std::vector<std::uint64_t> address_spaces;
+  address_spaces.reserve(cards.size());
   for (const Card& c : cards) address_spaces.push_back(c.address_space);
   auto proposals = propose(setting, cards);
   do {

@@ -103,6 +103,7 @@ class Builder {
   // The sum of everybody's addends in rank order and the residual: one rounding.
   [[nodiscard]] std::vector<Operand> addends(std::size_t offset) const {
     std::vector<Operand> sources;
+    sources.reserve(static_cast<std::size_t>(shape_.ranks) + 1);
     for (Rank r = 0; r < shape_.ranks; ++r)
       sources.push_back(r == shape_.rank ? memory(Place::input, offset) : message(r, addends_channel));
     sources.push_back(memory(Place::buffer, offset, device::residual_buffer));

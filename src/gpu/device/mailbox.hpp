@@ -45,7 +45,9 @@ struct Mailbox {
   }
 
  private:
-  [[nodiscard]] TUTTI_DEVICE static std::size_t words() { return mailbox_proof_bytes + 8 * kept_calls; }
+  [[nodiscard]] TUTTI_DEVICE static std::size_t words() {
+    return mailbox_proof_bytes + std::size_t{8} * kept_calls;
+  }
   [[nodiscard]] TUTTI_DEVICE std::size_t fifos() const { return std::size_t{channels} * slices; }
   [[nodiscard]] TUTTI_DEVICE std::size_t fifo(int channel, int slice) const {
     return static_cast<std::size_t>(channel) * slices + static_cast<std::size_t>(slice);
@@ -56,7 +58,7 @@ struct Mailbox {
   /// Whole pages: a network's adapter may have slots registered.
   [[nodiscard]] TUTTI_DEVICE std::size_t slots() const {
     constexpr std::size_t page = 4096;
-    return (words() + 8 * fifos() + 16 * credits * fifos() + page - 1) / page * page;
+    return (words() + 8 * fifos() + std::size_t{16} * credits * fifos() + page - 1) / page * page;
   }
 };
 static_assert(sizeof(Mailbox) == 8);
