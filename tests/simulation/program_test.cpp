@@ -1,12 +1,14 @@
 // tutti-sim as a person runs it.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -53,13 +55,25 @@ class Program : public testing::Test {
     return outcome;
   }
 
+  /// A file of this process, as tests run side by side; it goes with the test.
+  std::string scratch(const std::string& extension) {
+    files_.push_back(fmt::format("{}/tutti-sim-{}{}", testing::TempDir(), ::getpid(), extension));
+    return files_.back();
+  }
+  ~Program() override {
+    for (const std::string& file : files_) std::filesystem::remove(file);
+  }
+
   /// The answers to `arguments`.
   nlohmann::json answers(const std::string& arguments) {
-    const std::string file = testing::TempDir() + "/prediction.json";
+    const std::string file = scratch(".json");
     const Outcome outcome = run(arguments + " --json " + file);
     EXPECT_EQ(outcome.status, 0) << outcome.output;
     return nlohmann::json::parse(slurp(file));
   }
+
+ private:
+  std::vector<std::string> files_;
 };
 
 // NVSwitch: every GPU sends n - 1 chunks of 1/n twice, 370.8 GB/s at most.
@@ -174,7 +188,7 @@ int count(const std::string& text, const std::string& word) {
 }
 
 TEST_F(Program, DrawsALineForEveryNumberOfRanks) {
-  const std::string file = testing::TempDir() + "/prediction.svg";
+  const std::string file = scratch(".svg");
   EXPECT_EQ(run("all_reduce 1M 16M 64M --nodes 1 2 --plot " + file).status, 0);
   const std::string lines = slurp(file);
   EXPECT_THAT(lines, StartsWith("<svg"));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "exit_status.hpp"
 #include "perf/measure.hpp"
 #include "perf/report.hpp"
 

@@ -1,10 +1,11 @@
 #include "doctor/settings.hpp"
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
 
 #include <tutti/error.hpp>
+
+#include "command_line.hpp"
 
 namespace tutti::doctor {
 
@@ -22,17 +23,13 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("--timeout", timeout, "Seconds to wait for other ranks (default 30)")
       ->check(CLI::Range(0.001, 1e6));
   app.add_option("--json", settings.json, "Write the findings to this file as well; -: to stdout instead");
-  try {
+  const auto end = end_of(app, [&] {
     settings.options = Options::from_environment();
     app.parse(argc, argv);
     if (timeout > 0)
       settings.options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000) + 1);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : usage_error;
-  } catch (const Error& error) {
-    app.exit(CLI::ValidationError(error.what()));
-    return usage_error;
-  }
+  });
+  if (end) return *end;
   return settings;
 }
 

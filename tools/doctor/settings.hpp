@@ -16,8 +16,6 @@ struct Settings {
   Options options{};
 };
 
-inline constexpr int usage_error = 2;
-
 /// The settings, or the exit status with which to end at once: 0 after --help, `usage_error` after a message
 /// on stderr.
 std::variant<Settings, int> parse_command_line(int argc, const char* const* argv);

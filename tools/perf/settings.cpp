@@ -1,11 +1,12 @@
 #include "perf/settings.hpp"
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
 #include <limits>
 
 #include <tutti/error.hpp>
+
+#include "command_line.hpp"
 
 namespace tutti::perf {
 
@@ -83,7 +84,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
       ->check(CLI::Range(0.001, 1e6));
   app.add_option("--json", settings.json, "Write the results to this file as well");
 
-  try {
+  const auto end = end_of(app, [&] {
     settings.options = Options::from_environment();
     app.parse(argc, argv);
     const Benchmark* benchmark = find_benchmark(operation);
@@ -96,12 +97,8 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     if (!benchmark->reduces) settings.reductions = {{"none", ReduceOp::sum}};
     if (timeout > 0)
       settings.options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000) + 1);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : usage_error;
-  } catch (const Error& error) {
-    app.exit(CLI::ValidationError(error.what()));
-    return usage_error;
-  }
+  });
+  if (end) return *end;
   return settings;
 }
 

@@ -40,6 +40,4 @@ inline constexpr int all_roots = -1;
 /// on stderr.
 std::variant<Settings, int> parse_command_line(int argc, const char* const* argv);
 
-inline constexpr int usage_error = 2;
-
 }  // namespace tutti::perf

@@ -1,9 +1,10 @@
 #include "sim/settings.hpp"
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 
 #include <tutti/error.hpp>
+
+#include "command_line.hpp"
 
 namespace tutti::sim {
 
@@ -33,16 +34,12 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("--links", settings.links, "Show so many of the busiest links")->check(CLI::Range(0, 1000));
   app.add_option("--json", settings.json, "Write all candidates to this file as well");
   app.add_option("--plot", settings.plot, "Draw the fastest times to this file (SVG)");
-  try {
+  const auto end = end_of(app, [&] {
     app.parse(argc, argv);
     settings.collective = parse_collective(operation);
     settings.sizes.assign(sizes.begin(), sizes.end());
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : usage_error;
-  } catch (const Error& error) {
-    app.exit(CLI::ValidationError(error.what()));
-    return usage_error;
-  }
+  });
+  if (end) return *end;
   return settings;
 }
 

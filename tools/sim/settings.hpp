@@ -27,6 +27,4 @@ struct Settings {
 /// on stderr.
 std::variant<Settings, int> parse_command_line(int argc, const char* const* argv);
 
-inline constexpr int usage_error = 2;
-
 }  // namespace tutti::sim

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <exception>
 
+#include "exit_status.hpp"
 #include "topo/commands.hpp"
 
 int main(int argc, char** argv) {
-  constexpr int usage_error = 2;
   try {
     CLI::App app("Shows machines as tutti sees them: this one, those in files, and well-known ones.");
     app.require_subcommand(1);
@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      return app.exit(error) == 0 ? EXIT_SUCCESS : usage_error;
+      return app.exit(error) == 0 ? EXIT_SUCCESS : tutti::usage_error;
     }
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {

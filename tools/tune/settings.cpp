@@ -1,9 +1,10 @@
 #include "tune/settings.hpp"
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 
 #include <tutti/error.hpp>
+
+#include "command_line.hpp"
 
 namespace tutti::tune {
 
@@ -28,16 +29,12 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("-f,--file", settings.file, "The file of constants (default: where communicators look)");
   app.add_option("--json", settings.json, "Write what --check measured to this file as well")
       ->needs("--check");
-  try {
+  const auto end = end_of(app, [&] {
     app.parse(argc, argv);
     settings.largest = largest;
     settings.options = Options::from_environment();
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : usage_error;
-  } catch (const Error& error) {
-    app.exit(CLI::ValidationError(error.what()));
-    return usage_error;
-  }
+  });
+  if (end) return *end;
   return settings;
 }
 

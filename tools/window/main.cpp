@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "exit_status.hpp"
 #include "perf/launch.hpp"
 #include "window/measure.hpp"
 
@@ -92,7 +93,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     return run_all(settings) ? EXIT_SUCCESS : EXIT_FAILURE;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? EXIT_SUCCESS : perf::usage_error;
+    return app.exit(error) == 0 ? EXIT_SUCCESS : usage_error;
   } catch (const std::exception& error) {
     fmt::print(stderr, "tutti-window-perf: {}\n", error.what());
     return EXIT_FAILURE;
