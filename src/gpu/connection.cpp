@@ -205,9 +205,9 @@ void Connection::abandon() noexcept {
   static_cast<void>(memory_.release());
   // For good, but not lost: checkers of leaks find it.
   static std::mutex mutex;
-  static auto& kept = *new std::vector<std::unique_ptr<Mailboxes>>;
   try {
     const std::scoped_lock lock(mutex);
+    static auto& kept = *new std::vector<std::unique_ptr<Mailboxes>>;
     kept.push_back(std::move(mailboxes_));
   } catch (...) {
     static_cast<void>(mailboxes_.release());
