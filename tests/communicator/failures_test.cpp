@@ -11,7 +11,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-class Failures : public testing::TestWithParam<const char*> {};
+class Failures : public testing::TestWithParam<const char*> {
+ protected:
+  /// Algorithms are decided once for a number of ranks: not within the short deadlines of these tests, as
+  /// that takes long under sanitizers.
+  void SetUp() override {
+    for (const int ranks : {2, 3, 4})
+      run_local(
+          ranks, [](Communicator& comm) { comm.barrier(); }, over(GetParam(), 30s));
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Local, Failures, testing::Values("shm", "tcp"), transport_name);
 
 TEST_P(Failures, ADeadlineNamesOperationAndRank) {
