@@ -15,8 +15,11 @@ constexpr std::array operations = {Collective::all_reduce, Collective::all_gathe
                                    Collective::all_to_all, Collective::broadcast,  Collective::reduce,
                                    Collective::gather,     Collective::scatter,    Collective::barrier};
 
-/// Simulated steps that deciding may take, about 0.1 us each: 3 ms, and 0.5 ms a rank.
-constexpr std::uint64_t effort(int ranks) { return 30'000 + 5'000 * static_cast<std::uint64_t>(ranks); }
+/// Simulated steps that deciding may take, about 0.1 us each. All algorithms but trees and rings have
+/// messages between all pairs of ranks.
+constexpr std::uint64_t effort(int ranks) {
+  return 30'000 + 800 * static_cast<std::uint64_t>(ranks) * static_cast<std::uint64_t>(ranks);
+}
 
 std::vector<const Algorithm*> candidates(Collective collective, const Scene& scene) {
   const bool nodes = scene.transport != "shm" && scene.host_size > 1 && scene.host_size < scene.ranks;

@@ -169,6 +169,15 @@ TEST(Decide, TakesFewerRoundsWhereRanksShareProcessors) {
             4);
 }
 
+// Deciding many ranks is dear, but what is right for small sizes is not taken for large ones.
+TEST(Decide, DistinguishesSizesOfManyRanks) {
+  for (const char* transport : {"shm", "tcp"}) {
+    const auto choices = Tuning::defaults()->choices({.transport = transport, .ranks = 32, .cpus = 2});
+    EXPECT_EQ(choices->of(Collective::all_reduce, 1 << 24)->name, "two_shot") << transport;
+    EXPECT_NE(choices->of(Collective::all_reduce, 256)->name, "two_shot") << transport;
+  }
+}
+
 TEST(Json, GivesBackConstantsAndChoices) {
   Tuning tuning(0xfedcba9876543210U,
                 {{"shm", 2, {{8, slow_messages}, {1 << 20, slow_bytes}}}, {"tcp", 4, {{64, slow_bytes}}}});
