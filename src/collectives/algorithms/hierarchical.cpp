@@ -21,9 +21,10 @@ void to_node(Builder::At step, const Nodes& nodes, Rank self, int channel) {
   for (int i = 1; i < nodes.size_of(nodes.of(self)); ++i) step.to(nodes.neighbour(self, i), channel);
 }
 
-/// To the next node of the ring, unless this is the last one that needs it, and to the own node.
-void give_on(Builder::At step, const Nodes& nodes, Rank self, int rail, bool last, int channel) {
-  if (!last) step.to(nodes.on_rail(nodes.of(self) + 1, rail), channel);
+/// To the next node of the ring, unless that has it, since it has come round in `hop` hops; and to the own
+/// node.
+void give_on(Builder::At step, const Nodes& nodes, Rank self, int rail, int hop, int channel) {
+  if (hop + 1 < nodes.count()) step.to(nodes.on_rail(nodes.of(self) + 1, rail), channel);
   to_node(step, nodes, self, channel);
 }
 
@@ -40,6 +41,26 @@ std::optional<Builder::At> reduce_hop(Builder& b, const Nodes& nodes, Rank self,
   fold_node(sum, nodes, self, chunk);
   if (hop < nodes.count()) sum.to(nodes.on_rail(nodes.of(self) + 1, rail));
   return sum;
+}
+
+/// Where a ring that gathers runs.
+struct Gathering {
+  int lane;          ///< of servers; that of the others is the next one
+  int first, later;  ///< channels of hop 0 and of the others
+};
+
+/// Hop 0 ... count() - 1 of a ring that gathers: what comes round is stored by the server of a rail, and
+/// given on. In hop 0 it has it and gives it on by itself.
+void gather_hop(Builder& b, const Nodes& nodes, Rank self, Rank server, int rail, int hop, Operand result,
+                const Gathering& where) {
+  const auto channel = [&](int of) { return of == 0 ? where.first : where.later; };
+  if (server != self) {
+    b.at(self, where.lane + 1).store(result).from(server, channel(hop));
+  } else if (hop > 0) {
+    Builder::At copy = b.at(self, where.lane).store(result);
+    copy.from(nodes.on_rail(nodes.of(self) - 1, rail), channel(hop - 1));
+    give_on(copy, nodes, self, rail, hop, channel(hop));
+  }
 }
 
 /// Calls `each(rail, server)` for all rails of the node of `self`: one of every server in turn, `self` first,
@@ -67,27 +88,20 @@ Schedule all_reduce_hierarchical(int ranks, int node_size) {
   Builder b("hierarchical", Collective::all_reduce, ranks, node_size * count, 4);
   b.credits(2);  // a step waits for room and for a message at once, and the ring is a circle
   for (const Rank me : b.ranks(nodes.period())) {
-    const int node = nodes.of(me);
-    const auto chunk_of = [&](int rail, int hop) { return rail * count + wrap(node - (hop % count), count); };
-    for (int hop = 1; hop <= count; ++hop) {
+    const auto chunk_of = [&](int rail, int hop) {
+      return rail * count + wrap(nodes.of(me) - (hop % count), count);
+    };
+    for (int hop = 1; hop <= count; ++hop)
       for_rails(nodes, me, [&](int rail, Rank server) {
         const int chunk = chunk_of(rail, hop);
         auto sum = reduce_hop(b, nodes, me, server, rail, hop, chunk);
-        if (sum && hop == count) give_on(sum->complete().store(out(chunk)), nodes, me, rail, count == 1, 1);
+        if (sum && hop == count) give_on(sum->complete().store(out(chunk)), nodes, me, rail, 0, 1);
       });
-    }
-    for (int hop = count; hop < 2 * count; ++hop) {
+    for (int hop = 0; hop < count; ++hop)
       for_rails(nodes, me, [&](int rail, Rank server) {
-        const Operand result = out(chunk_of(rail, hop));
-        if (server != me) {
-          b.at(me, 3).store(result).from(server, hop == count ? 1 : 2);
-        } else if (hop > count) {
-          Builder::At copy = b.at(me, 2).store(result);
-          copy.from(nodes.on_rail(node - 1, rail), hop == count + 1 ? 1 : 2);
-          give_on(copy, nodes, me, rail, hop + 1 == 2 * count, 2);
-        }
+        gather_hop(b, nodes, me, server, rail, hop, out(chunk_of(rail, hop)),
+                   {.lane = 2, .first = 1, .later = 2});
       });
-    }
   }
   return std::move(b).build();
 }
@@ -157,19 +171,13 @@ Schedule all_gather_hierarchical(int ranks, int node_size) {
   Builder b("hierarchical", Collective::all_gather, ranks, ranks, 2);
   b.credits(2);
   for (const Rank me : b.ranks(nodes.period())) {
-    const int node = nodes.of(me);
+    give_on(b.at(me, 0).store(out(me)).fold(in(0)), nodes, me, me - nodes.first(nodes.of(me)), 0, 0);
     for (int hop = 0; hop < count; ++hop) {
-      const int source = wrap(node - hop, count);
+      const int source = wrap(nodes.of(me) - hop, count);
       for_rails(nodes, me, [&](int rail, Rank server) {
         if (rail >= nodes.size_of(source)) return;
-        const int block = nodes.first(source) + rail;
-        if (server != me) {
-          b.at(me, 1).store(out(block)).from(server);
-          return;
-        }
-        Builder::At step = b.at(me, 0).store(out(block));
-        hop == 0 ? step.fold(in(0)) : step.from(nodes.on_rail(node - 1, rail));
-        give_on(step, nodes, me, rail, hop + 1 == count, 0);
+        gather_hop(b, nodes, me, server, rail, hop, out(nodes.first(source) + rail),
+                   {.lane = 0, .first = 0, .later = 0});
       });
     }
   }
@@ -177,6 +185,12 @@ Schedule all_gather_hierarchical(int ranks, int node_size) {
 }
 
 namespace {
+
+/// All blocks for the ranks of a node, on the own rail.
+void send_to_node(Builder& b, const Nodes& nodes, Rank self, int node) {
+  const int blocks = nodes.size_of(node), rail = self - nodes.first(nodes.of(self));
+  b.at(self, 0).fold(in(nodes.first(node), blocks)).to(nodes.on_rail(node, rail), 0, blocks);
+}
 
 /// To every rank of the node its block of rank `from`, whose message brings them all; of this rank itself,
 /// from its input.
@@ -203,12 +217,7 @@ Schedule all_to_all_hierarchical(int ranks, int node_size) {
   for (const Rank me : b.ranks(nodes.period())) {
     const int node = nodes.of(me);
     for (int round = 0; round < count; ++round) {
-      const int goal = (node + round) % count;
-      const int blocks = nodes.size_of(goal);
-      if (round > 0)
-        b.at(me, 0)
-            .fold(in(nodes.first(goal), blocks))
-            .to(nodes.on_rail(goal, me - nodes.first(node)), 0, blocks);
+      if (round > 0) send_to_node(b, nodes, me, (node + round) % count);
       const int source = wrap(node - round, count);
       for_rails(nodes, me, [&](int rail, Rank relay) {
         if (rail >= nodes.size_of(source)) return;

@@ -10,6 +10,18 @@ Operand memory(Space space, int first, int count) {
   return {Operand::Kind::memory, space, 0, -1, first, count};
 }
 
+/// The halves of one group: ranks [first, first + left), and the `right` ones after these.
+void pair_up(std::vector<Halving>& round, int first, int left, int right) {
+  const int middle = first + left;
+  for (int i = 0; i < left; ++i) {
+    round.push_back({first + i, first, left, middle, right, middle + std::min(i, right - 1), {}});
+    if (i < right) round.back().givers.push_back(middle + i);
+  }
+  for (int i = 0; i < right; ++i)
+    round.push_back({middle + i, middle, right, first, left, first + i, {first + i}});
+  if (left > right) round.back().givers.push_back(middle - 1);
+}
+
 }  // namespace
 
 Builder::At to_all(Builder::At step, Rank self, int ranks, int channel, int count) {
@@ -85,18 +97,10 @@ std::vector<std::vector<Halving>> halving_rounds(int ranks) {
     for (const auto& [first, count] : groups) {
       const int right = count / 2;
       const int left = count - right;
-      const int middle = first + left;
       halves.emplace_back(first, left);
-      if (count == 1) continue;
-      halves.emplace_back(middle, right);
-      for (int i = 0; i < left; ++i) {
-        round.push_back({first + i, first, left, middle, right, middle + std::min(i, right - 1), {}});
-        if (i < right) round.back().givers.push_back(middle + i);
-      }
-      for (int i = 0; i < right; ++i) {
-        round.push_back({middle + i, middle, right, first, left, first + i, {first + i}});
-      }
-      if (left > right) round.back().givers.push_back(middle - 1);
+      if (right == 0) continue;
+      halves.emplace_back(first + left, right);
+      pair_up(round, first, left, right);
     }
     groups = std::move(halves);
   }
@@ -105,27 +109,19 @@ std::vector<std::vector<Halving>> halving_rounds(int ranks) {
 
 void halve(Builder& builder, int ranks, Space partial) {
   std::vector<bool> folded(static_cast<std::size_t>(ranks), false);
+  const auto held = [&](Rank rank, int first, int count) {
+    return folded[static_cast<std::size_t>(rank)] ? memory(partial, first, count) : in(first, count);
+  };
   for (const auto& round : halving_rounds(ranks)) {
-    const auto held = [&](const Halving& half, int first, int count) {
-      return folded[static_cast<std::size_t>(half.rank)] ? memory(partial, first, count) : in(first, count);
-    };
-    for (const Halving& half : round) {
-      builder.at(half.rank)
-          .fold(held(half, half.give_first, half.give_count))
-          .to(half.partner, 0, half.give_count);
-    }
-    for (const Halving& half : round) {
-      if (half.givers.empty()) continue;
-      Builder::At fold = builder.at(half.rank).fold(held(half, half.keep_first, half.keep_count));
-      for (const Rank giver : half.givers) fold.from(giver, 0, half.keep_count);
-      if (half.keep_count > 1) {
-        fold.store(memory(partial, half.keep_first, half.keep_count));
-      } else {
-        fold.store(out(partial == Space::output ? half.rank : 0)).complete();
-      }
-    }
-    for (const Halving& half : round) {
-      if (!half.givers.empty()) folded[static_cast<std::size_t>(half.rank)] = true;
+    for (const auto& [me, keep, kept, give, given, partner, givers] : round)
+      builder.at(me).fold(held(me, give, given)).to(partner, 0, given);
+    for (const auto& [me, keep, kept, give, given, partner, givers] : round) {
+      if (givers.empty()) continue;
+      Builder::At fold = builder.at(me).fold(held(me, keep, kept));
+      for (const Rank giver : givers) fold.from(giver, 0, kept);
+      const Operand result = out(partial == Space::output ? me : 0);
+      kept > 1 ? fold.store(memory(partial, keep, kept)) : fold.store(result).complete();
+      folded[static_cast<std::size_t>(me)] = true;
     }
   }
 }
