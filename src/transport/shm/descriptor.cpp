@@ -48,9 +48,27 @@ bool knows(int connection, const Key& key) {
          sodium_memcmp(told.data(), key.data(), key.size()) == 0;
 }
 
-union ControlBuffer {
-  cmsghdr header;
-  char bytes[CMSG_SPACE(sizeof(int))];
+/// One note and room for one descriptor, as sendmsg and recvmsg take them.
+class Envelope {
+ public:
+  explicit Envelope(Rank note = -1) : note_(note) {
+    message_.msg_iov = &data_;
+    message_.msg_iovlen = 1;
+    message_.msg_control = control_.data();
+    message_.msg_controllen = control_.size();
+  }
+  Envelope(const Envelope&) = delete;
+  Envelope& operator=(const Envelope&) = delete;
+
+  [[nodiscard]] msghdr* message() { return &message_; }
+  [[nodiscard]] cmsghdr* header() { return CMSG_FIRSTHDR(&message_); }
+  [[nodiscard]] Rank note() const { return note_; }
+
+ private:
+  Rank note_;
+  iovec data_{&note_, sizeof note_};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control_{};
+  msghdr message_{};
 };
 
 }  // namespace
@@ -91,38 +109,25 @@ bool readable_checking(int fd, const Deadline& deadline, const std::function<voi
   return true;
 }
 
-void send_descriptor(int connection, int fd, std::byte note) {
-  iovec data{&note, 1};
-  ControlBuffer control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes;
-  message.msg_controllen = sizeof control.bytes;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
+void send_descriptor(int connection, int fd, Rank note) {
+  Envelope envelope(note);
+  cmsghdr* header = envelope.header();
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  if (::sendmsg(connection, &message, MSG_NOSIGNAL) != 1)
+  if (::sendmsg(connection, envelope.message(), MSG_NOSIGNAL) != sizeof note)
     throw_errno("cannot pass memory to a rank of this host");
 }
 
-std::pair<FileDescriptor, std::byte> receive_descriptor(int connection) {
-  std::byte note{};
-  iovec data{&note, 1};
-  ControlBuffer control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes;
-  message.msg_controllen = sizeof control.bytes;
-  const auto got = ::recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
-  const cmsghdr* header = got == 1 ? CMSG_FIRSTHDR(&message) : nullptr;
+std::pair<FileDescriptor, Rank> receive_descriptor(int connection) {
+  Envelope envelope;
+  const auto got = ::recvmsg(connection, envelope.message(), MSG_CMSG_CLOEXEC);
+  const cmsghdr* header = got == sizeof(Rank) ? envelope.header() : nullptr;
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-  return {FileDescriptor(fd), note};
+  return {FileDescriptor(fd), envelope.note()};
 }
 
 std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<const Rank> peers) {
@@ -135,7 +140,7 @@ std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<c
     Key theirs{};
     const auto& bytes = keys[static_cast<std::size_t>(peer)];
     std::copy_n(bytes.begin(), std::min(bytes.size(), theirs.size()), theirs.begin());
-    send_descriptor(connect_to(theirs).get(), fd, static_cast<std::byte>(group.rank));
+    send_descriptor(connect_to(theirs).get(), fd, group.rank);
   }
   std::vector<Passed> all;
   const Deadline deadline(group.timeout);
@@ -147,7 +152,7 @@ std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<c
     const FileDescriptor connection = accept_from(listener.get(), mine);
     if (!connection || !readable_checking(connection.get(), deadline, group.check_members)) continue;
     auto [descriptor, note] = receive_descriptor(connection.get());
-    if (descriptor) all.push_back({static_cast<Rank>(note), std::move(descriptor)});
+    if (descriptor) all.push_back({note, std::move(descriptor)});
   }
   return all;
 }

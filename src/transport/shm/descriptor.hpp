@@ -28,9 +28,9 @@ FileDescriptor accept_from(int listener, const Key& key);
 bool readable_checking(int fd, const Deadline& deadline, const std::function<void()>& check);
 
 /// `note` goes with the descriptor. Throws Error(system).
-void send_descriptor(int connection, int fd, std::byte note = {});
+void send_descriptor(int connection, int fd, Rank note = -1);
 /// Nothing when what came is no descriptor.
-std::pair<FileDescriptor, std::byte> receive_descriptor(int connection);
+std::pair<FileDescriptor, Rank> receive_descriptor(int connection);
 
 /// A descriptor that a rank has sent.
 struct Passed {
@@ -38,8 +38,8 @@ struct Passed {
   FileDescriptor descriptor;
 };
 /// Sends `fd` to the ranks `peers`, which are on this host, in other processes, and send theirs to this one;
-/// returns those. Collective over the group, also for who has no peers; ranks below 256. Throws
-/// Error(timeout, system).
+/// returns those. Collective over the group, also for who has no peers. Throws Error(timeout,
+/// system).
 std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<const Rank> peers);
 
 }  // namespace tutti::transport::shm
