@@ -128,9 +128,10 @@ void ShmTransport::populate() const {
   // Two ranks have no use for multicast; more use it for the second phase.
   for (Rank r = 0; r < n; ++r)
     for (int channel = 0; channel < 2; ++channel) {
-      if (n == 2 ? r == local_rank_ : channel == 1 && r != local_rank_) continue;
+      if (n > 2) fault_in(r, r, channel);
+      if (r == local_rank_ || (n > 2 && channel == 1)) continue;
       fault_in(local_rank_, r, channel);
-      fault_in(r, n == 2 ? local_rank_ : r, channel);
+      fault_in(r, local_rank_, channel);
     }
 #endif
 }
