@@ -11,6 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tune/check.hpp"
+
 namespace tutti {
 namespace {
 
@@ -60,12 +62,22 @@ TEST_F(Tune, MeasuresWhereCommunicatorsLookAndChecksIt) {
   ASSERT_EQ(run("--ranks 2 --check --largest 512 --rounds 1 --json " + checked.string()), 0) << output_;
   EXPECT_THAT(output_, HasSubstr("shm 2 all_reduce"));
   const nlohmann::json check = read(checked);
-  ASSERT_EQ(check["questions"].size(), 5U * 4U);  // operations, sizes
+  ASSERT_EQ(check["questions"].size(), 8U * 4U);  // operations, sizes
   for (const auto& question : check["questions"]) {
     EXPECT_GT(question["chosen_seconds"], 0);
     EXPECT_GT(question["best_seconds"], 0);
     EXPECT_FALSE(question["prediction_errors"].empty());
   }
+}
+
+// One of two that are alike is ahead by chance in some rounds; and rounds differ.
+TEST(Regret, IsOfTheSameRoundsAndNotOfChance) {
+  const std::vector<double> steady(6, 1), moody = {1, 5, 1, 5, 1, 5};
+  EXPECT_DOUBLE_EQ(tune::regret_of(steady, {steady, {2, 2, 2, 2, 2, 2}}), 0);
+  EXPECT_DOUBLE_EQ(tune::regret_of({2, 10, 2, 10, 2, 10}, {moody}), 1);
+  EXPECT_DOUBLE_EQ(tune::regret_of({1.2}, {{1}, {1.5}}), 1.2 - 1);
+  const std::vector<double> even = {0.9, 1.1, 0.9, 1.1, 0.9, 1.1}, odd = {1.1, 0.9, 1.1, 0.9, 1.1, 0.9};
+  EXPECT_LT(tune::regret_of(steady, {even, odd}), 0);  // the minimum of each half would say 11 %
 }
 
 TEST_F(Tune, ChecksTheDefaultsOfAMachineThatWasNotTuned) {

@@ -25,9 +25,9 @@ struct Summary {
   std::vector<double> errors;
 
   void add(const Verdict& verdict) {
-    mean_log += std::log(1 + verdict.regret());
+    mean_log += std::log(1 + verdict.regret);
     ++count;
-    if (worst == nullptr || verdict.regret() > worst->regret()) worst = &verdict;
+    if (worst == nullptr || verdict.regret > worst->regret) worst = &verdict;
     for (const double error : verdict.errors) errors.push_back(std::abs(error));
   }
 };
@@ -36,7 +36,7 @@ void print_summary(std::FILE* to, const std::string& title, Summary summary) {
   constexpr double percent = 100;
   fmt::print(to, "{:<26} {:>7.1f} {:>7.1f} {:>10} {:<16}", title,
              percent * (std::exp(summary.mean_log / static_cast<double>(summary.count)) - 1),
-             percent * summary.worst->regret(), summary.worst->question.bytes, summary.worst->best);
+             percent * summary.worst->regret, summary.worst->question.bytes, summary.worst->best);
   if (!summary.errors.empty()) {
     std::ranges::sort(summary.errors);
     fmt::print(to, " {:>7.1f} {:>7.1f}", percent * perf::quantile(summary.errors, 0.5),
@@ -45,35 +45,69 @@ void print_summary(std::FILE* to, const std::string& title, Summary summary) {
   fmt::print(to, "\n");
 }
 
-}  // namespace
+/// Every other round; of one round, that one.
+std::vector<double> half(const std::vector<double>& rounds, std::size_t first) {
+  std::vector<double> some;
+  for (std::size_t i = first % rounds.size(); i < rounds.size(); i += 2) some.push_back(rounds[i]);
+  return some;
+}
 
-std::vector<Verdict> judge(const std::vector<tuning::Sample>& samples, const tuning::Tuning& tuning) {
-  std::vector<Verdict> verdicts;
-  for (const tuning::Sample& sample : samples) {
-    if (verdicts.empty() || verdicts.back().question != sample.question)
-      verdicts.push_back({.question = sample.question});
-    Verdict& verdict = verdicts.back();
+/// All ways of one question.
+Verdict judge(const std::vector<const Measured*>& ways, const tuning::Tuning& tuning) {
+  const tuning::Question& q = ways[0]->sample.question;
+  Verdict verdict{.question = q};
+  std::vector<double> chosen;
+  std::vector<std::vector<double>> others;
+  for (const Measured* way : ways) {
+    const tuning::Sample& sample = way->sample;
     if (sample.algorithm.empty()) {
       verdict.chosen_seconds = sample.seconds;
+      chosen = way->rounds;
       continue;
     }
+    others.push_back(way->rounds);
     if (verdict.best.empty() || sample.seconds < verdict.best_seconds) {
       verdict.best = sample.algorithm;
       verdict.best_seconds = sample.seconds;
     }
-    const tuning::Question& q = sample.question;
-    verdict.errors.push_back(
-        tuning::predict(q, *find_algorithm(q.collective, sample.algorithm), tuning.costs(q.scene, q.bytes)) /
-            sample.seconds -
-        1);
+    const Algorithm& algorithm = *find_algorithm(q.collective, sample.algorithm);
+    verdict.errors.push_back(tuning::predict(q, algorithm, tuning.costs(q.scene, q.bytes)) / sample.seconds -
+                             1);
+  }
+  verdict.regret = regret_of(chosen, others);
+  return verdict;
+}
+
+}  // namespace
+
+double regret_of(const std::vector<double>& chosen, const std::vector<std::vector<double>>& others) {
+  double logs = 0;
+  for (const std::size_t told : {0U, 1U}) {
+    const auto best = std::ranges::min_element(
+        others, {}, [&](const auto& rounds) { return perf::median(half(rounds, told)); });
+    std::vector<double> ratios = half(chosen, 1 - told);
+    const std::vector<double> least = half(*best, 1 - told);
+    for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] /= least[i];
+    logs += std::log(perf::median(ratios));
+  }
+  return std::exp(logs / 2) - 1;
+}
+
+std::vector<Verdict> judge(const std::vector<Measured>& measured, const tuning::Tuning& tuning) {
+  std::vector<Verdict> verdicts;
+  for (auto from = measured.begin(); from != measured.end();) {
+    std::vector<const Measured*> ways;
+    const tuning::Question question = from->sample.question;
+    for (; from != measured.end() && from->sample.question == question; ++from) ways.push_back(&*from);
+    verdicts.push_back(judge(ways, tuning));
   }
   return verdicts;
 }
 
 void print(std::FILE* to, const std::vector<Verdict>& verdicts) {
-  fmt::print(
-      to,
-      "# regret: time of the choice over the best forced algorithm's; error: |predicted / measured - 1|\n");
+  fmt::print(to,
+             "# regret: time of the choice over the best forced algorithm's in the same round; error: "
+             "|predicted / measured - 1|\n");
   fmt::print(to, "{:<26} {:>7} {:>7} {:>10} {:<16} {:>7} {:>7}\n", "transport ranks operation", "regret",
              "worst", "at bytes", "best there", "error", "90 %");
   std::map<std::pair<int, std::string>, Summary> by_operation;
@@ -90,7 +124,7 @@ void print(std::FILE* to, const std::vector<Verdict>& verdicts) {
 }
 
 void write_json(const std::string& file, const std::vector<Verdict>& verdicts,
-                const std::vector<tuning::Sample>& samples) {
+                const std::vector<Measured>& measured) {
   nlohmann::ordered_json all = {{"questions", nlohmann::ordered_json::array()},
                                 {"samples", nlohmann::ordered_json::array()}};
   const auto question = [](const tuning::Question& q) {
@@ -104,13 +138,15 @@ void write_json(const std::string& file, const std::vector<Verdict>& verdicts,
     json["best"] = verdict.best;
     json["best_seconds"] = verdict.best_seconds;
     json["chosen_seconds"] = verdict.chosen_seconds;
+    json["regret"] = verdict.regret;
     json["prediction_errors"] = verdict.errors;
     all["questions"].push_back(std::move(json));
   }
-  for (const tuning::Sample& sample : samples) {
+  for (const auto& [sample, rounds] : measured) {
     auto json = question(sample.question);
     json["algorithm"] = sample.algorithm.empty() ? "chosen" : sample.algorithm;
     json["seconds"] = sample.seconds;
+    json["rounds"] = rounds;
     all["samples"].push_back(std::move(json));
   }
   std::ofstream out(file);

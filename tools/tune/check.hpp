@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tuning/fit.hpp"
+#include "tune/measure.hpp"
 
 namespace tutti::tune {
 
@@ -16,15 +16,21 @@ struct Verdict {
   std::string best{};  ///< the fastest forced algorithm
   double best_seconds = 0;
   double chosen_seconds = 0;     ///< of the library's choice
+  double regret = 0;             ///< see regret_of
   std::vector<double> errors{};  ///< of every forced algorithm: predicted / measured - 1
-  [[nodiscard]] double regret() const { return chosen_seconds / best_seconds - 1; }
 };
 
-/// `samples`: all ways of each question, "" the library's.
-std::vector<Verdict> judge(const std::vector<tuning::Sample>& samples, const tuning::Tuning& tuning);
+/// What the choice loses: its time over that of the fastest of the others, less one. Both are times of the
+/// same round, since a machine is faster in one round than in another; which is the fastest is told by the
+/// rounds that are not compared, since of several that are alike one is always ahead by chance. `chosen`, and
+/// each of `others`: as many rounds, at least one.
+double regret_of(const std::vector<double>& chosen, const std::vector<std::vector<double>>& others);
+
+/// `measured`: all ways of each question, "" the library's.
+std::vector<Verdict> judge(const std::vector<Measured>& measured, const tuning::Tuning& tuning);
 /// A line an operation and number of ranks, and one of all.
 void print(std::FILE* to, const std::vector<Verdict>& verdicts);
 void write_json(const std::string& file, const std::vector<Verdict>& verdicts,
-                const std::vector<tuning::Sample>& samples);
+                const std::vector<Measured>& measured);
 
 }  // namespace tutti::tune

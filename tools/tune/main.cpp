@@ -21,8 +21,10 @@ namespace {
 
 using namespace tutti;
 
-constexpr std::array operations = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
-                                   Collective::all_to_all, Collective::broadcast};
+// What constants are fitted to, and what is checked besides.
+constexpr std::array fitted = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
+                               Collective::all_to_all, Collective::broadcast};
+constexpr std::array checked = {Collective::reduce, Collective::gather, Collective::scatter};
 
 // Every fourth power of two, from one element on.
 std::vector<std::size_t> sizes(std::size_t largest) {
@@ -34,11 +36,13 @@ std::vector<std::size_t> sizes(std::size_t largest) {
 }
 
 tune::Series series(const tune::Settings& settings, const std::string& transport, int ranks, bool chosen) {
-  return {.transport = transport,
-          .ranks = ranks,
-          .collectives = {operations.begin(), operations.end()},
-          .sizes = sizes(settings.largest),
-          .chosen = chosen};
+  tune::Series all{.transport = transport,
+                   .ranks = ranks,
+                   .collectives = {fitted.begin(), fitted.end()},
+                   .sizes = sizes(settings.largest),
+                   .chosen = chosen};
+  if (chosen) all.collectives.insert(all.collectives.end(), checked.begin(), checked.end());
+  return all;
 }
 
 void print(std::FILE* to, const tuning::Curve& curve) {
@@ -55,7 +59,9 @@ void tune_machine(const tune::Settings& settings, const std::string& file, std::
   std::vector<tuning::Curve> curves;
   for (const std::string& transport : settings.transports)
     for (const int ranks : settings.ranks) {
-      const auto samples = tune::measure(series(settings, transport, ranks, false), settings);
+      std::vector<tuning::Sample> samples;
+      for (const auto& one : tune::measure(series(settings, transport, ranks, false), settings))
+        samples.push_back(one.sample);
       curves.push_back(tuning::fit_curve(samples));
       print(stdout, curves.back());
     }
@@ -83,11 +89,11 @@ void check_machine(tune::Settings settings, const std::string& file) {
     settings.options.tuning = "off";
     fmt::print("# {} is not there: the library's default constants choose and predict\n", file);
   }
-  std::vector<tuning::Sample> all;
+  std::vector<tune::Measured> all;
   for (const std::string& transport : settings.transports)
     for (const int ranks : settings.ranks) {
-      const auto samples = tune::measure(series(settings, transport, ranks, true), settings);
-      all.insert(all.end(), samples.begin(), samples.end());
+      const auto some = tune::measure(series(settings, transport, ranks, true), settings);
+      all.insert(all.end(), some.begin(), some.end());
     }
   const std::vector<tune::Verdict> verdicts = tune::judge(all, *tuning);
   tune::print(stdout, verdicts);

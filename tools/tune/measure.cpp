@@ -1,6 +1,6 @@
 #include "tune/measure.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,12 +62,13 @@ perf::Kind kind_of(Collective collective) { return perf::find_benchmark(name(col
 
 /// Medians over rounds in which all ways take turns: what disturbs one round disturbs all of them.
 void measure_ways(Ways& ways, const tuning::Question& question, int rounds, const perf::Buffers& buffers,
-                  std::vector<tuning::Sample>& into) {
+                  std::vector<Measured>& into) {
   const std::vector<std::string> names = ways.of(question.collective);
   const perf::Kind kind = kind_of(question.collective);
   const Rank me = ways[names[0]].rank();
   const perf::Layout layout =
       perf::make_layout(kind, question.bytes / sizeof(float), question.scene.ranks, me, 0);
+  constexpr double microsecond = 1e-6;
   std::vector<std::vector<double>> times(names.size());
   constexpr std::size_t long_calls = std::size_t{2} << 20U;  // one of these is a batch
   std::vector<int> iterations(names.size(), question.bytes >= long_calls ? 1 : 0);
@@ -79,13 +80,10 @@ void measure_ways(Ways& ways, const tuning::Question& question, int rounds, cons
             perf::run(comm, kind, layout, DataType::float32, ReduceOp::sum, 0, buffers.in(), buffers.out());
           });
       iterations[i] = timing.iterations;
-      times[i].push_back(timing.median);
+      times[i].push_back(timing.median * microsecond);
     }
-  constexpr double microsecond = 1e-6;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    std::ranges::sort(times[i]);
-    into.push_back({question, names[i], perf::quantile(times[i], 0.5) * microsecond});
-  }
+  for (std::size_t i = 0; i < names.size(); ++i)
+    into.push_back({{question, names[i], perf::median(times[i])}, times[i]});
 }
 
 struct CloseFile {
@@ -94,31 +92,33 @@ struct CloseFile {
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
 // Questions and names are known to the reader; figures pass from the process of rank 0 through a file.
-void write(std::FILE* file, std::span<const tuning::Sample> samples) {
-  for (const tuning::Sample& sample : samples)
+void write(std::FILE* file, std::span<const Measured> all) {
+  for (const auto& [sample, rounds] : all)
     fmt::print(file, "{} {} {} {:.17g}\n", name(sample.question.collective), sample.question.bytes,
-               sample.algorithm.empty() ? "-" : sample.algorithm, sample.seconds);
+               sample.algorithm.empty() ? "-" : sample.algorithm, fmt::join(rounds, " "));
   std::fflush(file);
 }
 
-std::vector<tuning::Sample> read(std::FILE* file, const Series& series) {
+std::vector<Measured> read(std::FILE* file, const Series& series, int rounds) {
   std::rewind(file);
-  std::vector<tuning::Sample> samples;
+  std::vector<Measured> all;
   char collective[64], algorithm[64];
   std::size_t bytes = 0;
-  double seconds = 0;
   const tuning::Scene scene{.transport = series.transport, .ranks = series.ranks};
-  while (std::fscanf(file, "%63s %zu %63s %lf", collective, &bytes, algorithm, &seconds) == 4) {
-    const tuning::Question question{scene, parse_collective(collective), bytes};
+  while (std::fscanf(file, "%63s %zu %63s", collective, &bytes, algorithm) == 3) {
+    std::vector<double> times(static_cast<std::size_t>(rounds));
+    for (double& seconds : times)
+      if (std::fscanf(file, "%lf", &seconds) != 1)
+        throw Error(ErrorCode::system, "what the ranks measured is incomplete");
     const std::string forced = std::string_view(algorithm) == "-" ? "" : algorithm;
-    samples.push_back({question, forced, seconds});
+    all.push_back({{{scene, parse_collective(collective), bytes}, forced, perf::median(times)}, times});
   }
-  return samples;
+  return all;
 }
 
 }  // namespace
 
-std::vector<tuning::Sample> measure(const Series& series, const Settings& settings) {
+std::vector<Measured> measure(const Series& series, const Settings& settings) {
   const File file(std::tmpfile());
   if (file == nullptr) throw Error(ErrorCode::system, "cannot make a temporary file");
   perf::Settings launch;
@@ -129,17 +129,17 @@ std::vector<tuning::Sample> measure(const Series& series, const Settings& settin
   const bool well = perf::run_processes(launch, [&](Communicator& comm) {
     Ways ways(comm, launch.options, series.chosen);
     const perf::Buffers buffers(comm, series.sizes.back(), false);
-    std::vector<tuning::Sample> samples;
+    std::vector<Measured> measured;
     const tuning::Scene scene{.transport = series.transport, .ranks = series.ranks};
     for (const Collective collective : series.collectives)
       for (const std::size_t bytes : series.sizes)
-        measure_ways(ways, {scene, collective, bytes}, settings.rounds, buffers, samples);
-    if (comm.rank() == 0) write(file.get(), samples);
+        measure_ways(ways, {scene, collective, bytes}, settings.rounds, buffers, measured);
+    if (comm.rank() == 0) write(file.get(), measured);
     return true;
   });
   if (::getpid() != parent) std::_Exit(well ? EXIT_SUCCESS : EXIT_FAILURE);
   if (!well) throw Error(ErrorCode::peer_lost, "a rank that measured failed");
-  return read(file.get(), series);
+  return read(file.get(), series, settings.rounds);
 }
 
 }  // namespace tutti::tune

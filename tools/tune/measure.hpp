@@ -20,7 +20,13 @@ struct Series {
   bool chosen = false;
 };
 
+/// One way of one question.
+struct Measured {
+  tuning::Sample sample;       ///< the median
+  std::vector<double> rounds;  ///< seconds of a call in each; in one round all ways took turns
+};
+
 /// Starts the ranks as processes and ends them. Throws Error when a rank fails.
-std::vector<tuning::Sample> measure(const Series& series, const Settings& settings);
+std::vector<Measured> measure(const Series& series, const Settings& settings);
 
 }  // namespace tutti::tune
