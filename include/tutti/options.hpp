@@ -31,8 +31,8 @@ struct Options {
   /// TCP connections a channel. TUTTI_TCP_STREAMS, 1 to 16.
   int tcp_streams = 1;
   /// Congestion control of TCP connections: a name that the kernel knows, or "system" for its default. Empty:
-  /// the default, but "cubic" where that is BBR, which holds the bursts of collectives to the rate of earlier
-  /// ones (docs/performance.md). TUTTI_TCP_CONGESTION.
+  /// "reno" where the round trip is shorter than a millisecond, whose window grows by round trips, not by the
+  /// clock (docs/performance.md); else the default. TUTTI_TCP_CONGESTION.
   std::string tcp_congestion;
   /// Constants of this machine, by which algorithms are chosen: a file that tutti-tune wrote, or "off".
   /// Empty: the file where tutti-tune leaves it, in XDG_CACHE_HOME or ~/.cache, if it is there. Ranks take

@@ -16,6 +16,7 @@
 
 #include "rig.hpp"
 #include "tcp_ranks.hpp"
+#include "transport/tcp/congestion.hpp"
 
 namespace tutti::transport::testing {
 
@@ -44,18 +45,6 @@ void pass(Transport& from, Transport& to, Rank sender, Rank receiver, int channe
   require_filled(bytes, tag, "a message");
 }
 
-std::string said_congestion() {
-  const auto name = tcp::congestion_control("");
-  return name.empty() ? name : ", " + name;
-}
-
-std::string congestion_of(int socket) {
-  std::array<char, 16> name{};
-  socklen_t size = name.size();
-  EXPECT_EQ(::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size), 0);
-  return name.data();
-}
-
 std::size_t open_sockets() {
   std::size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -81,12 +70,12 @@ TEST(Tcp, SpeaksIpv6) {
   }
   pass(*ranks[0], *ranks[1], 0, 1, 0, 5);
   pass(*ranks[1], *ranks[0], 1, 0, 3, 6);
-  EXPECT_EQ(ranks[0]->explain(1), "tcp via lo ::1 -> ::1, 1 stream" + said_congestion());
+  EXPECT_EQ(ranks[0]->explain(1), "tcp via lo ::1 -> ::1, 1 stream, reno");
 }
 
 TEST(Tcp, ExplainsThePath) {
   const auto ranks = tcp_ranks(2, "127.0.0.1", 2);
-  EXPECT_EQ(ranks[0]->explain(1), "tcp via lo 127.0.0.1 -> 127.0.0.1, 2 streams" + said_congestion());
+  EXPECT_EQ(ranks[0]->explain(1), "tcp via lo 127.0.0.1 -> 127.0.0.1, 2 streams");
   EXPECT_FALSE(ranks[0]->reaches(0));
   EXPECT_EQ(ranks[0]->explain(0), "tcp does not lead from a rank to itself");
 }
@@ -160,12 +149,9 @@ TEST(Tcp, WhatWasSentArrivesAlthoughTheSenderLeftInputUnread) {
 
 TEST(Tcp, CongestionControlCanBeChosen) {
   const auto fresh = [] { return FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); };
-  const auto standard = congestion_of(fresh().get());
-  EXPECT_EQ(tcp::congestion_control("system"), "");
-  EXPECT_EQ(tcp::congestion_control("reno"), "reno");  // in every kernel
-  EXPECT_NE(standard == "bbr" && tcp::congestion_control("").empty(), true) << "cubic is not allowed here";
+  for (const char* name : {"", "system", "reno"}) tcp::check_congestion(name);  // reno is in every kernel
   try {
-    tcp::congestion_control("pigeons");
+    tcp::check_congestion("pigeons");
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
@@ -175,7 +161,20 @@ TEST(Tcp, CongestionControlCanBeChosen) {
   auto socket = fresh();
   const int fd = socket.get();
   streams.connect(0, PrivateDescriptor(std::move(socket)));
-  EXPECT_EQ(congestion_of(fd), "reno");
+  EXPECT_EQ(tcp::congestion_of(fd), "reno");
+}
+
+// On the loopback the peer is near; "system" leaves what the kernel gives.
+TEST(Tcp, CongestionControlGoesByDistance) {
+  for (const char* wanted : {"", "system"}) {
+    const auto ranks =
+        tcp_over(listeners_at("127.0.0.1", 2), local_groups(2), {.streams = 1, .congestion = wanted});
+    pass(*ranks[0], *ranks[1], 0, 1, 0, 5);
+    const FileDescriptor fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const std::string expected = *wanted == '\0' ? "reno" : tcp::congestion_of(fresh.get());
+    EXPECT_THAT(ranks[0]->explain(1), ::testing::EndsWith(", " + expected));
+    EXPECT_THAT(ranks[1]->explain(0), ::testing::EndsWith(", " + expected));
+  }
 }
 
 TEST(Tcp, StreamsOutOfRangeAreRefused) {

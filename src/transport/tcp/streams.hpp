@@ -16,7 +16,7 @@ namespace tutti::transport::tcp {
 /// Shared by a TcpSender and a TcpReceiver, both used by one thread.
 class Streams {
  public:
-  /// `congestion`: as TcpOptions has it.
+  /// `congestion`: see congestion.hpp.
   explicit Streams(int count, std::string congestion = {})
       : sockets_(static_cast<std::size_t>(count)), congestion_(std::move(congestion)) {}
 
@@ -30,9 +30,5 @@ class Streams {
   std::vector<PrivateDescriptor> sockets_;
   std::string congestion_;
 };
-
-/// The congestion control that a connection gets when `wanted` is the option's value: empty for the system's
-/// default. Throws Error(invalid_argument) when this system does not have it.
-std::string congestion_control(const std::string& wanted);
 
 }  // namespace tutti::transport::tcp

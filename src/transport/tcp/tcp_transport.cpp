@@ -11,6 +11,7 @@
 #include <tutti/error.hpp>
 
 #include "topology/interface.hpp"
+#include "transport/tcp/congestion.hpp"
 #include "transport/tcp/dial.hpp"
 #include "transport/tcp/purpose.hpp"
 
@@ -44,7 +45,7 @@ TcpTransport::TcpTransport(Group group, std::shared_ptr<TcpListener> listener,
   if (options_.streams < 1 || options_.streams > max_streams)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("tcp takes 1 to {} streams a channel, not {}", max_streams, options_.streams));
-  options_.congestion = congestion_control(options_.congestion);
+  check_congestion(options_.congestion);
   inbox_ = listener_->open_inbox(group_.communicator);
   exchange_addresses();
 }
@@ -89,14 +90,20 @@ std::optional<std::string> TcpTransport::route_to(Rank peer) const {
   }
 }
 
+std::string TcpTransport::congestion_to(Rank peer) const {
+  for (int channel = 0; channel < channels; ++channel)
+    if (const auto& streams = streams_[index(peer, channel)]; streams && streams->connected(0))
+      return ", " + congestion_of(streams->fd(0));
+  return "";
+}
+
 std::string TcpTransport::explain(Rank peer) const {
   if (peer == group_.rank) return "tcp does not lead from a rank to itself";
   const auto& to = peers_.at(static_cast<std::size_t>(peer)).address;
   const auto from = route_to(peer);
   if (!from) return fmt::format("tcp: this host has no route to {}", to);
   return fmt::format("tcp via {} {} -> {}, {} stream{}{}", interface_of(*from), *from, to, options_.streams,
-                     options_.streams == 1 ? "" : "s",
-                     options_.congestion.empty() ? "" : ", " + options_.congestion);
+                     options_.streams == 1 ? "" : "s", congestion_to(peer));
 }
 
 double TcpTransport::port_rate() const { return topology::port_rate(listener_->address()); }

@@ -21,8 +21,7 @@ namespace tutti::transport::tcp {
 struct TcpOptions {
   int streams =
       1;  ///< connections a channel, 1 to 16: more than one where a single one does not fill the network
-  std::string congestion;  ///< control of congestion by name, "system" for the default; empty: the default
-                           ///< unless it is BBR, then cubic
+  std::string congestion;  ///< control of congestion: see congestion.hpp
 };
 
 class TcpTransport final : public Transport {
@@ -59,6 +58,7 @@ class TcpTransport final : public Transport {
 
   void exchange_addresses();
   [[nodiscard]] std::optional<std::string> route_to(Rank peer) const;  ///< the local address that leads there
+  [[nodiscard]] std::string congestion_to(Rank peer) const;  ///< for a sentence; empty: not connected
   [[nodiscard]] std::size_t index(Rank peer, int channel) const;
   /// Those shared by both directions; made, but not connected.
   std::shared_ptr<Streams>& streams(Rank peer, int channel);
