@@ -17,7 +17,7 @@ if(TUTTI_SANITIZE)
   add_link_options(-fsanitize=${TUTTI_SANITIZE})
 endif()
 
-# Where CMAKE_UNITY_BUILD is on, compiles the files of a folder as one, in a quarter of the time. So names in anonymous
+# Where CMAKE_UNITY_BUILD is on, compiles the files of a folder as one, in less than half of the time. So names in anonymous
 # namespaces are unique within a folder.
 function(tutti_unite target)
   get_target_property(sources ${target} SOURCES)

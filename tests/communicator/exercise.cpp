@@ -7,124 +7,14 @@
 #include <cstring>
 #include <numeric>
 
+#include "communicator/reference.hpp"
+
 namespace tutti::test {
 
 namespace {
 
 constexpr std::size_t guard = 64;
 constexpr std::byte untouched{0xA5};
-
-constexpr std::uint32_t mix(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t h = a * 0x9E3779B1U ^ (b + 0x7F4A7C15U) * 0x85EBCA6BU;
-  h = (h ^ h >> 15) * 0x2C1B3C6DU;
-  return h ^ h >> 13;
-}
-
-// Inputs of reductions: integers so few and small that no order of folding rounds in any type.
-int reduction_input(ReduceOp op, DataType type, std::uint32_t hash) {
-  const bool narrow = size_of(type) < 4;
-  if (op == ReduceOp::product) return 1 + static_cast<int>(hash % 2);
-  if (op == ReduceOp::min || op == ReduceOp::max) return static_cast<int>(hash % 8);
-  return static_cast<int>(hash % (narrow ? 2 : 4096));
-}
-
-template <class T>
-void put(std::byte* to, T value) {
-  std::memcpy(to, &value, sizeof value);
-}
-
-// Integers wrap; floats are rounded once.
-void encode(DataType type, long long integer, double real, std::byte* to) {
-  switch (type) {
-    case DataType::int8:
-    case DataType::uint8:
-      return put(to, static_cast<std::uint8_t>(integer));
-    case DataType::int32:
-    case DataType::uint32:
-      return put(to, static_cast<std::uint32_t>(integer));
-    case DataType::int64:
-    case DataType::uint64:
-      return put(to, integer);
-    case DataType::float16:
-      return put(to, to_float16(static_cast<float>(real)));
-    case DataType::bfloat16:
-      return put(to, to_bfloat16(static_cast<float>(real)));
-    case DataType::float32:
-      return put(to, static_cast<float>(real));
-    case DataType::float64:
-      return put(to, real);
-    case DataType::fp8_e4m3:
-      return put(to, to_fp8_e4m3(static_cast<float>(real)));
-    case DataType::fp8_e5m2:
-      return put(to, to_fp8_e5m2(static_cast<float>(real)));
-  }
-}
-
-// The average of integers truncates what their type holds.
-long long wrapped(DataType type, long long value) {
-  switch (type) {
-    case DataType::int8:
-      return static_cast<std::int8_t>(value);
-    case DataType::uint8:
-      return static_cast<std::uint8_t>(value);
-    case DataType::int32:
-      return static_cast<std::int32_t>(value);
-    case DataType::uint32:
-      return static_cast<std::uint32_t>(value);
-    default:
-      return value;
-  }
-}
-
-long long fold(ReduceOp op, long long a, long long b) {
-  switch (op) {
-    case ReduceOp::product:
-      return a * b;
-    case ReduceOp::min:
-      return std::min(a, b);
-    case ReduceOp::max:
-      return std::max(a, b);
-    default:
-      return a + b;
-  }
-}
-
-void input_element(const Exercise& e, Rank rank, std::size_t index, std::byte* to) {
-  const std::uint32_t hash =
-      mix(mix(e.seed, static_cast<std::uint32_t>(rank)), static_cast<std::uint32_t>(index));
-  if (reduces(e.operation)) {
-    const int value = reduction_input(e.reduction.op, e.type, hash);
-    encode(e.type, value, value, to);
-    return;
-  }
-  const std::array<std::uint32_t, 2> bytes{hash, ~hash};
-  std::memcpy(to, bytes.data(), size_of(e.type));
-}
-
-void folded_element(const Exercise& e, int size, std::size_t index, std::byte* to) {
-  long long integer = 0;
-  double scaled = 0;
-  for (Rank r = 0; r < size; ++r) {
-    const std::uint32_t hash =
-        mix(mix(e.seed, static_cast<std::uint32_t>(r)), static_cast<std::uint32_t>(index));
-    const long long value = reduction_input(e.reduction.op, e.type, hash);
-    integer = r == 0 ? value : fold(e.reduction.op, integer, value);
-    if (!e.factors.empty()) scaled += static_cast<double>(value) * e.factors[static_cast<std::size_t>(r)];
-  }
-  auto real = static_cast<double>(integer);
-  if (!e.factors.empty()) {
-    real = scaled;
-    integer = static_cast<long long>(scaled);
-  }
-  if (e.reduction.op == ReduceOp::average) {
-    // float32 is the type in which narrower floats are divided.
-    real = e.type == DataType::float64
-               ? real / size
-               : static_cast<double>(static_cast<float>(real) / static_cast<float>(size));
-    integer = wrapped(e.type, integer) / size;
-  }
-  encode(e.type, integer, real, to);
-}
 
 // Packed, or (odd seeds) in reverse order with gaps.
 std::vector<std::size_t> displacements(const std::vector<std::size_t>& counts, std::uint32_t seed) {
@@ -148,6 +38,14 @@ std::size_t extent(const std::vector<std::size_t>& counts, const std::vector<std
   std::size_t end = 0;
   for (std::size_t r = 0; r < counts.size(); ++r) end = std::max(end, place_of(counts, at, r) + counts[r]);
   return end;
+}
+
+/// want.size(): none. At once, since sanitizers look at every access.
+std::size_t first_difference(const void* got, const std::vector<std::byte>& want) {
+  if (want.empty() || std::memcmp(got, want.data(), want.size()) == 0) return want.size();
+  const auto* bytes = static_cast<const std::byte*>(got);
+  return static_cast<std::size_t>(std::ranges::mismatch(want, std::span(bytes, want.size())).in1 -
+                                  want.begin());
 }
 
 }  // namespace
@@ -279,8 +177,8 @@ void Trial::place(std::byte* in, std::byte* out) {
 }
 
 void Trial::fill() const {
-  auto* in = const_cast<std::byte*>(static_cast<const std::byte*>(call_.in));
-  for (std::size_t i = 0; i < in_count_; ++i) input_element(exercise_, rank_, i, in + i * element_);
+  const auto elements = inputs(exercise_, rank_, 0, in_count_);
+  std::ranges::copy(elements, const_cast<std::byte*>(static_cast<const std::byte*>(call_.in)));
 }
 
 std::vector<Trial::Block> Trial::blocks() const {
@@ -334,13 +232,9 @@ std::vector<Trial::Block> Trial::blocks() const {
 std::vector<std::byte> Trial::expected() const {
   std::vector<std::byte> out(out_count_ * element_, untouched);
   for (const Block& block : blocks())
-    for (std::size_t i = 0; i < block.count; ++i) {
-      std::byte* to = out.data() + (block.target + i) * element_;
-      if (block.from < 0)
-        folded_element(exercise_, size_, block.source + i, to);
-      else
-        input_element(exercise_, block.from, block.source + i, to);
-    }
+    std::ranges::copy(block.from < 0 ? reductions(exercise_, size_, block.source, block.count)
+                                     : inputs(exercise_, block.from, block.source, block.count),
+                      out.data() + block.target * element_);
   return out;
 }
 
@@ -348,11 +242,8 @@ std::string Trial::wrong() const {
   const auto where =
       " on rank " + std::to_string(rank_) + " of " + std::to_string(size_) + ": " + to_string(exercise_);
   const auto want = expected();
-  const auto* got = static_cast<const std::byte*>(call_.out);
-  const bool whole_output = !exercise_.in_place || out_count_ > in_count_;
-  for (std::size_t i = 0; i < want.size(); ++i)
-    if (got[i] != want[i] && (whole_output || i / element_ < out_count_))
-      return "element " + std::to_string(i / element_) + " is wrong" + where;
+  if (const std::size_t i = first_difference(call_.out, want); i < want.size())
+    return "element " + std::to_string(i / element_) + " is wrong" + where;
   const auto intact = [](const std::vector<std::byte>& memory) {
     const auto is_untouched = [](std::byte b) { return b == untouched; };
     return memory.empty() || (std::all_of(memory.begin(), memory.begin() + guard, is_untouched) &&
@@ -360,12 +251,9 @@ std::string Trial::wrong() const {
   };
   if (!intact(in_memory_) || !intact(out_memory_)) return "memory next to a buffer was written" + where;
   if (exercise_.in_place) return "";
-  std::vector<std::byte> element(element_);
-  for (std::size_t i = 0; i < in_count_; ++i) {
-    input_element(exercise_, rank_, i, element.data());
-    if (std::memcmp(element.data(), static_cast<const std::byte*>(call_.in) + i * element_, element_) != 0)
-      return "input element " + std::to_string(i) + " was changed" + where;
-  }
+  const auto input = inputs(exercise_, rank_, 0, in_count_);
+  if (const std::size_t i = first_difference(call_.in, input); i < input.size())
+    return "input element " + std::to_string(i / element_) + " was changed" + where;
   return "";
 }
 

@@ -1,7 +1,7 @@
 #include "transport/tcp/streams.hpp"
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <utility>
