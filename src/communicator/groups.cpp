@@ -22,9 +22,8 @@ std::uint64_t child_number(std::uint64_t parent, std::uint64_t count, int color)
 
 std::string explain_trial(const Plan& plan) {
   const auto [slots, attach] = plan.trial->decided_by();
-  const Path path = plan.tried || plan.trial->decided() ? plan.trial->path() : plan.untried_path;
-  std::string text = path == Path::slots ? "through slots of shared memory"
-                                         : "by cross-memory attach, " + plan.attached_name;
+  std::string text = plan.trial->path() == Path::slots ? "through slots of shared memory"
+                                                       : "by cross-memory attach, " + plan.attached_name;
   if (!plan.trial->decided()) return text + " (not yet measured)";
   return text + fmt::format(" (measured: slots {:.1f} us, attach {:.1f} us)", slots / 1e3, attach / 1e3);
 }

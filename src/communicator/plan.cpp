@@ -205,15 +205,11 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execu
   plan.attached = lowered(true, plan.attached_name);
   if (!plan.attached) return;
   constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
-  constexpr std::size_t largest_tried = (std::size_t{4} << 20) - 1;
-  plan.tried = circumstances.bytes <= largest_tried || long_trial_pays(circumstances);
-  const std::size_t like = plan.tried ? circumstances.bytes : largest_tried;
-  const auto range = static_cast<int>(std::bit_width(like)) / bits_a_range;
+  const auto range = static_cast<int>(std::bit_width(circumstances.bytes)) / bits_a_range;
   auto& trial = trials_[{plan.key.operation, plan.key.type, plan.key.op, range}];
   if (trial == nullptr)
     trial = std::make_shared<PathTrial>(attach_pays(circumstances) ? Path::attach : Path::slots);
   plan.trial = trial;
-  plan.untried_path = attach_pays(circumstances) ? Path::attach : Path::slots;
 }
 
 void Planner::use(const Schedule& schedule) {

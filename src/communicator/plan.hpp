@@ -52,8 +52,6 @@ struct Plan {
   std::optional<execution::Program> attached;  ///< when all can be read by cross-memory attach
   std::string mapped_name, attached_name;
   std::shared_ptr<PathTrial> trial;  ///< between `program` and `attached`, where there are both
-  bool tried = true;                 ///< takes part in `trial`; otherwise it follows it, once it has decided
-  Path untried_path = Path::slots;   ///< until then
 };
 
 class Planner {

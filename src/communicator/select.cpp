@@ -90,11 +90,8 @@ Choice select(const Circumstances& call) {
 }
 
 bool attach_may_pay(const Circumstances& call) {
+  if (call.bytes >= 4 * MiB) return call.collective == Collective::all_to_all && call.ranks > 2;
   return call.bytes >= 16 * KiB && call.collective != Collective::barrier;
-}
-
-bool long_trial_pays(const Circumstances& call) {
-  return call.collective == Collective::all_to_all && call.ranks > 2;
 }
 
 bool attach_pays(const Circumstances& call) {

@@ -40,11 +40,9 @@ struct Choice {
 Choice select(const Circumstances& call);
 
 /// True when it is worth a trial whether a call of this size gains from reading plain memory of other
-/// processes by cross-memory attach.
+/// processes by cross-memory attach. Of long calls only where the two ways have been seen near each other: a
+/// bad way costs too much.
 bool attach_may_pay(const Circumstances& call);
-/// True when both ways are so near each other that calls of any length may be tried; of other operations only
-/// short ones are, since a bad way of long ones costs too much.
-bool long_trial_pays(const Circumstances& call);
 /// Which way is taken before it has been tried: what was best on one machine.
 bool attach_pays(const Circumstances& call);
 /// True when a call of this size would gain from reaching peers' registered buffers.

@@ -69,11 +69,6 @@ void own_counts(Task& task) {
   }
 }
 
-PathTrial::Turn next_turn(const Plan& plan) {
-  if (plan.tried) return plan.trial->next();
-  return {plan.trial->decided() ? plan.trial->path() : plan.untried_path, false, false};
-}
-
 }  // namespace
 
 void Impl::ensure_usable() const {
@@ -140,7 +135,7 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
     ++completed;
     return;
   }
-  if (plan->trial) task.turn = next_turn(*plan);
+  if (plan->trial) task.turn = plan->trial->next();
   if (task.turn.timed) task.begun = Clock::now();
   if (!plan->mapped && task.turn.path == Path::slots && !task.turn.decides) {
     begin_main(task);

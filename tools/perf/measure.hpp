@@ -31,6 +31,5 @@ Timing measure(Communicator& comm, const Method& method, const std::function<voi
 
 /// The value below which the fraction `q` of `sorted` lies, interpolated between neighbours. Not empty.
 double quantile(const std::vector<double>& sorted, double q);
-double median(std::vector<double> values);
 
 }  // namespace tutti::perf

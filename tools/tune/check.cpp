@@ -84,11 +84,8 @@ double regret_of(const std::vector<double>& chosen, const std::vector<std::vecto
   double logs = 0;
   for (const std::size_t told : {0U, 1U}) {
     const auto best = std::ranges::min_element(
-        others, {}, [&](const auto& rounds) { return perf::median(half(rounds, told)); });
-    std::vector<double> ratios = half(chosen, 1 - told);
-    const std::vector<double> least = half(*best, 1 - told);
-    for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] /= least[i];
-    logs += std::log(perf::median(ratios));
+        others, {}, [&](const auto& rounds) { return undisturbed(half(rounds, told)); });
+    logs += std::log(undisturbed(half(chosen, 1 - told)) / undisturbed(half(*best, 1 - told)));
   }
   return std::exp(logs / 2) - 1;
 }
@@ -106,7 +103,7 @@ std::vector<Verdict> judge(const std::vector<Measured>& measured, const tuning::
 
 void print(std::FILE* to, const std::vector<Verdict>& verdicts) {
   fmt::print(to,
-             "# regret: time of the choice over the best forced algorithm's in the same round; error: "
+             "# regret: time of the choice over the best forced algorithm's, lower quartiles; error: "
              "|predicted / measured - 1|\n");
   fmt::print(to, "{:<26} {:>7} {:>7} {:>10} {:<16} {:>7} {:>7}\n", "transport ranks operation", "regret",
              "worst", "at bytes", "best there", "error", "90 %");

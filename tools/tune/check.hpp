@@ -20,10 +20,9 @@ struct Verdict {
   std::vector<double> errors{};  ///< of every forced algorithm: predicted / measured - 1
 };
 
-/// What the choice loses: its time over that of the fastest of the others, less one. Both are times of the
-/// same round, since a machine is faster in one round than in another; which is the fastest is told by the
-/// rounds that are not compared, since of several that are alike one is always ahead by chance. `chosen`, and
-/// each of `others`: as many rounds, at least one.
+/// What the choice loses: its time, undisturbed, over that of the fastest of the others, less one. Which is
+/// the fastest is told by the rounds that are not compared, since of several that are alike one is always
+/// ahead by chance. `chosen`, and each of `others`: as many rounds, at least one.
 double regret_of(const std::vector<double>& chosen, const std::vector<std::vector<double>>& others);
 
 /// `measured`: all ways of each question, "" the library's.

@@ -60,7 +60,7 @@ class Ways {
 
 perf::Kind kind_of(Collective collective) { return perf::find_benchmark(name(collective))->kind; }
 
-/// Medians over rounds in which all ways take turns: what disturbs one round disturbs all of them.
+/// In every round all ways take turns.
 void measure_ways(Ways& ways, const tuning::Question& question, int rounds, const perf::Buffers& buffers,
                   std::vector<Measured>& into) {
   const std::vector<std::string> names = ways.of(question.collective);
@@ -83,7 +83,7 @@ void measure_ways(Ways& ways, const tuning::Question& question, int rounds, cons
       times[i].push_back(timing.median * microsecond);
     }
   for (std::size_t i = 0; i < names.size(); ++i)
-    into.push_back({{question, names[i], perf::median(times[i])}, times[i]});
+    into.push_back({{question, names[i], undisturbed(times[i])}, times[i]});
 }
 
 struct CloseFile {
@@ -111,12 +111,17 @@ std::vector<Measured> read(std::FILE* file, const Series& series, int rounds) {
       if (std::fscanf(file, "%lf", &seconds) != 1)
         throw Error(ErrorCode::system, "what the ranks measured is incomplete");
     const std::string forced = std::string_view(algorithm) == "-" ? "" : algorithm;
-    all.push_back({{{scene, parse_collective(collective), bytes}, forced, perf::median(times)}, times});
+    all.push_back({{{scene, parse_collective(collective), bytes}, forced, undisturbed(times)}, times});
   }
   return all;
 }
 
 }  // namespace
+
+double undisturbed(std::vector<double> times) {
+  std::ranges::sort(times);
+  return perf::quantile(times, 0.25);
+}
 
 std::vector<Measured> measure(const Series& series, const Settings& settings) {
   const File file(std::tmpfile());

@@ -20,9 +20,13 @@ struct Series {
   bool chosen = false;
 };
 
+/// Of times of the same thing: the lower quartile. What disturbs a machine, another place of its virtual
+/// processors among them, only makes it slower, and often half of the times.
+double undisturbed(std::vector<double> times);
+
 /// One way of one question.
 struct Measured {
-  tuning::Sample sample;       ///< the median
+  tuning::Sample sample;       ///< `undisturbed` of the rounds
   std::vector<double> rounds;  ///< seconds of a call in each; in one round all ways took turns
 };
 

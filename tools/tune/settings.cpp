@@ -21,7 +21,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
                  "shm, tcp, verbs: among ranks of this machine (default shm)")
       ->check(CLI::IsMember({"shm", "tcp", "verbs"}));
   app.add_option("-e,--largest", largest, "Largest size (default 64M)")->transform(CLI::AsSizeValue(false));
-  app.add_option("--rounds", settings.rounds, "Every figure is the median of so many (default 5)")
+  app.add_option("--rounds", settings.rounds, "Every figure is the lower quartile of so many (default 9)")
       ->check(CLI::Range(1, most_rounds));
   app.add_flag("--check", settings.check,
                "Measure all algorithms and the library's choice, and say how much the choice loses and how "

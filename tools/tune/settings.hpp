@@ -15,7 +15,7 @@ struct Settings {
   std::vector<int> ranks{2, 4, 8};
   std::vector<std::string> transports{"shm"};
   std::size_t largest = std::size_t{64} << 20U;  ///< bytes
-  int rounds = 5;
+  int rounds = 9;
   bool check = false;  ///< measure what was chosen instead
   std::string file;    ///< "": where the library looks
   std::string json;    ///< of a check; "": none
