@@ -63,6 +63,21 @@ TEST_F(LabCollectives, UnevenNodes) {
     });
 }
 
+TEST_F(LabCollectives, OverIpv6) {
+  Job six = job(4, 4, 2);
+  six.variables = {{"TUTTI_VERBS_GID_INDEX", "2"}};
+  const auto before = sent_by_each();
+  expect_well(six, [&](Communicator& comm) {
+    std::int32_t value = 1;
+    Call call{.operation = Operation::all_reduce, .type = DataType::int32, .count = 1};
+    call.in = call.out = &value;
+    EXPECT_NE(comm.explain(call).find("fd08:"), std::string::npos) << comm.explain(call);
+    run_sequence(comm, 4, 10);
+  });
+  const auto after = sent_by_each();
+  for (std::size_t device = 0; device < after.size(); ++device) EXPECT_GT(after[device], before[device]);
+}
+
 TEST_F(LabCollectives, LargeMessages) {
   expect_well(job(4, 4, 2), [](Communicator& comm) {
     for (const auto operation : {Operation::all_reduce, Operation::broadcast})

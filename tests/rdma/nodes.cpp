@@ -1,5 +1,6 @@
 #include "rdma/nodes.hpp"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -133,6 +134,13 @@ long counted(int nodes, int rails, const std::string& name) {
     for (int rail = 0; rail < rails; ++rail) sum += counter(node, rail, name);
   return sum;
 }
+
+Rise::Rise(int nodes, int rails, std::string name)
+    : nodes_(nodes), rails_(rails), name_(std::move(name)), before_(counted(nodes, rails, name_)) {}
+
+Rise::~Rise() { fmt::print("{} rose by {}\n", name_, so_far()); }
+
+long Rise::so_far() const { return counted(nodes_, rails_, name_) - before_; }
 
 FaultEverywhere::FaultEverywhere(int nodes, std::string terms) : nodes_(nodes) {
   for (int node = 0; node < nodes; ++node) fault(std::to_string(node) + " " + terms);

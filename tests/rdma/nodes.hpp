@@ -12,8 +12,6 @@
 
 namespace tutti::test {
 
-/// The lab has fewer nodes or rails than that, or this is not the lab: why a test is skipped. Empty: all is
-/// there.
 /// This is not the lab, or it has fewer nodes or rails, or other devices: why a test is skipped. Empty: all
 /// is there. `devices`: rx, siw.
 std::string lab_lacks(int nodes, int rails, const std::string& devices = "rx");
@@ -47,6 +45,21 @@ std::string output_of(const std::string& command);
 /// A hardware counter of one device; 0 where it is not counted. Summed over the devices of the first nodes.
 long counter(int node, int rail, const std::string& name);
 long counted(int nodes, int rails, const std::string& name);
+
+/// How much a counter of the first nodes' devices has risen since this was made; printed at the end.
+class Rise {
+ public:
+  Rise(int nodes, int rails, std::string name);
+  ~Rise();
+  Rise(const Rise&) = delete;
+  Rise& operator=(const Rise&) = delete;
+  [[nodiscard]] long so_far() const;
+
+ private:
+  int nodes_, rails_;
+  std::string name_;
+  long before_;
+};
 
 /// A fault of all devices, as `lab-fault NODE FAULT`, while it lives.
 class FaultEverywhere {
