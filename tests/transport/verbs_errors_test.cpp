@@ -196,6 +196,28 @@ TEST(VerbsFakeErrors, ACutCableIsNoticed) {
   EXPECT_THROW(for (int k = 0; k < 1000; ++k) poke(), Error);
 }
 
+// Rank 0 has sent to rank 1 and waits for rank 2, which would wait for rank 1.
+TEST(VerbsFakeErrors, ALostMessageIsNoticedByWhoAwaitsSomebodyElse) {
+  const auto fake = fake_verbs(fabric_for(3, 1));
+  const auto ranks = verbs_ranks(3, same(fake), [](Rank rank) { return fake_options(rank, 1); });
+  std::byte ball{};
+  const auto until = [&](const std::function<bool()>& done) {
+    for (const Deadline deadline(std::chrono::seconds(20)); !done() && !deadline.passed();)
+      for (const auto& rank : ranks) rank->progress();
+  };
+  ranks[0]->sender(1, 0).try_send(&ball, 1, 1, false);
+  until([&] { return ranks[1]->receiver(0, 0).try_receive(&ball, 1, 1); });
+  cut_off(*fake, "fake1");
+  ranks[0]->sender(1, 0).try_send(&ball, 1, 2, false);
+  try {
+    until([&] { return ranks[0]->receiver(2, 0).try_receive(&ball, 1, 1); });
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::peer_lost);
+    EXPECT_EQ(error.ranks(), std::vector<Rank>{1}) << error.what();
+  }
+}
+
 TEST(VerbsFake, NoReceiverIsEverNotReady) {
   const auto fake = fake_verbs(fabric_for(4, 2));
   const Subject subject{.name = "counted", .make = [&](int ranks) {

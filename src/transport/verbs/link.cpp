@@ -257,6 +257,7 @@ void Link::check() {
 
 void Link::fail(Error why) {
   if (!failure_) failure_ = std::move(why);
+  if (!shared_.failure) shared_.failure = failure_;
 }
 
 void Link::violated(const char* what) {

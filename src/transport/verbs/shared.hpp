@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
+
+#include <tutti/error.hpp>
 
 #include "base/deadline.hpp"
 #include "transport/transport.hpp"
@@ -38,6 +41,7 @@ struct Shared {
   std::vector<std::unordered_map<std::uint32_t, Link*>> owners;  ///< by rail: of queue pairs, by their number
   PrivateDescriptor controls;          ///< epoll over the control connections; its data are ranks
   std::uint64_t credits_violated = 0;  ///< immediates that came without a credit: always 0
+  std::optional<Error> failure;        ///< of the first link that failed
 };
 
 }  // namespace tutti::transport::verbs

@@ -323,7 +323,11 @@ std::shared_ptr<void> VerbsTransport::register_memory(const std::byte* data, std
   return shared_.cache->acquire(data, bytes);
 }
 
-void VerbsTransport::progress() { poll(); }
+// What was sent to one peer may fail while this rank awaits another one, which awaits that peer.
+void VerbsTransport::progress() {
+  poll();
+  if (shared_.failure) throw Error(*shared_.failure);
+}
 
 // The rails' completions first, then all that is looked around for.
 void VerbsTransport::add_waits() {

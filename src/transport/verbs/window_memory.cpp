@@ -115,11 +115,12 @@ std::uint64_t WindowMemory::done() {
   if (done_ == started_) return done_;
   std::array<ibv_wc, 16> completions;
   const int count = access_.verbs().poll_cq(completions_.get(), completions.size(), completions.data());
-  const auto place = access_.setting(target_).place;
-  if (count < 0) throw call_error(place, "polling the completion queue", EIO);
+  if (count < 0) throw call_error(access_.setting(target_).place, "polling the completion queue", EIO);
   for (const auto& one : std::span(completions).first(static_cast<std::size_t>(count))) {
-    if (one.status != IBV_WC_SUCCESS)
-      throw completion_error(place, one.status, one.vendor_err, access_.setting(target_).patience);
+    if (one.status != IBV_WC_SUCCESS) {
+      const auto setting = access_.setting(target_);
+      throw completion_error(setting.place, one.status, one.vendor_err, setting.patience);
+    }
     pair_->completed(one.wr_id);
     for (; !posted_.empty() && posted_.front().request <= one.wr_id; posted_.pop_front()) {
       ++done_;
