@@ -82,6 +82,7 @@ void stop_for(std::chrono::milliseconds time) {
     ::_exit(0);
   }
   ::kill(me, SIGSTOP);
+  std::this_thread::sleep_for(time);  // another thread may be the one that takes the signal, a little later
 }
 
 /// All but one rank, so many seconds after `since` at most.
@@ -194,6 +195,7 @@ TEST_F(LabFaults, ADeviceThatGoesDownIsAnErrorInEveryRank) {
 // The switch takes shorter packets than both ends: only long messages are lost, and no device says why.
 TEST_F(LabFaults, AnMtuThatThePathDoesNotHaveIsExplained) {
   Job two = job(2, 2, 1);
+  two.options.timeout = 10s;
   two.variables = {{"TUTTI_VERBS_TIMEOUT", "14"}, {"TUTTI_VERBS_RETRIES", "3"}};
   ASSERT_EQ(output_of("ip link set p0_0 mtu 1500 2>&1"), "");
   const Rise gave_up(2, 1, "retry_exceeded_err");
