@@ -18,7 +18,7 @@ void Control::put(ControlKind kind, std::span<const std::byte> value) {
 void Control::write() {
   while (!out_.empty() && !closed_) {
     const auto sent = bootstrap::send_some(socket_.get(), out_);
-    if (!sent) closed_ = true;
+    if (!sent) out_.clear();  // it is closed: `read` finds that, after what the peer had still to say
     if (!sent || *sent == 0) return;
     out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(*sent));
   }
