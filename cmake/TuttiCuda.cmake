@@ -21,10 +21,11 @@ if(TUTTI_HAVE_CUDA)
   list(APPEND tutti_dependencies $<LINK_ONLY:CUDA::cudart_static>)
 endif()
 
-# Adds the kernels to `target`, and says so to the two files that have to do with them.
+# Adds the kernels to `target`, and says so to the files that have to do with them.
 function(tutti_add_kernels target)
   set_source_files_properties(src/gpu/api.cpp PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_CUDA=1)
-  set_source_files_properties(src/gpu/cuda_api.cpp PROPERTIES INCLUDE_DIRECTORIES "${CUDAToolkit_INCLUDE_DIRS}")
+  set_source_files_properties(src/gpu/cuda_api.cpp src/gpu/cuda_vmm.cpp PROPERTIES
+    INCLUDE_DIRECTORIES "${CUDAToolkit_INCLUDE_DIRS}")
   set(codes)
   foreach(architecture ${TUTTI_CUDA_ARCHITECTURES})
     list(APPEND codes -gencode=arch=compute_${architecture},code=sm_${architecture})

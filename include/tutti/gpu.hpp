@@ -7,10 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tutti/communicator.hpp>
+#include <tutti/error.hpp>
 #include <tutti/operations.hpp>
 
 namespace tutti {
@@ -30,6 +33,8 @@ struct GpuOptions {
   std::chrono::milliseconds timeout{0};
   /// False: ranks of one host talk through page-locked host memory even where their devices reach each other.
   bool peer_access = true;
+  /// False: ranks of different hosts talk over the network even where one NVLink domain joins their devices.
+  bool fabric = true;
   /// Every so many consecutive ranks are taken for a host, and what lies beyond is reached over the network:
   /// tests of that need one machine only. 0: hosts are what they are.
   int host_size = 0;
@@ -60,8 +65,8 @@ struct AllReduceRmsNorm {
 /// call returns when its kernel is in the stream, and never waits for the device or for other ranks.
 ///
 /// Errors, before anything is enqueued: Error(invalid_argument) for host pointers, memory or streams of
-/// another device, and all that Operations says. What fails on the device is thrown by the next call, or by
-/// `Gpu::check`.
+/// another device, a GpuBuffer that was freed, and all that Operations says. What fails on the device is
+/// thrown by the next call, or by `Gpu::check`.
 class OnStream : public Operations<OnStream, void> {
  public:
   [[nodiscard]] Rank rank() const noexcept;
@@ -115,6 +120,32 @@ class GpuGroup : public Operations<GpuGroup, void> {
   std::vector<std::vector<std::size_t>> counts_;  ///< copies of the spans in calls_
 };
 
+/// Memory of a Gpu's device, from `Gpu::allocate`. Ends with its last copy, in calls that come after that, or
+/// with its Gpu. Elements are on the device: only calls and kernels reach them.
+template <Element T>
+class GpuBuffer {
+ public:
+  [[nodiscard]] std::span<T> span() const noexcept { return {data_, size_}; }
+  [[nodiscard]] T* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ private:
+  friend class Gpu;
+  GpuBuffer(std::shared_ptr<const void> token, T* data, std::size_t size)
+      : token_(std::move(token)), data_(data), size_(size) {}
+  std::shared_ptr<const void> token_;
+  T* data_;
+  std::size_t size_;
+};
+
+/// Keeps device memory registered while it, or a copy of it, lives.
+class GpuRegistration {
+ private:
+  friend class Gpu;
+  explicit GpuRegistration(std::shared_ptr<const void> token) : token_(std::move(token)) {}
+  std::shared_ptr<const void> token_;
+};
+
 /// The GPU of one rank of a communicator, and its ways to those of the others.
 ///
 /// All ranks call the same operations in the same order, as with a communicator; calls on several streams are
@@ -138,6 +169,25 @@ class Gpu {
   [[nodiscard]] OnStream on(void* stream) noexcept { return {*state_, stream}; }
   [[nodiscard]] GpuGroup group(void* stream) noexcept { return {*state_, stream}; }
 
+  /// Zeroed memory of the device, aligned to 256 bytes. Where all ranks reach each other's devices, all reach
+  /// it, also as processes: large calls go straight from such buffers into such buffers. Between processes, a
+  /// call passes buffers of `allocate` or `register_memory` on all ranks or on none, and is in place on all
+  /// or on none (else Error(mismatch)). Collective; counts may differ; waits for what was enqueued, and no
+  /// graph of this Gpu runs meanwhile. What was freed on all ranks is given back by the next `allocate` or
+  /// `register_memory`, or with the Gpu. Throws on all ranks Error(unsupported) where one cannot allocate or
+  /// open it, and for more than 32 of both.
+  template <Element T>
+  [[nodiscard]] GpuBuffer<T> allocate(std::size_t count) {
+    if (count > static_cast<std::size_t>(-1) / sizeof(T))
+      throw Error(ErrorCode::invalid_argument, "allocate: the size in bytes overflows");
+    auto [token, data] = allocate_bytes(count * sizeof(T));
+    return GpuBuffer<T>(std::move(token), static_cast<T*>(data), count);
+  }
+  /// The same for device memory that exists: of cudaMalloc, or of cuMemCreate with handles for other
+  /// processes; in one allocation. It is freed after its registration ends, here and on all other ranks.
+  /// Throws Error(invalid_argument) for other memory, on this rank only.
+  [[nodiscard]] GpuRegistration register_memory(void* data, std::size_t bytes);
+
   /// Throws what a kernel reported: Error(timeout, aborted, mismatch) with the call and the rank it waited
   /// for; Error(aborted) when another rank failed, aborted or died while nothing ran here. Nothing runs on
   /// this communicator's GPUs after that. From any thread.
@@ -148,6 +198,7 @@ class Gpu {
   [[nodiscard]] std::string explain(const Call& call);
 
  private:
+  std::pair<std::shared_ptr<const void>, void*> allocate_bytes(std::size_t bytes);
   std::unique_ptr<detail::GpuState> state_;
 };
 

@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "base/file_descriptor.hpp"
 #include "gpu/device/executor.hpp"
 #include "gpu/device/scale.hpp"
 
@@ -31,8 +33,23 @@ struct Pointer {
   int device = -1;  ///< of device memory
 };
 
-/// Memory of a device, for other processes. Sent as bytes.
-using IpcHandle = std::array<std::byte, 64>;
+/// How device memory is opened by other processes, the best first. The first two are of memory that was
+/// allocated for it (CUDA's virtual memory management), the last of all other.
+enum class Sharing : std::uint8_t {
+  descriptor,  ///< a file descriptor; within a host
+  fabric,      ///< a handle that means something in all hosts of one NVLink domain
+  ipc,         ///< CUDA IPC; within a host
+};
+/// Of `fabric` and `ipc`. Sent as bytes.
+using MemoryHandle = std::array<std::byte, 64>;
+
+/// What others need to open an allocation.
+struct Export {
+  std::byte* begin = nullptr;  ///< of the whole allocation
+  std::size_t bytes = 0;
+  FileDescriptor descriptor;  ///< where it has one
+  std::optional<MemoryHandle> fabric, ipc;
+};
 /// The same for every process, whatever number it knows the device by.
 using DeviceId = std::array<std::byte, 16>;
 
@@ -54,8 +71,16 @@ class Api {
   /// Equal for callers whose pointers mean the same.
   virtual std::uint64_t address_space() = 0;
   virtual Pointer look_at(const void* pointer) = 0;
+  /// Of an allocation that a device pointer is in: another one at the same address has another. 0: unknown.
+  virtual std::uint64_t allocation_id(const void* pointer) = 0;
   /// Zeroed device memory, aligned to 256 bytes.
   virtual std::byte* allocate(std::size_t bytes) = 0;
+  /// Why memory of the current device cannot be shared so; empty: it can, as far as the driver says.
+  virtual std::string why_not_shared(Sharing how) = 0;
+  /// Likewise, for others to open by descriptor and, if `fabric`, by fabric handle, too; rounded up to pages.
+  /// Other devices of this process reach it.
+  virtual std::byte* allocate_shared(std::size_t bytes, bool fabric) = 0;
+  /// Of both.
   virtual void free(std::byte* memory) noexcept = 0;
   /// Zeroed page-locked host memory, at the same address on devices.
   virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
@@ -65,9 +90,14 @@ class Api {
   virtual void unpin(std::byte* memory) noexcept = 0;
   /// Fills device memory and returns when it is done. Waits for no work of the caller's, captures nothing.
   virtual void upload(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
-  virtual IpcHandle export_memory(std::byte* memory) = 0;
-  virtual std::byte* import_memory(const IpcHandle& handle) = 0;
-  virtual void forget_import(std::byte* memory) noexcept = 0;
+  /// Of device memory, whoever allocated it. Throws where it cannot be shared.
+  virtual Export export_memory(const std::byte* memory) = 0;
+  /// Opens the allocation of another process, `bytes` long; its begin as the current device reaches it.
+  virtual std::byte* open_descriptor(const FileDescriptor& descriptor, std::size_t bytes) = 0;
+  /// `how`: fabric or ipc.
+  virtual std::byte* open_handle(Sharing how, const MemoryHandle& handle, std::size_t bytes) = 0;
+  /// Of memory that was opened, in whatever way.
+  virtual void close(std::byte* memory) noexcept = 0;
 
   /// One that waits for no other.
   virtual Stream create_stream() = 0;

@@ -16,14 +16,11 @@ namespace tutti::gpu {
 // What a rank tells the others. Sent as bytes.
 struct Connection::Card {
   std::uint64_t address_space = 0;
-  std::byte* arena = nullptr;  ///< its address there
   DeviceId device_id{};
-  bool exported = false;  ///< `handle` is one
   std::int32_t device = -1;
   std::uint32_t slices = 0, slot_bytes = 0;
   std::int32_t host_size = 0;
-  bool peer_access = true;
-  IpcHandle handle{};
+  bool peer_access = true, fabric = true;
 };
 
 namespace {
@@ -53,32 +50,39 @@ class TemporaryStream {
   Stream stream_;
 };
 
+// `why_no_descriptor`: of memory of this rank.
+std::string describe(const PeerMemory& memory, const std::string& why_no_descriptor) {
+  if (memory.how == Sharing::descriptor) return "a file descriptor of its memory";
+  const std::string& why = memory.how == Sharing::ipc ? why_no_descriptor : memory.why_not;
+  return (memory.how == Sharing::ipc ? "CUDA IPC" : "a fabric handle") +
+         (why.empty() ? "" : fmt::format(" ({})", why));
+}
+
+bool pretended_apart(const GpuOptions& options, Rank a, Rank b) {
+  return options.host_size > 0 && a / options.host_size != b / options.host_size;
+}
+
 }  // namespace
 
 Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
     : api_(std::move(api)),
       device_(api_->current_device()),
       arena_(lay_out(setting.group.size, setting.options)) {
-  memory_ = allocate(api_, arena_.bytes());
   control_ = allocate_pinned(api_, sizeof(device::Control));
   Card card;
   card.address_space = api_->address_space();
-  card.arena = memory_.get();
   card.device = device_;
   card.device_id = api_->device_id(device_);
   card.slices = arena_.slices;
   card.slot_bytes = arena_.slot_bytes;
   card.host_size = setting.options.host_size;
   card.peer_access = setting.options.peer_access;
-  try {
-    card.handle = api_->export_memory(memory_.get());
-    card.exported = true;
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): threads of one process need none
-  }
+  card.fabric = setting.options.fabric;
   const auto cards = all_gather(setting, card);
   for (std::size_t r = 0; r < cards.size(); ++r)
     if (cards[r].slices != card.slices || cards[r].slot_bytes != card.slot_bytes ||
-        cards[r].host_size != card.host_size || cards[r].peer_access != card.peer_access)
+        cards[r].host_size != card.host_size || cards[r].peer_access != card.peer_access ||
+        cards[r].fabric != card.fabric)
       throw Error(ErrorCode::mismatch,
                   fmt::format("rank {} has other GpuOptions than rank {}; all ranks must have the same", r,
                               setting.group.rank),
@@ -91,6 +95,8 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
   group_.control = reinterpret_cast<device::Control*>(control_.get());
   group_.arena = arena_;
   group_.mailbox = {arena_.slices, arena_.slot_bytes};
+  peers_ = nearness(setting, cards);
+  share_arenas(setting);
   group_.arenas[group_.rank] = memory_.get();
   membership_ = allocate(api_, sizeof group_);
 
@@ -107,36 +113,97 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
   describe(cards);
 }
 
+std::vector<Nearness> Connection::nearness(const Setting& setting, const std::vector<Card>& cards) const {
+  const std::uint64_t own_space = cards[static_cast<std::size_t>(group_.rank)].address_space;
+  std::vector<Nearness> peers;
+  for (Rank r = 0; r < group_.size; ++r) {
+    const bool apart = pretended_apart(setting.options, group_.rank, r);
+    if (r == group_.rank)
+      peers.push_back(Nearness::process);
+    else if (!setting.options.peer_access)
+      peers.push_back(Nearness::apart);
+    else if (cards[static_cast<std::size_t>(r)].address_space == own_space)
+      peers.push_back(apart ? Nearness::apart : Nearness::process);
+    else if (!apart && setting.same_host(r))
+      peers.push_back(Nearness::host);
+    else
+      peers.push_back(setting.options.fabric ? Nearness::domain : Nearness::apart);
+  }
+  return peers;
+}
+
+// `shared`: opened by descriptors and fabric handles, as far as there are such.
+void Connection::make_arena(const Setting& setting, bool shared) {
+  arenas_ = {};
+  memory_.reset();
+  shares_ = shared && why_no_descriptor_.empty();
+  while (memory_ == nullptr) try {
+      memory_ = allocate_shared(arena_.bytes());
+    } catch (const Error& error) {
+      if (!shares_) throw;
+      // The driver says that there are fabric handles even where nobody may use them.
+      if (why_no_fabric_.empty()) {
+        why_no_fabric_ = error.what();
+      } else {
+        why_no_descriptor_ = error.what();
+        shares_ = false;
+      }
+    }
+  arenas_ = SharedMemory(api_, setting, peers_, {memory_.get(), arena_.bytes()});
+}
+
+DeviceMemory Connection::allocate_shared(std::size_t bytes) const {
+  if (!shares_) return allocate(api_, bytes);
+  return {api_->allocate_shared(bytes, why_no_fabric_.empty()), detail::Free{api_}};
+}
+
+// All ranks go back to CUDA IPC where some cannot open what a process of their host has shared otherwise.
+void Connection::share_arenas(const Setting& setting) {
+  const bool processes = std::ranges::any_of(
+      peers_, [](Nearness peer) { return peer == Nearness::host || peer == Nearness::domain; });
+  if (processes) {
+    why_no_descriptor_ = api_->why_not_shared(Sharing::descriptor);
+    why_no_fabric_ = setting.options.fabric ? api_->why_not_shared(Sharing::fabric) : "GpuOptions::fabric";
+  }
+  make_arena(setting, processes);
+  std::string unopened;
+  for (Rank r = 0; r < group_.size && unopened.empty(); ++r)
+    if (peers_[static_cast<std::size_t>(r)] == Nearness::host && arenas_.of(r).data == nullptr)
+      unopened = arenas_.of(r).why_not;
+  const std::vector<std::string> all = all_gather(setting, unopened);
+  const auto first = std::ranges::find_if(all, [](const std::string& why) { return !why.empty(); });
+  if (first == all.end()) return;
+  if (why_no_descriptor_.empty())
+    why_no_descriptor_ = fmt::format("rank {}: {}", first - all.begin(), *first);
+  make_arena(setting, false);
+}
+
 std::vector<Proposal> Connection::propose(const Setting& setting, const std::vector<Card>& cards) {
   const Card& mine = cards[static_cast<std::size_t>(group_.rank)];
   std::vector<Proposal> proposals;
   for (Rank r = 0; r < group_.size; ++r) {
     const Card& theirs = cards[static_cast<std::size_t>(r)];
     one_address_space_ = one_address_space_ && theirs.address_space == mine.address_space;
-    proposals.push_back(r == group_.rank ? Proposal{} : propose(setting, mine, theirs, r));
+    proposals.push_back(r == group_.rank ? Proposal{} : propose(setting, theirs, r));
   }
   return proposals;
 }
 
-Proposal Connection::propose(const Setting& setting, const Card& mine, const Card& theirs, Rank peer) {
-  const int host = setting.options.host_size;
-  if (host > 0 && peer / host != group_.rank / host) return {Way::network, "GpuOptions::host_size"};
-  if (!setting.same_host(peer)) return {Way::network, "another host"};
-  if (!setting.options.peer_access) return {Way::host, "GpuOptions::peer_access"};
-  if (theirs.address_space == mine.address_space) {
-    if (!api_->reach_device(theirs.device))
-      return {Way::host, fmt::format("no peer access between devices {} and {}", device_, theirs.device)};
-    group_.arenas[peer] = theirs.arena;
+Proposal Connection::propose(const Setting& setting, const Card& theirs, Rank peer) {
+  const bool apart = pretended_apart(setting.options, group_.rank, peer);
+  const bool other_host = apart || !setting.same_host(peer);
+  const Nearness near = peers_[static_cast<std::size_t>(peer)];
+  const PeerMemory& memory = arenas_.of(peer);
+  if (near == Nearness::process && !api_->reach_device(theirs.device))
+    return {Way::host, fmt::format("no peer access between devices {} and {}", device_, theirs.device)};
+  if (memory.data != nullptr) {
+    group_.arenas[peer] = memory.data;
     return {};
   }
-  if (!theirs.exported) return {Way::host, fmt::format("rank {} cannot export its memory", peer)};
-  try {
-    imports_.emplace_back(api_->import_memory(theirs.handle), detail::ForgetImport{api_});
-  } catch (const Error& error) {
-    return {Way::host, error.what()};
-  }
-  group_.arenas[peer] = imports_.back().get();
-  return {};
+  if (!other_host) return {Way::host, near == Nearness::apart ? "GpuOptions::peer_access" : memory.why_not};
+  std::string why = apart ? "GpuOptions::host_size" : "another host";
+  if (near == Nearness::domain) why += "; " + (why_no_fabric_.empty() ? memory.why_not : why_no_fabric_);
+  return {Way::network, why};
 }
 
 // True when all that was written has arrived. Otherwise the ways that fail are proposed no more; where there
@@ -148,7 +215,7 @@ bool Connection::prove(const Setting& setting, std::vector<Proposal>& proposals)
     auto& proposal = proposals[static_cast<std::size_t>(r)];
     const Way failed = agreement_.ways[static_cast<std::size_t>(r)].way;
     if (failed == Way::device && r != group_.rank)
-      proposal = {Way::host,
+      proposal = {peers_[static_cast<std::size_t>(r)] == Nearness::domain ? Way::network : Way::host,
                   fmt::format("what was written into device memory between ranks {} and {} did not arrive: "
                               "access control services or an IOMMU between the devices do that; turn them "
                               "off in the BIOS",
@@ -193,6 +260,11 @@ std::vector<Rank> Connection::find_wrong(const Setting& setting) const {
   return ranks;
 }
 
+void Connection::upload_regions(std::size_t count) {
+  group_.region_count = count;
+  api_->upload(membership_.get(), reinterpret_cast<const std::byte*>(&group_), sizeof group_);
+}
+
 std::vector<Proxy::Line> Connection::lines() const {
   std::vector<Proxy::Line> lines;
   for (Rank r = 0; r < group_.size; ++r)
@@ -229,8 +301,8 @@ void Connection::describe(const std::vector<Card>& cards) {
       way = "the network, through page-locked host memory";
     else if (agreed.way == Way::host)
       way = "page-locked host memory";
-    else if (card.address_space != mine.address_space)
-      way = "CUDA IPC";
+    else if (arenas_.of(r).how)
+      way = gpu::describe(arenas_.of(r), why_no_descriptor_);
     else
       way = card.device == device_ ? "the same device" : "peer access";
     if (!agreed.why.empty()) way += fmt::format(" ({})", agreed.why);

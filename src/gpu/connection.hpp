@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "gpu/proxy.hpp"
 #include "gpu/resources.hpp"
 #include "gpu/setting.hpp"
+#include "gpu/shared_memory.hpp"
 #include "gpu/ways.hpp"
 
 namespace tutti::gpu {
@@ -30,6 +32,16 @@ class Connection {
   [[nodiscard]] const device::Arena& arena() const { return arena_; }
   /// All ranks are threads of one process whose devices reach each other: pointers mean the same to all.
   [[nodiscard]] bool one_address_space() const { return one_address_space_ && agreement_.all_by_device; }
+  /// Every pair of ranks reaches each other's device memory.
+  [[nodiscard]] bool all_by_device() const { return agreement_.all_by_device; }
+  [[nodiscard]] std::span<const Nearness> peers() const { return peers_; }
+  /// Zeroed device memory in the form that arenas have: what opened those opens this.
+  [[nodiscard]] DeviceMemory allocate_shared(std::size_t bytes) const;
+  /// Of the next upload, which is for kernels launched later; nothing of this rank runs on the device.
+  void set_region(Rank rank, std::size_t index, const device::Region& region) {
+    group_.regions[rank][index] = region;
+  }
+  void upload_regions(std::size_t count);
   /// Some pair of ranks, whichever, talks over a network.
   [[nodiscard]] bool needs_network() const { return agreement_.some_by_network; }
   [[nodiscard]] const device::Mailbox& mailbox() const { return group_.mailbox; }
@@ -41,8 +53,11 @@ class Connection {
 
  private:
   struct Card;
+  [[nodiscard]] std::vector<Nearness> nearness(const Setting& setting, const std::vector<Card>& cards) const;
+  void make_arena(const Setting& setting, bool shared);
+  void share_arenas(const Setting& setting);
   std::vector<Proposal> propose(const Setting& setting, const std::vector<Card>& cards);
-  Proposal propose(const Setting& setting, const Card& mine, const Card& theirs, Rank peer);
+  Proposal propose(const Setting& setting, const Card& theirs, Rank peer);
   void describe(const std::vector<Card>& cards);
   bool prove(const Setting& setting, std::vector<Proposal>& proposals);
   [[nodiscard]] std::vector<Rank> find_wrong(const Setting& setting) const;
@@ -52,7 +67,10 @@ class Connection {
   device::Arena arena_;
   DeviceMemory memory_;
   PinnedMemory control_;
-  std::vector<ImportedMemory> imports_;
+  std::vector<Nearness> peers_;
+  SharedMemory arenas_;
+  std::string why_no_descriptor_, why_no_fabric_;
+  bool shares_ = false;  ///< arenas are opened by descriptors or fabric handles
   device::Membership group_;
   DeviceMemory membership_;
   Agreement agreement_;

@@ -8,6 +8,7 @@
 #include <tutti/error.hpp>
 
 #include "gpu/api.hpp"
+#include "gpu/cuda_vmm.hpp"
 #include "gpu/kernels.hpp"
 
 namespace tutti::gpu {
@@ -118,7 +119,7 @@ class CudaApi final : public Api {
   }
   void free(std::byte* memory) noexcept override {
     const OutsideCapture outside;
-    static_cast<void>(::cudaFree(memory));
+    if (!vmm_.unmap(memory)) static_cast<void>(::cudaFree(memory));
   }
   std::byte* allocate_pinned(std::size_t bytes) override {
     const OutsideCapture outside;
@@ -152,23 +153,42 @@ class CudaApi final : public Api {
     check(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream.get()), "cudaMemcpyAsync");
     stream.finish();
   }
-  IpcHandle export_memory(std::byte* memory) override {
-    cudaIpcMemHandle_t handle;
-    check(::cudaIpcGetMemHandle(&handle, memory), "cudaIpcGetMemHandle");
-    IpcHandle bytes;
-    static_assert(sizeof handle == sizeof bytes);
-    std::memcpy(bytes.data(), &handle, sizeof handle);
-    return bytes;
+  std::uint64_t allocation_id(const void* pointer) override { return vmm_.allocation_id(pointer); }
+  std::string why_not_shared(Sharing how) override { return vmm_.why_not_shared(current_device(), how); }
+  std::byte* allocate_shared(std::size_t bytes, bool fabric) override {
+    const OutsideCapture outside;
+    std::byte* memory = vmm_.allocate(current_device(), bytes, fabric);
+    const OwnStream stream;
+    check(::cudaMemsetAsync(memory, 0, bytes, stream.get()), "cudaMemsetAsync");
+    stream.finish();
+    return memory;
   }
-  std::byte* import_memory(const IpcHandle& bytes) override {
+  Export export_memory(const std::byte* memory) override {
+    const OutsideCapture outside;
+    Export exported = vmm_.export_memory(memory);
+    if (exported.descriptor || exported.fabric) return exported;
     cudaIpcMemHandle_t handle;
-    std::memcpy(&handle, bytes.data(), sizeof handle);
+    check(::cudaIpcGetMemHandle(&handle, exported.begin), "cudaIpcGetMemHandle");
+    static_assert(sizeof handle == sizeof(MemoryHandle));
+    std::memcpy(exported.ipc.emplace().data(), &handle, sizeof handle);
+    return exported;
+  }
+  std::byte* open_descriptor(const FileDescriptor& descriptor, std::size_t bytes) override {
+    const OutsideCapture outside;
+    return vmm_.open_descriptor(current_device(), descriptor, bytes);
+  }
+  std::byte* open_handle(Sharing how, const MemoryHandle& bytes_of_handle, std::size_t bytes) override {
+    const OutsideCapture outside;
+    if (how == Sharing::fabric) return vmm_.open_fabric(current_device(), bytes_of_handle, bytes);
+    cudaIpcMemHandle_t handle;
+    std::memcpy(&handle, bytes_of_handle.data(), sizeof handle);
     void* memory = nullptr;
     check(::cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle");
     return static_cast<std::byte*>(memory);
   }
-  void forget_import(std::byte* memory) noexcept override {
-    static_cast<void>(::cudaIpcCloseMemHandle(memory));
+  void close(std::byte* memory) noexcept override {
+    const OutsideCapture outside;
+    if (!vmm_.unmap(memory)) static_cast<void>(::cudaIpcCloseMemHandle(memory));
   }
 
   Stream create_stream() override {
@@ -244,6 +264,8 @@ class CudaApi final : public Api {
     check(::cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
     return properties;
   }
+
+  CudaVmm vmm_;
 };
 
 }  // namespace

@@ -58,9 +58,10 @@ Circumstances circumstances_of(const Call& call, const execution::Shape& shape, 
 
 }  // namespace
 
-Plan* Planner::find(const PlanKey& key, const std::vector<std::size_t>& counts) const {
-  const auto found = std::find_if(plans_.rbegin(), plans_.rend(),
-                                  [&](const auto& p) { return p->key == key && p->counts == counts; });
+Plan* Planner::find(const PlanKey& key, const std::vector<std::size_t>& counts, bool reachable) const {
+  const auto found = std::find_if(plans_.rbegin(), plans_.rend(), [&](const auto& p) {
+    return p->key == key && p->counts == counts && p->reachable == reachable;
+  });
   return found == plans_.rend() ? nullptr : found->get();
 }
 
@@ -96,31 +97,36 @@ void Planner::trim(const Timeline& timeline) {
   }
 }
 
-Plan& Planner::collective(const Call& call, const Sizes& sizes) {
+Plan& Planner::collective(const Call& call, const Sizes& sizes, bool reachable) {
   const PlanKey key = key_of(call, sizes);
   std::vector<std::size_t> counts;
   if (!call.in_counts.empty() || !call.out_counts.empty()) counts = all_counts(call);
-  if (Plan* known = find(key, counts)) return *known;
-  auto plan = make(call, sizes, key);
+  if (Plan* known = find(key, counts, reachable)) return *known;
+  auto plan = make(call, sizes, key, reachable);
   plan->counts = std::move(counts);
   return *plans_.emplace_back(std::move(plan));
 }
 
-std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const PlanKey& key) {
+std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const PlanKey& key,
+                                    bool reachable) {
   const int size = setting_.group.size;
   const execution::Shape shape = shape_of(call, setting_.group.rank, size);
   Circumstances circumstances = circumstances_of(call, shape, setting_, connection_.needs_network());
   auto plan = std::make_unique<Plan>();
   plan->key = key;
+  plan->reachable = reachable;
   plan->empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
 
   Choice choice;
-  if (connection_.one_address_space() && !shape.uneven && setting_.algorithm.empty() && size > 1 &&
-      direct_pays(circumstances)) {
+  if (reachable && !shape.uneven && setting_.algorithm.empty() && size > 1 && direct_pays(circumstances)) {
     circumstances.one_sided = true;
     choice = select(circumstances);
     circumstances.one_sided = false;
   }
+  // A copy of the input is not where other processes reach it.
+  if (choice.algorithm != nullptr && !connection_.one_address_space() &&
+      (key.scaled || (sizes.in_place && !choice.algorithm->in_place)))
+    choice = {};
   if (choice.algorithm == nullptr) choice = select(circumstances);
   const Algorithm& algorithm = *choice.algorithm;
   const Schedule schedule = algorithm.make(size, call.root, setting_.node_size);

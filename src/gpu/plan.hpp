@@ -28,7 +28,8 @@ struct Plan {
   std::uint32_t tag = 0;          ///< equal on ranks that make the same call by the same algorithm
   /// Reads a copy of the input: in place by a schedule that is not, or multiplied by the call's factor.
   bool copies_input = false;
-  bool empty = false;  ///< nothing to move
+  bool reachable = false;  ///< made for buffers that all ranks reach
+  bool empty = false;      ///< nothing to move
   std::string description;
   std::uint64_t last_launch = 0;  ///< number of the last launch that ran it
   bool captured = false;          ///< a graph may refer to it
@@ -44,8 +45,9 @@ class Planner {
   /// references to them hold until then.
   void trim(const Timeline& timeline);
   [[nodiscard]] std::size_t plans() const { return plans_.size(); }
-  /// The plan of a checked collective. Throws Error(invalid_argument, unsupported).
-  Plan& collective(const Call& call, const Sizes& sizes);
+  /// The plan of a checked collective. `reachable`: all ranks reach the buffers of all. Throws
+  /// Error(invalid_argument, unsupported).
+  Plan& collective(const Call& call, const Sizes& sizes, bool reachable);
   /// That of an all_to_all_v whose counts are on the device.
   Plan& counted_exchange(DataType type);
   /// The plan of sends and receives that run side by side. Buffer i of the launch is that of call i; a
@@ -55,9 +57,9 @@ class Planner {
   Plan& norm(const AllReduceRmsNorm& arguments);
 
  private:
-  std::unique_ptr<Plan> make(const Call& call, const Sizes& sizes, const PlanKey& key);
+  std::unique_ptr<Plan> make(const Call& call, const Sizes& sizes, const PlanKey& key, bool reachable);
   void upload(Plan& plan, const std::vector<std::byte>& flat);
-  Plan* find(const PlanKey& key, const std::vector<std::size_t>& counts) const;
+  Plan* find(const PlanKey& key, const std::vector<std::size_t>& counts, bool reachable = false) const;
   DeviceMemory room_for(std::size_t bytes);
 
   std::shared_ptr<Api> api_;

@@ -19,15 +19,16 @@ struct FreePinned {
   std::shared_ptr<Api> api;
   void operator()(std::byte* memory) const noexcept { api->free_pinned(memory); }
 };
-struct ForgetImport {
+struct Close {
   std::shared_ptr<Api> api;
-  void operator()(std::byte* memory) const noexcept { api->forget_import(memory); }
+  void operator()(std::byte* memory) const noexcept { api->close(memory); }
 };
 }  // namespace detail
 
 using DeviceMemory = std::unique_ptr<std::byte, detail::Free>;
 using PinnedMemory = std::unique_ptr<std::byte, detail::FreePinned>;
-using ImportedMemory = std::unique_ptr<std::byte, detail::ForgetImport>;
+/// Memory of another process.
+using OpenMemory = std::unique_ptr<std::byte, detail::Close>;
 
 inline DeviceMemory allocate(const std::shared_ptr<Api>& api, std::size_t bytes) {
   return {api->allocate(bytes), detail::Free{api}};

@@ -40,6 +40,7 @@ GpuState::GpuState(std::shared_ptr<gpu::Api> api, gpu::Setting setting)
     : api_(std::move(api)),
       setting_(checked(std::move(setting))),
       connection_(api_, setting_),
+      regions_(api_, setting_, connection_),
       planner_(api_, setting_, connection_),
       sentry_(setting_, connection_.control()),
       timeline_(api_) {
@@ -58,13 +59,18 @@ GpuState::~GpuState() {
     timeline_.finish();
     sentry_.check();
     if (std::uncaught_exceptions() != exceptions_)
-      connection_.abandon();
+      abandon();
     else
       meet();
   } catch (...) {
-    connection_.abandon();
+    abandon();
   }
   proxy_.reset();
+}
+
+void GpuState::abandon() noexcept {
+  regions_.abandon();
+  connection_.abandon();
 }
 
 // When kernels are through everywhere, nobody needs the network any more; when nobody looks at it, it may go.
@@ -90,6 +96,37 @@ void GpuState::check_pointer(const Call& call, const void* pointer, std::size_t 
   if (found.kind == Pointer::Kind::device && found.device != connection_.device())
     refuse(call, fmt::format("the {} is memory of device {}; this Gpu is device {}", which, found.device,
                              connection_.device()));
+  static_cast<void>(regions_.holds(call, pointer, bytes, which));
+}
+
+// Between processes all ranks must say the same, which they can only if all pass such memory.
+bool GpuState::reachable(const Call& call, const Sizes& sizes) const {
+  const bool held = regions_.holds(call, call.in, sizes.in_bytes, "input") &&
+                    regions_.holds(call, call.out, sizes.out_bytes, "output");
+  return connection_.one_address_space() || (held && connection_.all_by_device());
+}
+
+gpu::Regions::Allocated GpuState::allocate(std::size_t bytes) {
+  const OnDevice here(*api_, connection_.device());
+  sentry_.check();
+  setting_.ensure_usable();
+  timeline_.finish();  // kernels read what is about to change
+  return regions_.allocate(bytes);
+}
+
+gpu::Regions::Token GpuState::register_memory(void* data, std::size_t bytes) {
+  const OnDevice here(*api_, connection_.device());
+  sentry_.check();
+  setting_.ensure_usable();
+  const Pointer found = data == nullptr || bytes == 0 ? Pointer{} : api_->look_at(data);
+  if (found.kind != Pointer::Kind::device || found.device != connection_.device())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("register_memory takes memory of device {}; this is {}", connection_.device(),
+                            bytes == 0 || data == nullptr         ? "none (null, or 0 bytes)"
+                            : found.kind == Pointer::Kind::device ? fmt::format("of device {}", found.device)
+                                                                  : "host or managed memory, or was freed"));
+  timeline_.finish();
+  return regions_.add({static_cast<std::byte*>(data), bytes});
 }
 
 void GpuState::check_stream(const Call& call, Stream stream) {
@@ -178,7 +215,7 @@ std::byte* GpuState::at_least(Growing& memory, std::size_t bytes) {
 }
 
 void GpuState::launch_collective(const Call& call, const Sizes& sizes, Stream stream) {
-  gpu::Plan& plan = planner_.collective(call, sizes);
+  gpu::Plan& plan = planner_.collective(call, sizes, reachable(call, sizes));
   if (plan.empty) return;
   gpu::device::Launch launch;
   launch.input = static_cast<const std::byte*>(call.in);
@@ -270,7 +307,8 @@ std::string GpuState::explain() const { return connection_.description(); }
 std::string GpuState::explain(const Call& call) {
   if (is_message(call)) return describe(call) + ": slots, side by side with the rest of its group";
   const OnDevice here(*api_, connection_.device());
-  return planner_.collective(call, tutti::check(call, rank(), size())).description;
+  const Sizes sizes = tutti::check(call, rank(), size());
+  return planner_.collective(call, sizes, reachable(call, sizes)).description;
 }
 
 }  // namespace tutti::detail
@@ -310,6 +348,13 @@ void GpuGroup::run() {
 Gpu::Gpu(Gpu&&) noexcept = default;
 Gpu& Gpu::operator=(Gpu&&) noexcept = default;
 Gpu::~Gpu() = default;
+std::pair<std::shared_ptr<const void>, void*> Gpu::allocate_bytes(std::size_t bytes) {
+  auto [token, data] = state_->allocate(bytes);
+  return {std::move(token), data};
+}
+GpuRegistration Gpu::register_memory(void* data, std::size_t bytes) {
+  return GpuRegistration(state_->register_memory(data, bytes));
+}
 void Gpu::check() { state_->check(); }
 std::string Gpu::explain() const { return state_->explain(); }
 std::string Gpu::explain(const Call& call) { return state_->explain(call); }

@@ -16,6 +16,7 @@
 #include "gpu/connection.hpp"
 #include "gpu/plan.hpp"
 #include "gpu/proxy.hpp"
+#include "gpu/regions.hpp"
 #include "gpu/sentry.hpp"
 #include "gpu/setting.hpp"
 #include "gpu/timeline.hpp"
@@ -36,12 +37,17 @@ class GpuState {
   void enqueue(std::span<const Call> calls, gpu::Stream stream);
   void enqueue_counted(const Call& call, const DeviceBlocks& in, const DeviceBlocks& out, gpu::Stream stream);
   void all_reduce_rms_norm(const AllReduceRmsNorm& arguments, gpu::Stream stream);
+  /// Collective; wait for what was enqueued.
+  gpu::Regions::Allocated allocate(std::size_t bytes);
+  gpu::Regions::Token register_memory(void* data, std::size_t bytes);
   void check();
   [[nodiscard]] std::string explain() const;
   [[nodiscard]] std::string explain(const Call& call);
 
  private:
   void meet();
+  void abandon() noexcept;
+  [[nodiscard]] bool reachable(const Call& call, const Sizes& sizes) const;
   void check_stream(const Call& call, gpu::Stream stream);
   /// After what was enqueued before, whatever its stream.
   void in_order(gpu::Stream stream, const std::function<void()>& launches);
@@ -60,6 +66,7 @@ class GpuState {
   std::shared_ptr<gpu::Api> api_;
   gpu::Setting setting_;
   gpu::Connection connection_;
+  gpu::Regions regions_;
   gpu::Planner planner_;
   gpu::Sentry sentry_;
   std::unique_ptr<gpu::Network> network_;  ///< where some rank needs one

@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <span>
+#include <string>
 #include <thread>
 
 #include <tutti/gpu.hpp>
@@ -191,9 +193,34 @@ TEST(LaunchedRank, OfProcesses) {
   CudaMemory memory;
   auto comm = Communicator::from_environment();
   Gpu gpu(comm);
-  EXPECT_NE(gpu.explain().find("CUDA IPC"), std::string::npos);
+  const std::string ways = gpu.explain();
+  EXPECT_TRUE(ways.find("a file descriptor of its memory") != std::string::npos ||
+              ways.find("CUDA IPC") != std::string::npos)
+      << ways;
   const OwnStream own;
   for (const std::size_t count : {100, 100000}) exercise(memory, comm, gpu, count, own.stream);
+  {
+    // Straight between buffers: allocated for it, and of cudaMalloc, which is opened by CUDA IPC.
+    constexpr std::size_t count = 1'000'000;
+    const auto allocated = gpu.allocate<float>(count);
+    const OnGpu<float> plain(memory, count);
+    const auto registration = gpu.register_memory(plain.data(), count * sizeof(float));
+    const auto input = numbers(count, comm.rank());
+    auto wanted = input;
+    comm.all_reduce(std::span(wanted));
+    memory.put(reinterpret_cast<std::byte*>(allocated.data()), input.data(), count * sizeof(float));
+    const Call call{.operation = Operation::all_reduce,
+                    .type = DataType::float32,
+                    .in = allocated.data(),
+                    .out = plain.data(),
+                    .count = count};
+    EXPECT_NE(gpu.explain(call).find("everybody's buffers"), std::string::npos);
+    gpu.on(own.stream).call(call);
+    memory.synchronize(own.stream);
+    gpu.check();
+    EXPECT_EQ(plain.values(), wanted);
+    comm.barrier();
+  }
   Gpu apart(comm, {.peer_access = false});
   exercise(memory, comm, apart, 100000, own.stream);
 }

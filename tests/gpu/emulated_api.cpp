@@ -18,8 +18,6 @@ namespace tutti::test {
 namespace {
 
 constexpr int threads_a_block = 2;
-constexpr std::size_t memory_align = 256;
-thread_local int the_device = 0;
 
 /// An event counts its records.
 struct EmulatedEvent {
@@ -92,23 +90,9 @@ class EmulatedApi::Worker {
 };
 
 EmulatedApi::EmulatedApi(int devices) : devices_(devices) {}
-EmulatedApi::EmulatedApi(std::span<std::byte> pool) : devices_(1), pool_(pool) {}
 EmulatedApi::~EmulatedApi() {
   default_streams_.clear();
-  for (const auto& [memory, what] : memory_)
-    if (what.owned) give_back(memory);
-}
-
-std::byte* EmulatedApi::take(std::size_t bytes) {
-  if (pool_begin_ == nullptr) return static_cast<std::byte*>(std::aligned_alloc(memory_align, bytes));
-  const std::scoped_lock lock(mutex_);
-  if (bytes > pool_.size()) throw Error(ErrorCode::system, "cudaMalloc: out of memory");
-  std::byte* memory = pool_.data();
-  pool_ = pool_.subspan(bytes);
-  return memory;
-}
-void EmulatedApi::give_back(std::byte* memory) const {
-  if (memory < pool_begin_ || memory >= pool_end_) std::free(memory);
+  for (const auto& [memory, what] : memory_) give_back(memory, what);
 }
 
 std::size_t EmulatedApi::bytes_held() {
@@ -122,7 +106,7 @@ EmulatedApi::Worker& EmulatedApi::worker(gpu::Stream stream) {
   if (stream != nullptr) return *static_cast<Worker*>(stream);
   const std::scoped_lock lock(mutex_);
   auto& mine = default_streams_[std::this_thread::get_id()];
-  if (!mine) mine = std::make_unique<Worker>(the_device);
+  if (!mine) mine = std::make_unique<Worker>(current_device());
   return *mine;
 }
 
@@ -137,79 +121,18 @@ void EmulatedApi::enqueue(gpu::Stream stream, std::function<void()> job) {
   worker(stream).add(std::move(job));
 }
 
-int EmulatedApi::current_device() { return the_device; }
-void EmulatedApi::set_device(int device) {
-  if (device < 0 || device >= devices_)
-    throw Error(ErrorCode::system, "cudaSetDevice: invalid device ordinal");
-  the_device = device;
-}
 gpu::DeviceId EmulatedApi::device_id(int device) { return {std::byte{1}, static_cast<std::byte>(device)}; }
 std::string EmulatedApi::device_name(int) { return "emulated"; }
-bool EmulatedApi::reach_device(int other) { return other == the_device || !peers_apart; }
+bool EmulatedApi::reach_device(int other) { return other == current_device() || !peers_apart; }
 std::uint64_t EmulatedApi::address_space() {
-  if (pool_begin_ != nullptr) return static_cast<std::uint64_t>(::getpid());
-  return processes ? std::hash<std::thread::id>()(std::this_thread::get_id()) : 1;
+  return processes ? std::hash<std::thread::id>()(std::this_thread::get_id())
+                   : static_cast<std::uint64_t>(::getpid());
 }
 
-gpu::Pointer EmulatedApi::look_at(const void* pointer) {
-  auto* const at = static_cast<std::byte*>(const_cast<void*>(pointer));
-  const std::scoped_lock lock(mutex_);
-  auto next = memory_.upper_bound(at);
-  if (next == memory_.begin()) return {};
-  --next;
-  return at < next->first + next->second.bytes ? next->second.what : gpu::Pointer{};
-}
-std::byte* EmulatedApi::add(std::size_t bytes, gpu::Pointer what) {
-  std::byte* memory = take((bytes + memory_align - 1) / memory_align * memory_align);
-  std::memset(memory, 0, bytes);
-  const std::scoped_lock lock(mutex_);
-  memory_[memory] = {bytes, what, true};
-  return memory;
-}
-void EmulatedApi::remove(std::byte* memory) noexcept {
-  if (memory == nullptr) return;
-  {
-    const std::scoped_lock lock(mutex_);
-    memory_.erase(memory);
-  }
-  give_back(memory);
-}
-std::byte* EmulatedApi::allocate(std::size_t bytes) {
-  return add(bytes, {gpu::Pointer::Kind::device, the_device});
-}
-void EmulatedApi::free(std::byte* memory) noexcept { remove(memory); }
-std::byte* EmulatedApi::allocate_pinned(std::size_t bytes) {
-  return add(bytes, {gpu::Pointer::Kind::pinned, -1});
-}
-void EmulatedApi::free_pinned(std::byte* memory) noexcept { remove(memory); }
-void EmulatedApi::pin(std::byte* memory, std::size_t bytes) {
-  const std::scoped_lock lock(mutex_);
-  memory_[memory] = {bytes, {gpu::Pointer::Kind::pinned, -1}, false};
-}
-void EmulatedApi::unpin(std::byte* memory) noexcept {
-  const std::scoped_lock lock(mutex_);
-  memory_.erase(memory);
-}
 void EmulatedApi::upload(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
-gpu::IpcHandle EmulatedApi::export_memory(std::byte* memory) {
-  gpu::IpcHandle handle{};
-  std::memcpy(handle.data(), &memory, sizeof memory);
-  return handle;
-}
-std::byte* EmulatedApi::import_memory(const gpu::IpcHandle& handle) {
-  if (refuses_imports) throw Error(ErrorCode::system, "the test refuses it");
-  std::byte* memory = nullptr;
-  std::memcpy(&memory, handle.data(), sizeof memory);
-  ++imports;
-  return memory;
-}
-void EmulatedApi::forget_import(std::byte* memory) noexcept {
-  if (memory != nullptr) --imports;
-}
-
-gpu::Stream EmulatedApi::create_stream() { return new Worker(the_device); }
+gpu::Stream EmulatedApi::create_stream() { return new Worker(current_device()); }
 void EmulatedApi::destroy_stream(gpu::Stream stream) noexcept { delete static_cast<Worker*>(stream); }
 int EmulatedApi::stream_device(gpu::Stream stream) { return worker(stream).device; }
 bool EmulatedApi::is_capturing(gpu::Stream stream) { return worker(stream).graph != nullptr; }

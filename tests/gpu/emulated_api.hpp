@@ -9,7 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -21,18 +21,18 @@ class EmulatedApi final : public gpu::Api {
  public:
   using Graph = std::vector<std::function<void()>>;
   explicit EmulatedApi(int devices = 1);
-  /// One device of a process of its own, whose memory is a part of `pool`, which other processes map at the
-  /// same address. It is used up.
-  explicit EmulatedApi(std::span<std::byte> pool);
   ~EmulatedApi() override;
 
   // What tests plant.
   std::atomic<bool> processes{false};    ///< every thread is a process: pointers mean something to one only
   std::atomic<bool> corrupts{false};     ///< what a rank writes to another in the proof arrives wrong
   std::atomic<bool> peers_apart{false};  ///< devices do not reach each other
-  std::atomic<bool> refuses_imports{false};
+  std::atomic<bool> offers_descriptors{true}, offers_fabric{false};  ///< what the driver says that it can
+  std::atomic<bool> permits_fabric{true};                            ///< and whether that is true
+  std::atomic<bool> opens_descriptors{true}, opens_fabric{true}, opens_ipc{true};
   std::atomic<int> imports{0};  ///< memory opened and not closed
   [[nodiscard]] std::size_t bytes_held();
+  std::byte* allocate_managed(std::size_t bytes);  ///< that of cudaMallocManaged
   void begin_capture(gpu::Stream stream);
   Graph end_capture(gpu::Stream stream);
   void replay(const Graph& graph, gpu::Stream stream);
@@ -53,9 +53,13 @@ class EmulatedApi final : public gpu::Api {
   void pin(std::byte* memory, std::size_t bytes) override;
   void unpin(std::byte* memory) noexcept override;
   void upload(std::byte* to, const std::byte* from, std::size_t bytes) override;
-  gpu::IpcHandle export_memory(std::byte* memory) override;
-  std::byte* import_memory(const gpu::IpcHandle& handle) override;
-  void forget_import(std::byte* memory) noexcept override;
+  std::uint64_t allocation_id(const void* pointer) override;
+  std::string why_not_shared(gpu::Sharing how) override;
+  std::byte* allocate_shared(std::size_t bytes, bool fabric) override;
+  gpu::Export export_memory(const std::byte* memory) override;
+  std::byte* open_descriptor(const FileDescriptor& descriptor, std::size_t bytes) override;
+  std::byte* open_handle(gpu::Sharing how, const gpu::MemoryHandle& handle, std::size_t bytes) override;
+  void close(std::byte* memory) noexcept override;
   gpu::Stream create_stream() override;
   void destroy_stream(gpu::Stream stream) noexcept override;
   int stream_device(gpu::Stream stream) override;
@@ -77,20 +81,23 @@ class EmulatedApi final : public gpu::Api {
     std::size_t bytes;
     gpu::Pointer what;
     bool owned = true;
+    std::uint64_t id = 0;
+    int descriptor = -1;  ///< of memory that can be shared: a memfd
+    bool fabric = false;
   };
   class Worker;
-  std::byte* add(std::size_t bytes, gpu::Pointer what);
-  std::byte* take(std::size_t bytes);
-  void give_back(std::byte* memory) const;
+  void add(std::byte* memory, const Memory& what);
+  std::byte* allocate(std::size_t bytes, gpu::Pointer what);
+  static void give_back(std::byte* memory, const Memory& what) noexcept;
   void remove(std::byte* memory) noexcept;
+  std::map<std::byte*, Memory>::iterator find(const void* pointer);
   Worker& worker(gpu::Stream stream);
 
   int devices_;
-  std::span<std::byte> pool_;  ///< what is left of it
-  const std::byte* const pool_begin_ = pool_.data();
-  const std::byte* const pool_end_ = pool_.data() + pool_.size();
   std::mutex mutex_;
   std::map<std::byte*, Memory> memory_;
+  std::uint64_t allocations_ = 0;
+  std::map<std::byte*, std::size_t> opened_;  ///< mapped here, of others
   std::map<std::thread::id, std::unique_ptr<Worker>>
       default_streams_;  ///< one a rank, so that ranks run side by side
 };

@@ -33,13 +33,15 @@ class EmulatedMemory final : public DeviceMemory {
 };
 
 class GpuTest : public testing::Test {
+ public:
+  static constexpr GpuOptions small{.blocks = 4, .memory = std::size_t{1} << 20};
+
  protected:
   GpuTest() { gpu::replace_api(api); }
   ~GpuTest() override { gpu::replace_api(nullptr); }
   GpuTest(const GpuTest&) = delete;
   GpuTest& operator=(const GpuTest&) = delete;
 
-  static constexpr GpuOptions small{.blocks = 4, .memory = std::size_t{1} << 20};
   std::shared_ptr<EmulatedApi> api = std::make_shared<EmulatedApi>(2);
   EmulatedMemory memory{*api};
 };

@@ -16,6 +16,7 @@
 
 #include "gpu/emulated_memory.hpp"
 #include "gpu/exercise.hpp"
+#include "kernels/fixture.hpp"
 
 namespace tutti::test {
 namespace {
@@ -45,7 +46,7 @@ TEST_F(GpuTest, EveryOperationBetweenProcesses) {
       3,
       [&](Communicator& comm) {
         Gpu gpu(comm, small);
-        EXPECT_THAT(gpu.explain(), HasSubstr("CUDA IPC"));
+        EXPECT_THAT(gpu.explain(), HasSubstr("a file descriptor of its memory"));
         for (const std::size_t count : {9, 20011}) exercise(memory, comm, gpu, count);
       },
       quick());
@@ -71,6 +72,34 @@ TEST_F(GpuTest, InPlace) {
         }
       },
       quick());
+}
+
+TEST_F(GpuTest, OddCountsAndUnalignedBuffersOfEveryType) {
+  Options options = quick();
+  options.rank_order = true;  // one order of reduction, whichever algorithm
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        for (const DataType type : all_types)
+          for (const std::size_t count : {1, 7, 61, 10007}) {
+            const std::size_t element = size_of(type), bytes = count * element;
+            std::mt19937_64 random{static_cast<std::uint64_t>(comm.rank())};
+            const auto input = random_elements(type, random, count);
+            std::vector<std::byte> wanted(bytes);
+            comm.all_reduce(input.data(), wanted.data(), count, type);
+            // Aligned to elements, not to vectors, and not alike.
+            const OnGpu<std::byte> in(memory, bytes + element), out(memory, bytes + 3 * element);
+            memory.put(in.data() + element, input.data(), bytes);
+            gpu.on(nullptr).all_reduce(in.data() + element, out.data() + 3 * element, count, type);
+            api->synchronize(nullptr);
+            gpu.check();
+            std::vector<std::byte> found(bytes);
+            memory.get(found.data(), out.data() + 3 * element, bytes);
+            ASSERT_TRUE(found == wanted) << count << " x " << name(type);
+          }
+      },
+      options);
 }
 
 TEST_F(GpuTest, GroupsOfSendsAndReceives) {
@@ -147,6 +176,31 @@ TEST_F(GpuTest, CapturedCallsAreReplayed) {
       quick());
 }
 
+TEST_F(GpuTest, TwoCommunicatorsInOneGraph) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Communicator other = comm.duplicate();
+        Gpu first(comm, small), second(other, small);
+        const gpu::Stream stream = api->create_stream();
+        const OnGpu<float> buffer(memory, std::vector<float>(20000, 1));
+        api->begin_capture(stream);
+        first.on(stream).all_reduce(buffer.data(), buffer.data(), 20000, DataType::float32);
+        second.on(stream).all_reduce(buffer.data(), buffer.data(), 100, DataType::float32);
+        first.on(stream).all_reduce(buffer.data(), buffer.data(), 100, DataType::float32);
+        const auto graph = api->end_capture(stream);
+        for (int time = 0; time < 2; ++time) api->replay(graph, stream);
+        api->synchronize(stream);
+        first.check();
+        second.check();
+        EXPECT_EQ(buffer.values()[0], 64.0F);
+        EXPECT_EQ(buffer.values()[19999], 4.0F);
+        comm.barrier();
+        api->destroy_stream(stream);
+      },
+      quick());
+}
+
 ErrorCode code_of(const std::function<void()>& call, const char* text) {
   try {
     call();
@@ -206,17 +260,18 @@ TEST_F(GpuTest, BadCallsAreRefusedBeforeAnythingIsEnqueued) {
       quick());
 }
 
-TEST_F(GpuTest, PinnedMemoryIsTaken) {
+TEST_F(GpuTest, PinnedAndManagedMemoryIsTaken) {
   run_local(
       2,
       [&](Communicator& comm) {
         Gpu gpu(comm, small);
-        std::byte* pinned = api->allocate_pinned(256);
-        *reinterpret_cast<float*>(pinned) = 3;
-        gpu.on(nullptr).all_reduce(pinned, pinned, 1, DataType::float32);
-        api->synchronize(nullptr);
-        EXPECT_EQ(*reinterpret_cast<float*>(pinned), 6);
-        api->free_pinned(pinned);
+        for (std::byte* pointer : {api->allocate_pinned(256), api->allocate_managed(256)}) {
+          *reinterpret_cast<float*>(pointer) = 3;
+          gpu.on(nullptr).all_reduce(pointer, pointer, 1, DataType::float32);
+          api->synchronize(nullptr);
+          EXPECT_EQ(*reinterpret_cast<float*>(pointer), 6);
+          api->free(pointer);
+        }
       },
       quick());
 }
@@ -281,6 +336,36 @@ TEST_F(GpuTest, AnAbortEndsARunningKernel) {
         gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
         api->synchronize(nullptr);
         EXPECT_EQ(code_of([&] { gpu.check(); }, "the test says so"), ErrorCode::aborted);
+      },
+      quick());
+}
+
+TEST_F(GpuTest, AnAbortFromAnotherThreadEndsTheRanksOwnKernel) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        if (comm.rank() == 1) {  // takes no part, and hears of it
+          while (true) try {
+              gpu.check();
+              std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            } catch (const Error& error) {
+              EXPECT_EQ(error.code(), ErrorCode::aborted);
+              return;
+            }
+        }
+        const OnGpu<float> buffer(memory, 64);
+        gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+        std::chrono::steady_clock::time_point aborted;
+        std::thread other([&] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          aborted = std::chrono::steady_clock::now();
+          comm.abort("another thread says so");
+        });
+        api->synchronize(nullptr);
+        other.join();
+        EXPECT_LT(std::chrono::steady_clock::now() - aborted, std::chrono::seconds(1));
+        EXPECT_EQ(code_of([&] { gpu.check(); }, "another thread says so"), ErrorCode::aborted);
       },
       quick());
 }

@@ -198,7 +198,8 @@ TEST_F(GpuWays, DevicesApartTalkThroughHostMemory) {
 }
 
 TEST_F(GpuWays, MemoryThatCannotBeOpenedIsDoneWithout) {
-  api->processes = api->refuses_imports = true;
+  api->processes = true;
+  api->offers_descriptors = api->opens_ipc = false;
   run_local(
       2,
       [&](Communicator& comm) {

@@ -85,6 +85,8 @@ struct Arena {
   }
 };
 
+static_assert(sizeof(Arena) == 16);
+
 /// Why a wait ended without what it waited for.
 enum class Cause : std::uint32_t { none, timeout, aborted, mismatch, bounds };
 /// What a wait is for.

@@ -40,6 +40,8 @@ struct Launch {
   std::byte* buffers[max_buffers] = {};  ///< of sends and receives, or of a norm
   Counts counts;                         ///< of counted programs
 };
+static_assert(sizeof(Launch) == 112 + 8 * max_buffers && offsetof(Launch, sequence) == 40 &&
+              offsetof(Launch, buffers) == 56 && offsetof(Launch, counts) == 56 + 8 * max_buffers);
 
 /// What the threads of a block share besides the launch.
 struct Shared {
@@ -316,7 +318,7 @@ class Executor {
   }
 
   /// All ranks learn from the device where the others' buffers are, so that the host need not wait for them.
-  /// That holds for ranks that share an address space.
+  /// That holds for ranks that share an address space, and for memory in regions.
   TUTTI_DEVICE bool exchange_offers() {
     const std::uint64_t run = word(group_.arena.runs(block_index()));
     const std::uint32_t flag = packet_flag(run);
@@ -328,8 +330,8 @@ class Executor {
       Offer offer;
       failed = !receive_offer(mine_ + group_.arena.offer(block_index(), peer, run), offer, flag, peer,
                               begin_wait());
-      shared_.peer_inputs[peer] = const_cast<std::byte*>(offer.input);
-      shared_.peer_outputs[peer] = offer.output;
+      shared_.peer_inputs[peer] = group_.reach(peer, offer.input);
+      shared_.peer_outputs[peer] = group_.reach(peer, offer.output);
     }
     return !block_.any(failed);
   }

@@ -10,6 +10,15 @@
 
 namespace tutti::gpu::device {
 
+inline constexpr int max_regions = 32;
+
+/// Memory of a rank that this rank's device reaches, at another address than its owner's does.
+struct Region {
+  const std::byte* begin = nullptr;  ///< the owner's address
+  std::uint64_t bytes = 0;
+  std::byte* here = nullptr;
+};
+
 /// In device memory.
 struct Membership {
   std::int32_t rank = 0, size = 1;
@@ -21,9 +30,20 @@ struct Membership {
   std::byte* arenas[max_ranks] = {};
   std::byte* outboxes[max_ranks] = {};  ///< this rank writes them
   std::byte* inboxes[max_ranks] = {};   ///< the peer writes them, or its network
+  Region regions[max_ranks][max_regions] = {};
+  std::uint64_t region_count = 0;  ///< of every rank; some may be empty
 
+  /// Where this rank reaches what `owner` has at an address: there, if it is in no region.
+  [[nodiscard]] TUTTI_DEVICE std::byte* reach(int owner, const std::byte* address) const {
+    for (std::uint64_t i = 0; i < region_count; ++i) {
+      const Region& region = regions[owner][i];
+      if (address >= region.begin && address < region.begin + region.bytes)
+        return region.here + (address - region.begin);
+    }
+    return const_cast<std::byte*>(address);
+  }
   [[nodiscard]] TUTTI_DEVICE bool by_mail(int peer) const { return arenas[peer] == nullptr; }
 };
-static_assert(sizeof(Membership) == 48 + 3 * 8 * max_ranks);
+static_assert(sizeof(Region) == 24 && sizeof(Membership) == 56 + (3 * 8 + 24 * max_regions) * max_ranks);
 
 }  // namespace tutti::gpu::device

@@ -17,6 +17,7 @@ struct Scale {
   const std::byte* factor_at = nullptr;  ///< an element that is the factor, read when the kernel runs
   DataType type = DataType::uint8;
 };
+static_assert(sizeof(Scale) == 48 && offsetof(Scale, factor_at) == 32 && offsetof(Scale, type) == 40);
 
 /// The share of one of `blocks` blocks: whole vectors but for the last.
 template <class Block>

@@ -1,0 +1,134 @@
+// How processes open each other's device memory: every way, and what is taken in place of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include <tutti/gpu.hpp>
+#include <tutti/local.hpp>
+
+#include "communicator/ranks.hpp"
+#include "gpu/emulated_memory.hpp"
+#include "gpu/exercise.hpp"
+
+namespace tutti::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+Options patient() {
+  Options options;
+  options.timeout = std::chrono::seconds(60);
+  return options;
+}
+
+/// Ranks are threads, each of which passes for a process.
+class GpuSharing : public GpuTest {
+ protected:
+  GpuSharing() { api->processes = true; }
+  template <class Matcher>
+  void expect_way(const Matcher& way, const GpuOptions& options = small, int ranks = 3) {
+    run_local(
+        ranks,
+        [&](Communicator& comm) {
+          Gpu gpu(comm, options);
+          EXPECT_THAT(gpu.explain(), way);
+          for (const std::size_t count : {5, 7001}) exercise(memory, comm, gpu, count);
+        },
+        patient());
+    EXPECT_EQ(api->imports, 0);
+    EXPECT_EQ(api->bytes_held(), 0U);
+  }
+};
+
+TEST_F(GpuSharing, ByDescriptor) { expect_way(HasSubstr("a file descriptor of its memory")); }
+
+TEST_F(GpuSharing, WithoutDescriptorsByCudaIpc) {
+  api->offers_descriptors = false;
+  expect_way(HasSubstr("CUDA IPC (the test has no descriptors)"));
+}
+
+TEST_F(GpuSharing, DescriptorsThatDoNotOpenGiveWayToCudaIpcOnAllRanks) {
+  api->opens_descriptors = false;
+  expect_way(AllOf(HasSubstr("CUDA IPC (rank 0: a file descriptor was not opened: "),
+                   HasSubstr("cuMemImportFromShareableHandle: the test refuses it)")));
+}
+
+TEST_F(GpuSharing, DescriptorsThatDoNotOpenGiveWayToFabricHandles) {
+  api->opens_descriptors = false;
+  api->offers_fabric = true;
+  expect_way(HasSubstr("a fabric handle (a file descriptor was not opened: "));
+}
+
+TEST_F(GpuSharing, AFabricThatIsNotPermittedIsDoneWithout) {
+  api->offers_fabric = true;
+  api->permits_fabric = false;
+  expect_way(HasSubstr("a file descriptor of its memory"));
+}
+
+TEST_F(GpuSharing, WhereNothingOpensThroughHostMemory) {
+  api->opens_descriptors = api->opens_ipc = false;
+  expect_way(AllOf(HasSubstr("page-locked host memory (a handle of CUDA IPC was not opened: "),
+                   HasSubstr("cudaIpcOpenMemHandle: the test refuses it)")),
+             small, 2);
+}
+
+GpuOptions every_rank_a_host() { return {.blocks = 4, .memory = std::size_t{1} << 20, .host_size = 1}; }
+
+TEST_F(GpuSharing, HostsOfOneDomainReachEachOthersDevices) {
+  api->offers_fabric = true;
+  expect_way(AllOf(HasSubstr(": a fabric handle"), Not(HasSubstr("network"))), every_rank_a_host(), 3);
+}
+
+TEST_F(GpuSharing, HostsWithoutAFabricTalkOverTheNetwork) {
+  expect_way(HasSubstr("the network, through page-locked host memory (GpuOptions::host_size; the test has no "
+                       "fabric)"),
+             every_rank_a_host(), 2);
+  api->offers_fabric = true;
+  api->permits_fabric = false;
+  expect_way(HasSubstr("cuMemCreate for a fabric: the test refuses it"), every_rank_a_host(), 2);
+  api->permits_fabric = true;
+  api->opens_fabric = false;  // as in another domain
+  expect_way(AllOf(HasSubstr("the network"), HasSubstr("a fabric handle was not opened")),
+             every_rank_a_host(), 2);
+  api->opens_fabric = true;
+  GpuOptions options = every_rank_a_host();
+  options.fabric = false;
+  expect_way(HasSubstr("the network"), options, 2);
+}
+
+TEST_F(GpuSharing, AFabricThatCorruptsIsLeftForTheNetwork) {
+  api->offers_fabric = api->corrupts = true;
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, every_rank_a_host());
+        if (comm.rank() < 2) {
+          EXPECT_THAT(gpu.explain(),
+                      HasSubstr("the network, through page-locked host memory (what was written"));
+        }
+        exercise(memory, comm, gpu, 700);
+      },
+      patient());
+}
+
+#ifndef __SANITIZE_THREAD__  // which knows no new threads after a fork of several
+TEST(GpuProcesses, ReachEachOthersMemory) {
+  for (const bool fabric : {false, true})
+    run_processes(2, patient(), [&](Communicator& comm) {
+      const auto api = std::make_shared<EmulatedApi>(1);
+      gpu::replace_api(api);
+      EmulatedMemory memory(*api);
+      api->offers_fabric = fabric;
+      api->opens_descriptors = !fabric;
+      Gpu gpu(comm, GpuTest::small);
+      EXPECT_THAT(gpu.explain(), HasSubstr(fabric ? "a fabric handle" : "a file descriptor of its memory"));
+      for (const std::size_t count : {5, 7001}) exercise(memory, comm, gpu, count);
+    });
+}
+#endif
+
+}  // namespace
+}  // namespace tutti::test
