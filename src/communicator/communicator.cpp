@@ -105,6 +105,9 @@ std::pair<std::shared_ptr<detail::Region>, void*> Communicator::allocate_bytes(s
 Registration Communicator::register_memory(void* data, std::size_t bytes) {
   if (data == nullptr || bytes == 0)
     throw Error(ErrorCode::invalid_argument, "register_memory: there is no memory (null, or 0 bytes)");
+  if (owner_of(data) == Owner::device)
+    throw Error(ErrorCode::invalid_argument,
+                "register_memory: this is memory of a CUDA device; tutti::Gpu::register_memory takes it");
   impl_->ensure_usable();
   auto region = std::make_shared<detail::Region>();
   // Threads of one process reach each other's memory as it is.

@@ -17,6 +17,7 @@
 #include <tutti/communicator.hpp>
 
 #include "base/deadline.hpp"
+#include "communicator/host_buffers.hpp"
 #include "communicator/plan.hpp"
 #include "communicator/task.hpp"
 #include "communicator/watch.hpp"
@@ -188,6 +189,7 @@ struct Impl {
   std::shared_ptr<transport::shm::DirectMemory*> direct_handle;  ///< what regions hold weakly
   unsigned spin_polls = 0;
 
+  HostBuffers host_buffers;
   Task blocking;                       ///< reused by blocking calls
   std::deque<Queued> collectives;      ///< run one after the other
   std::vector<Queued> point_to_point;  ///< run side by side, in order for each peer and direction

@@ -84,7 +84,9 @@ void Impl::ensure_usable() const {
 
 Sizes Impl::admit(const Call& call) {
   ensure_usable();
-  return check(call, group.rank, group.size);
+  const Sizes sizes = check(call, group.rank, group.size);
+  host_buffers.require_reachable(call, sizes);
+  return sizes;
 }
 
 void Impl::prepare_point_to_point(Task& task) {
@@ -155,7 +157,9 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
   }
   task.peers.offers.resize(static_cast<std::size_t>(group.size));
   auto& direct = shm->direct();
-  const bool by_messages = plan->key.scaled || (sizes.in_place && !plan->direct_in_place);
+  // What CUDA has mapped, another process may be unable to read.
+  const bool by_messages =
+      plan->key.scaled || (sizes.in_place && !plan->direct_in_place) || !host_buffers.plain(call, sizes);
   task.peers.mine = {direct.offer(call.in, sizes.in_bytes), direct.offer(call.out, sizes.out_bytes),
                      by_messages ? 1U : 0U, task.turn.decides ? plan->trial->times() : PathTrial::Times{}};
   task.offering = true;

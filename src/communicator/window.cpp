@@ -28,6 +28,9 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
     throw Error(ErrorCode::invalid_argument, "WindowOptions::notifications is " +
                                                  std::to_string(options.notifications) +
                                                  "; it must be 1 to " + std::to_string(max_notifications));
+  if (!memory.empty() && owner_of(memory.data()) == Owner::device)
+    throw Error(ErrorCode::invalid_argument,
+                "windows are of host memory, and this is memory of a CUDA device");
   const bool shared = impl.options.transport.empty() || impl.options.transport == "shm";
   detail::WindowSetting setting;
   setting.options = options;

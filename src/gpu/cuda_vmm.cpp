@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -101,9 +102,7 @@ class Handle {
   CUmemGenericAllocationHandle handle_ = 0;
 };
 
-CUdeviceptr address_of(const void* memory) {
-  return static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(memory));
-}
+CUdeviceptr address_of(const void* memory) { return std::bit_cast<CUdeviceptr>(memory); }
 
 CUmemAllocationProp properties_for(int device, bool fabric) {
   CUmemAllocationProp properties{};
@@ -164,7 +163,7 @@ std::byte* CudaVmm::map(int device, unsigned long long handle, std::size_t bytes
     mapped = true;
     set_access(address, bytes, device);
     if (to_all_devices) set_access_of_peers(address, bytes, device);
-    auto* const memory = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
+    auto* const memory = std::bit_cast<std::byte*>(address);
     const std::scoped_lock lock(mutex_);
     mapped_[memory] = bytes;
     return memory;
@@ -189,10 +188,10 @@ std::byte* CudaVmm::allocate(int device, std::size_t bytes, bool fabric) {
 
 std::byte* CudaVmm::open_descriptor(int device, const FileDescriptor& descriptor, std::size_t bytes) {
   CUmemGenericAllocationHandle imported = 0;
-  require(driver().import_handle(&imported,
-                                 reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptor.get())),
-                                 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-          "cuMemImportFromShareableHandle (file descriptor)");
+  require(
+      driver().import_handle(&imported, std::bit_cast<void*>(static_cast<std::intptr_t>(descriptor.get())),
+                             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+      "cuMemImportFromShareableHandle (file descriptor)");
   const Handle handle(imported);
   return map(device, handle.get(), bytes, false);
 }
@@ -226,7 +225,7 @@ Export CudaVmm::export_memory(const std::byte* memory) {
   Export exported;
   CUdeviceptr begin = 0;
   require(driver().address_range(&begin, &exported.bytes, address_of(memory)), "cuMemGetAddressRange");
-  exported.begin = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(begin));
+  exported.begin = std::bit_cast<std::byte*>(begin);
   CUmemGenericAllocationHandle retained = 0;
   if (driver().retain(&retained, exported.begin) != CUDA_SUCCESS) return exported;  // of cudaMalloc
   const Handle handle(retained);

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <string>
 
 #include <tutti/gpu.hpp>
 #include <tutti/local.hpp>
@@ -43,7 +43,28 @@ class GpuSharing : public GpuTest {
   }
 };
 
-TEST_F(GpuSharing, ByDescriptor) { expect_way(HasSubstr("a file descriptor of its memory")); }
+TEST_F(GpuSharing, ByDescriptor) {
+  expect_way(
+      HasSubstr("a file descriptor of its memory; the same device: kernels of two processes take turns"));
+}
+
+TEST_F(GpuSharing, DevicesReachEachOther) {
+  for (const bool processes : {false, true}) {
+    api->processes = processes;
+    run_local(
+        3,
+        [&](Communicator& comm) {
+          api->set_device(comm.rank() % 2);
+          Gpu gpu(comm, small);
+          const char* const other = processes ? "a file descriptor of its memory\n" : "peer access\n";
+          const char* const same = processes ? "take turns" : ": the same device";
+          EXPECT_THAT(gpu.explain() + "\n", HasSubstr(other));
+          EXPECT_EQ(gpu.explain().find(same) != std::string::npos, comm.rank() != 1) << gpu.explain();
+          for (const std::size_t count : {5, 7001}) exercise(memory, comm, gpu, count);
+        },
+        patient());
+  }
+}
 
 TEST_F(GpuSharing, WithoutDescriptorsByCudaIpc) {
   api->offers_descriptors = false;

@@ -1,0 +1,57 @@
+/// \file
+/// Whether the processors reach a buffer: memory of a CUDA device is found where the process has the driver
+/// loaded, also in a build without CUDA.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <tutti/call.hpp>
+
+#include "communicator/check.hpp"
+
+namespace tutti {
+
+/// Whose memory it is, as far as the CUDA driver of this process knows.
+enum class Owner : std::uint8_t {
+  host,    ///< CUDA knows nothing of it
+  pinned,  ///< page-locked or managed by CUDA: processors reach it, but perhaps not from another process
+  device,
+};
+
+/// Asks the driver, if there is one; a pointer costs it about 100 ns. Never starts CUDA. Thread safe.
+Owner owner_of(const void* pointer) noexcept;
+
+/// What is known of the buffers of one communicator's calls: each is looked at once. One thread at a time.
+class HostBuffers {
+ public:
+  /// Throws Error(invalid_argument) for memory of a device.
+  void require_reachable(const Call& call, const Sizes& sizes) {
+    if (sizes.in_bytes != 0 && owner(call.in) == Owner::device) refuse(call, "input");
+    if (sizes.out_bytes != 0 && owner(call.out) == Owner::device) refuse(call, "output");
+  }
+  /// Not CUDA's.
+  bool plain(const Call& call, const Sizes& sizes) {
+    return (sizes.in_bytes == 0 || owner(call.in) == Owner::host) &&
+           (sizes.out_bytes == 0 || owner(call.out) == Owner::host);
+  }
+
+ private:
+  struct Known {
+    const void* pointer = nullptr;
+    Owner owner = Owner::host;
+  };
+  Owner owner(const void* pointer) {
+    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+    Known& known = known_[(address >> 6 ^ address >> 13) % known_.size()];
+    if (known.pointer != pointer) [[unlikely]]
+      known = {pointer, owner_of(pointer)};
+    return known.owner;
+  }
+  [[noreturn]] static void refuse(const Call& call, const char* which);
+
+  std::array<Known, 64> known_;
+};
+
+}  // namespace tutti

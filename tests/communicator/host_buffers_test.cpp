@@ -1,0 +1,131 @@
+// Memory of a CUDA device in calls on host memory, by a library that stands in for CUDA's driver.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include <tutti/local.hpp>
+#include <tutti/window.hpp>
+
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr unsigned type_host = 1, type_device = 2;
+
+class HostBuffers : public testing::Test {
+ protected:
+  HostBuffers() : library_(::dlopen(TUTTI_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL)) {
+    find(add, "fake_cuda_add");
+    find(clear, "fake_cuda_clear");
+    find(questions, "fake_cuda_questions");
+  }
+  ~HostBuffers() override { clear(); }
+  HostBuffers(const HostBuffers&) = delete;
+  HostBuffers& operator=(const HostBuffers&) = delete;
+
+  template <class Function>
+  void find(Function*& function, const char* name) {
+    function = reinterpret_cast<Function*>(::dlsym(library_, name));
+    if (function == nullptr) throw std::runtime_error(name);
+  }
+  /// The vector passes for memory of a device from now on.
+  void plant(const std::vector<float>& memory) const {
+    add(memory.data(), memory.size() * sizeof(float), type_device, false);
+  }
+
+  void (*add)(const void*, std::uint64_t, unsigned, bool) = nullptr;
+  void (*clear)() = nullptr;
+  int (*questions)() = nullptr;
+
+ private:
+  void* library_;
+};
+
+void expect_refused(const std::function<void()>& call, const char* text) {
+  try {
+    call();
+    ADD_FAILURE() << "no error about: " << text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.what(), HasSubstr(text));
+  }
+}
+
+TEST_F(HostBuffers, DeviceMemoryIsRefusedBeforeAnythingIsSent) {
+  run_local(2, [&](Communicator& comm) {
+    std::vector<float> host(100, 1), device(100);
+    plant(device);
+    expect_refused([&] { comm.all_reduce(std::span<const float>(device), std::span(host)); },
+                   "the input is memory of a CUDA device");
+    expect_refused([&] { comm.all_reduce(std::span<const float>(host), std::span(device)); },
+                   "the output is memory of a CUDA device");
+    expect_refused([&] { comm.all_reduce(std::span(device)); }, "gpu.on(stream)");
+    expect_refused([&] { static_cast<void>(comm.async().all_reduce(std::span(device))); }, "CUDA device");
+    auto group = comm.group();
+    expect_refused([&] { group.all_reduce(std::span(device)); }, "CUDA device");
+    if (comm.rank() == 0)
+      expect_refused([&] { comm.send(std::span<const float>(device), 1); }, "CUDA device");
+    else
+      expect_refused([&] { comm.receive(std::span(device), 0); }, "CUDA device");
+    expect_refused(
+        [&] { static_cast<void>(comm.register_memory(device.data(), device.size() * sizeof(float))); },
+        "CUDA device");
+    expect_refused([&] { const Window window(comm, std::as_writable_bytes(std::span(device))); },
+                   "CUDA device");
+    comm.all_reduce(std::span(host));  // all is as before
+    EXPECT_EQ(host, std::vector<float>(100, 2));
+  });
+}
+
+TEST_F(HostBuffers, ABufferWithoutElementsMayBeAnything) {
+  run_local(2, [&](Communicator& comm) {
+    std::vector<float> host(10, 3), device(10);
+    plant(device);
+    comm.broadcast(comm.rank() == 0 ? host.data() : device.data(), host.data(), host.size(),
+                   DataType::float32, 0);
+    EXPECT_EQ(host, std::vector<float>(10, 3));
+  });
+}
+
+TEST_F(HostBuffers, ManagedAndPageLockedMemoryIsTakenAlsoBetweenProcesses) {
+  run_processes(2, Options{}, [&](Communicator& comm) {
+    constexpr std::size_t count = 300'000;
+    const auto reduce = [&](const Buffer<float>& buffer) {
+      std::fill(buffer.begin(), buffer.end(), 2.0F);
+      for (int time = 0; time < 3; ++time) comm.all_reduce(buffer.span(), ReduceOp::max);
+      EXPECT_EQ(std::count(buffer.begin(), buffer.end(), 2.0F), count);
+      return comm.stats().bytes_direct;
+    };
+    const auto plain = comm.allocate<float>(count), managed = comm.allocate<float>(count),
+               pinned = comm.allocate<float>(count);
+    add(managed.data(), count * sizeof(float), type_device, true);
+    add(pinned.data(), count * sizeof(float), type_host, false);
+    const auto direct = reduce(plain);
+    EXPECT_GT(direct, 0U);
+    EXPECT_EQ(reduce(managed), direct);  // by messages
+    EXPECT_EQ(reduce(pinned), direct);
+  });
+}
+
+TEST_F(HostBuffers, ABufferIsLookedAtOnce) {
+  run_local(1, [&](Communicator& comm) {
+    std::vector<float> buffer(10, 1);
+    comm.all_reduce(std::span(buffer));
+    const int before = questions();
+    for (int time = 0; time < 10; ++time) comm.all_reduce(std::span(buffer));
+    EXPECT_EQ(questions(), before);
+  });
+}
+
+}  // namespace
+}  // namespace tutti::test
