@@ -193,7 +193,8 @@ TEST_F(LabFaults, ADeviceThatGoesDownIsAnErrorInEveryRank) {
 }
 
 // The switch takes shorter packets than both ends: only long messages are lost, and no device says why. Those
-// that are lost come from the other node: where the cable itself takes no such packet, Soft-RoCE never gives up.
+// that are lost come from the other node: where the cable itself takes no such packet, Soft-RoCE never gives
+// up.
 TEST_F(LabFaults, AnMtuThatThePathDoesNotHaveIsExplained) {
   Job two = job(2, 2, 1);
   two.options.timeout = 10s;
