@@ -277,6 +277,7 @@ TEST_F(LabFaults, TooFewQueuePairsAreExplained) {
   constexpr Rank poor = 2;
   constexpr Rank never_spoken_to = 5;
   Job eight = job(ranks, 4, 1);
+  eight.options.algorithm = "ring";
   eight.prepare = [&](Rank rank) {
     if (rank == poor) few.enter();
   };
