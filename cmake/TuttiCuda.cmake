@@ -24,8 +24,8 @@ endif()
 # Adds the kernels to `target`, and says so to the files that have to do with them.
 function(tutti_add_kernels target)
   set_source_files_properties(src/gpu/api.cpp PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_CUDA=1)
-  set_source_files_properties(src/gpu/cuda_api.cpp src/gpu/cuda_vmm.cpp PROPERTIES
-    INCLUDE_DIRECTORIES "${CUDAToolkit_INCLUDE_DIRS}")
+  file(GLOB runtime CONFIGURE_DEPENDS src/gpu/cuda_*.cpp)
+  set_source_files_properties(${runtime} PROPERTIES INCLUDE_DIRECTORIES "${CUDAToolkit_INCLUDE_DIRS}")
   set(codes)
   foreach(architecture ${TUTTI_CUDA_ARCHITECTURES})
     list(APPEND codes -gencode=arch=compute_${architecture},code=sm_${architecture})

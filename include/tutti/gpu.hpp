@@ -35,6 +35,9 @@ struct GpuOptions {
   bool peer_access = true;
   /// False: ranks of different hosts talk over the network even where one NVLink domain joins their devices.
   bool fabric = true;
+  /// False: messages to other hosts lie in page-locked host memory on their way even where the adapters of
+  /// both ends reach device memory. These take as much device memory again as `memory`, at most twice.
+  bool gpu_direct = true;
   /// Every so many consecutive ranks are taken for a host, and what lies beyond is reached over the network:
   /// tests of that need one machine only. 0: hosts are what they are.
   int host_size = 0;
@@ -188,9 +191,10 @@ class Gpu {
   /// Throws Error(invalid_argument) for other memory, on this rank only.
   [[nodiscard]] GpuRegistration register_memory(void* data, std::size_t bytes);
 
-  /// Throws what a kernel reported: Error(timeout, aborted, mismatch) with the call and the rank it waited
-  /// for; Error(aborted) when another rank failed, aborted or died while nothing ran here. Nothing runs on
-  /// this communicator's GPUs after that. From any thread.
+  /// Throws what a kernel reported: Error(timeout, mismatch) with the call and the rank it waited for; what
+  /// it was stopped by, or what happened while nothing ran here: Error(peer_lost) when a rank died,
+  /// Error(aborted) when one failed or aborted. Nothing runs on this communicator's GPUs after that. From any
+  /// thread.
   void check();
   /// The device, the ways to the others, and bytes held; several lines.
   [[nodiscard]] std::string explain() const;

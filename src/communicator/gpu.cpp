@@ -41,17 +41,16 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   setting.meet = [&impl] { impl.run({.operation = Operation::barrier}); };
   setting.same_host = [&impl](Rank rank) { return impl.shm->reaches(rank); };
   setting.make_network = [&impl] { return std::make_unique<GpuNetwork>(*impl.split(0, impl.group.rank)); };
-  setting.interrupted = [&impl]() -> std::optional<std::string> {
+  setting.interrupted = [&impl]() -> std::optional<Error> {
     if (impl.abort_requested.load(std::memory_order_acquire))
-      return "this rank aborted: " + impl.abort_reason;
+      return Error(ErrorCode::aborted, "this rank aborted: " + impl.abort_reason);
     impl.watch->poll();
-    if (const auto notice = impl.watch->failure(impl.group.communicator)) return notice->text;
-    for (Rank r = 0; r < impl.group.size; ++r)
-      if (const auto gone = impl.watch->gone(impl.group.world[static_cast<std::size_t>(r)]);
-          gone && !gone->orderly)
-        return "rank " + std::to_string(r) + " died";
+    if (const auto notice = impl.watch->failure(impl.group.communicator))
+      return impl.failure_of_others(nullptr, *notice);
+    if (const auto dead = impl.first_dead()) return impl.member_gone(nullptr, *dead, false);
     return std::nullopt;
   };
+  setting.explain_loss = [&impl](const Error& loss) { return impl.explain_loss(nullptr, loss); };
   setting.announce = [&impl](const Error& error) {
     impl.watch->session().announce_failure(impl.group.communicator, error);
   };

@@ -12,6 +12,7 @@
 
 #include "base/file_descriptor.hpp"
 #include "gpu/device/executor.hpp"
+#include "gpu/device/proof.hpp"
 #include "gpu/device/scale.hpp"
 
 namespace tutti::gpu {
@@ -52,6 +53,13 @@ struct Export {
 };
 /// The same for every process, whatever number it knows the device by.
 using DeviceId = std::array<std::byte, 16>;
+
+/// How a device comes to see what adapters of a network have written into its memory.
+enum class NetworkWrites : std::uint8_t {
+  in_order,  ///< by itself, once the host knows that they are there
+  flushed,   ///< after `flush_network_writes`
+  never,     ///< neither
+};
 
 /// Every function throws Error(system) with the runtime's words, or Error(unsupported) where there is no
 /// driver or no device. Functions on memory and launches act on the calling thread's current device. Thread
@@ -99,6 +107,13 @@ class Api {
   /// Of memory that was opened, in whatever way.
   virtual void close(std::byte* memory) noexcept = 0;
 
+  /// GPUDirect RDMA. A dma-buf of device memory, whole pages. Throws Error(unsupported) where the driver has
+  /// none.
+  virtual FileDescriptor export_dma_buf(const std::byte* memory, std::size_t bytes) = 0;
+  /// Of the current device.
+  virtual NetworkWrites network_writes() = 0;
+  virtual void flush_network_writes() = 0;
+
   /// One that waits for no other.
   virtual Stream create_stream() = 0;
   virtual void destroy_stream(Stream stream) noexcept = 0;
@@ -117,7 +132,7 @@ class Api {
   /// One block for each lane and slice of the program. `slices` and `lanes` are those in it.
   virtual void launch(const device::Launch& launch, int lanes, int slices, Stream stream) = 0;
   /// One phase of the proof (device/proof.hpp).
-  virtual void launch_proof(const device::Membership* group, int phase, std::uint32_t* wrong,
+  virtual void launch_proof(const device::Membership* group, device::Proof phase, std::uint32_t* wrong,
                             Stream stream) = 0;
   /// The elements times `factor`, rounded once.
   virtual void launch_scale(const device::Scale& scale, Stream stream) = 0;

@@ -12,7 +12,6 @@ namespace tutti::gpu {
 
 namespace {
 
-constexpr int channel = 0;  // all FIFOs of a pair share it
 constexpr transport::Tag frame_tag = 0x6770'7566, bytes_tag = 0x6770'7562;
 
 std::uint64_t* word(std::byte* box, std::size_t offset) {
@@ -31,13 +30,16 @@ std::shared_ptr<void> try_register(transport::Transport& transport, const std::b
 
 }  // namespace
 
-Proxy::Carrier::Carrier(transport::Transport& transport, const device::Mailbox& layout, const Line& line)
-    : layout_(layout),
+Proxy::Carrier::Carrier(transport::Transport& transport, const Device& device, const device::Mailbox& layout,
+                        const Line& line)
+    : device_(device),
+      layout_(layout),
       line_(line),
       longest_(transport.max_message_bytes()),
-      registered_(try_register(transport, line.outbox, layout.bytes())),
-      sender_(transport.sender(line.peer, channel)),
-      receiver_(transport.receiver(line.peer, channel)),
+      registered_(line.direct == nullptr ? try_register(transport, line.out_slots, layout.bytes_of_slots())
+                                         : nullptr),
+      sender_(transport.sender(line.peer, carrier_channel)),
+      receiver_(transport.receiver(line.peer, carrier_channel)),
       counts_(std::size_t{device::channels} * layout.slices) {}
 
 // Calls that nobody saw in time are left out.
@@ -86,6 +88,22 @@ std::size_t Proxy::Carrier::part(const Parcel& parcel) const {
   return std::min<std::size_t>(parcel.frame.bytes - parcel.moved, longest_);
 }
 
+// The slot stays as it is until the peer has taken the message, whoever reads it.
+bool Proxy::Carrier::announce(Parcel& parcel) {
+  const Frame& frame = parcel.frame;
+  const auto* const bytes = reinterpret_cast<const std::byte*>(&frame);
+  if (line_.direct == nullptr || frame.bytes == 0) {
+    parcel.announced = sender_.try_send(bytes, sizeof frame, frame_tag, false);
+  } else {
+    const std::size_t slot = layout_.slot(frame.channel, frame.slice, frame.number);
+    parcel.announced = sender_.try_place(
+        {line_.direct, line_.out_slots + slot, frame.bytes, line_.theirs, line_.their_slots + slot}, bytes,
+        sizeof frame, frame_tag);
+    if (parcel.announced) parcel.moved = frame.bytes;
+  }
+  return parcel.announced;
+}
+
 bool Proxy::Carrier::send() {
   if (!out_) {
     const auto frame = next();
@@ -93,14 +111,9 @@ bool Proxy::Carrier::send() {
     out_ = Parcel{*frame};
   }
   Parcel& parcel = *out_;
-  if (!parcel.announced) {
-    parcel.announced = sender_.try_send(reinterpret_cast<const std::byte*>(&parcel.frame),
-                                        sizeof parcel.frame, frame_tag, false);
-    if (!parcel.announced) return false;
-  }
-  // The slot stays as it is until the peer has taken the message.
+  if (!parcel.announced && !announce(parcel)) return false;
   const std::byte* const slot =
-      line_.outbox + layout_.slot(parcel.frame.channel, parcel.frame.slice, parcel.frame.number);
+      line_.out_slots + layout_.slot(parcel.frame.channel, parcel.frame.slice, parcel.frame.number);
   while (parcel.moved < parcel.frame.bytes) {
     const std::size_t bytes = part(parcel);
     if (!sender_.try_send(slot + parcel.moved, bytes, bytes_tag, true)) return false;
@@ -125,9 +138,13 @@ bool Proxy::Carrier::receive() {
         receiver_.try_receive(reinterpret_cast<std::byte*>(&parcel.frame), sizeof parcel.frame, frame_tag);
     if (!parcel.announced) return false;
     check(parcel.frame);
+    if (line_.direct != nullptr && parcel.frame.bytes != 0) {
+      parcel.moved = parcel.frame.bytes;
+      if (device_.flushes) device_.api->flush_network_writes();
+    }
   }
   std::byte* const slot =
-      line_.inbox + layout_.slot(parcel.frame.channel, parcel.frame.slice, parcel.frame.number);
+      line_.in_slots + layout_.slot(parcel.frame.channel, parcel.frame.slice, parcel.frame.number);
   while (parcel.moved < parcel.frame.bytes) {
     const std::size_t bytes = part(parcel);
     if (!receiver_.try_receive(slot + parcel.moved, bytes, bytes_tag)) return false;

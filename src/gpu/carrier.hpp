@@ -14,13 +14,16 @@
 
 namespace tutti::gpu {
 
+/// Of the transport; all FIFOs of a pair share it.
+inline constexpr int carrier_channel = 0;
+
 /// What announces bytes, or says that some were taken. Sent as bytes.
 struct Frame {
   enum class Kind : std::uint8_t { message, taken, call };
   Kind kind = Kind::message;
   std::uint8_t channel = 0;
   std::uint16_t slice = 0;
-  std::uint32_t bytes = 0;   ///< of a message; they follow
+  std::uint32_t bytes = 0;   ///< of a message; they follow, unless they were placed
   std::uint64_t number = 0;  ///< of the message, from 0, or of the call; or how many were taken
   std::uint64_t flag = 0;    ///< of a message or call, as its sender wrote it
 };
@@ -29,7 +32,8 @@ static_assert(sizeof(Frame) == 24);
 class Proxy::Carrier {
  public:
   /// Connects; may block for a while. Throws Error.
-  Carrier(transport::Transport& transport, const device::Mailbox& layout, const Line& line);
+  Carrier(transport::Transport& transport, const Device& device, const device::Mailbox& layout,
+          const Line& line);
   /// Nothing blocks. True when something moved. Throws Error(peer_lost, system, mismatch).
   bool send();
   bool receive();
@@ -50,9 +54,11 @@ class Proxy::Carrier {
   [[nodiscard]] std::optional<Frame> next();
   [[nodiscard]] std::optional<Frame> next_call();
   [[nodiscard]] std::size_t part(const Parcel& parcel) const;
+  bool announce(Parcel& parcel);
   void check(const Frame& frame) const;
   void deliver(const Frame& frame) const;
 
+  const Device& device_;
   const device::Mailbox layout_;
   const Line line_;
   const std::size_t longest_;

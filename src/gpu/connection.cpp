@@ -37,19 +37,6 @@ device::Arena lay_out(int ranks, const GpuOptions& options) {
   return arena;
 }
 
-class TemporaryStream {
- public:
-  explicit TemporaryStream(Api& api) : api_(api), stream_(api.create_stream()) {}
-  ~TemporaryStream() { api_.destroy_stream(stream_); }
-  TemporaryStream(const TemporaryStream&) = delete;
-  TemporaryStream& operator=(const TemporaryStream&) = delete;
-  [[nodiscard]] Stream get() const { return stream_; }
-
- private:
-  Api& api_;
-  Stream stream_;
-};
-
 // `why_no_descriptor`: of memory of this rank.
 std::string describe(const PeerMemory& memory, const std::string& why_no_descriptor) {
   if (memory.how == Sharing::descriptor) return "a file descriptor of its memory";
@@ -108,7 +95,7 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
     agreement_ = agree(setting, proposals);
     mailboxes_.reset();
     mailboxes_ = std::make_unique<Mailboxes>(api_, setting, agreement_, address_spaces, group_);
-    api_->upload(membership_.get(), reinterpret_cast<const std::byte*>(&group_), sizeof group_);
+    upload();
   } while (!prove(setting, proposals));
   describe(cards);
 }
@@ -239,9 +226,9 @@ std::vector<Rank> Connection::find_wrong(const Setting& setting) const {
   const PinnedMemory wrong = allocate_pinned(api_, bytes);
   auto* const words = reinterpret_cast<std::uint32_t*>(wrong.get());
   const TemporaryStream stream(*api_);
-  api_->launch_proof(membership(), 0, words, stream.get());
+  api_->launch_proof(membership(), device::Proof::write, words, stream.get());
   api_->synchronize(stream.get());
-  for (const Proxy::Line& line : lines()) {
+  for (const Line& line : lines()) {
     const auto* const written =
         reinterpret_cast<const std::uint64_t*>(line.outbox + device::Mailbox::proof());
     auto* const to_read = reinterpret_cast<std::uint64_t*>(line.inbox + device::Mailbox::proof());
@@ -252,7 +239,7 @@ std::vector<Rank> Connection::find_wrong(const Setting& setting) const {
     }
   }
   static_cast<void>(setting.group.all_gather({}));
-  api_->launch_proof(membership(), 1, words, stream.get());
+  api_->launch_proof(membership(), device::Proof::check, words, stream.get());
   api_->synchronize(stream.get());
   std::vector<Rank> ranks;
   for (Rank r = 0; r < group_.size; ++r)
@@ -262,15 +249,27 @@ std::vector<Rank> Connection::find_wrong(const Setting& setting) const {
 
 void Connection::upload_regions(std::size_t count) {
   group_.region_count = count;
-  api_->upload(membership_.get(), reinterpret_cast<const std::byte*>(&group_), sizeof group_);
+  upload();
 }
 
-std::vector<Proxy::Line> Connection::lines() const {
-  std::vector<Proxy::Line> lines;
+std::vector<Line> Connection::lines() const {
+  std::vector<Line> lines;
   for (Rank r = 0; r < group_.size; ++r)
     if (agreement_.ways[static_cast<std::size_t>(r)].way == Way::network)
-      lines.push_back({r, group_.outboxes[r], group_.inboxes[r]});
+      lines.push_back({r, group_.outboxes[r], group_.inboxes[r], group_.out_slots[r], group_.in_slots[r]});
   return lines;
+}
+
+void Connection::use(const std::vector<Line>& lines) {
+  for (const Line& line : lines) {
+    group_.out_slots[line.peer] = line.out_slots;
+    group_.in_slots[line.peer] = line.in_slots;
+  }
+  upload();
+}
+
+void Connection::upload() {
+  api_->upload(membership_.get(), reinterpret_cast<const std::byte*>(&group_), sizeof group_);
 }
 
 void Connection::abandon() noexcept {
@@ -298,7 +297,7 @@ void Connection::describe(const std::vector<Card>& cards) {
     const Proposal& agreed = agreement_.ways[static_cast<std::size_t>(r)];
     std::string way;
     if (agreed.way == Way::network)
-      way = "the network, through page-locked host memory";
+      way = "the network";
     else if (agreed.way == Way::host)
       way = "page-locked host memory";
     else if (arenas_.of(r).how)

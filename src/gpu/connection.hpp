@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "gpu/line.hpp"
 #include "gpu/mailboxes.hpp"
-#include "gpu/proxy.hpp"
 #include "gpu/resources.hpp"
 #include "gpu/setting.hpp"
 #include "gpu/shared_memory.hpp"
@@ -45,8 +45,10 @@ class Connection {
   /// Some pair of ranks, whichever, talks over a network.
   [[nodiscard]] bool needs_network() const { return agreement_.some_by_network; }
   [[nodiscard]] const device::Mailbox& mailbox() const { return group_.mailbox; }
-  /// To the ranks that are reached over the network.
-  [[nodiscard]] std::vector<Proxy::Line> lines() const;
+  /// To the ranks that are reached over the network, through host memory.
+  [[nodiscard]] std::vector<Line> lines() const;
+  /// From the next launch on, slots are where these lines have them.
+  void use(const std::vector<Line>& lines);
   /// The memory that others write is not freed: they may still do.
   void abandon() noexcept;
   [[nodiscard]] const std::string& description() const { return description_; }
@@ -58,6 +60,7 @@ class Connection {
   void share_arenas(const Setting& setting);
   std::vector<Proposal> propose(const Setting& setting, const std::vector<Card>& cards);
   Proposal propose(const Setting& setting, const Card& theirs, Rank peer);
+  void upload();
   void describe(const std::vector<Card>& cards);
   bool prove(const Setting& setting, std::vector<Proposal>& proposals);
   [[nodiscard]] std::vector<Rank> find_wrong(const Setting& setting) const;

@@ -8,6 +8,7 @@
 #include <tutti/error.hpp>
 
 #include "gpu/api.hpp"
+#include "gpu/cuda_gpudirect.hpp"
 #include "gpu/cuda_vmm.hpp"
 #include "gpu/kernels.hpp"
 
@@ -191,6 +192,12 @@ class CudaApi final : public Api {
     if (!vmm_.unmap(memory)) static_cast<void>(::cudaIpcCloseMemHandle(memory));
   }
 
+  FileDescriptor export_dma_buf(const std::byte* memory, std::size_t bytes) override {
+    return cuda::export_dma_buf(memory, bytes);
+  }
+  NetworkWrites network_writes() override { return cuda::network_writes(); }
+  void flush_network_writes() override { cuda::flush_network_writes(); }
+
   Stream create_stream() override {
     cudaStream_t stream = nullptr;
     check(::cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
@@ -245,7 +252,7 @@ class CudaApi final : public Api {
                              dim3(block_threads), arguments, 0, native(stream)),
           "launch of a collective");
   }
-  void launch_proof(const device::Membership* group, int phase, std::uint32_t* wrong,
+  void launch_proof(const device::Membership* group, device::Proof phase, std::uint32_t* wrong,
                     Stream stream) override {
     void* arguments[] = {&group, &phase, &wrong};
     check(::cudaLaunchKernel(proof_kernel(), dim3(1), dim3(block_threads), arguments, 0, native(stream)),

@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(block_threads) run_program(const __grid_consta
 }
 
 __global__ void __launch_bounds__(block_threads)
-    run_proof(const device::Membership* group, int phase, std::uint32_t* wrong) {
+    run_proof(const device::Membership* group, device::Proof phase, std::uint32_t* wrong) {
   device::prove(GridBlock{}, *group, phase, wrong);
 }
 

@@ -6,7 +6,7 @@
 namespace tutti::gpu {
 
 const void* executor_kernel();  ///< (device::Launch), grid {lanes, slices}
-const void* proof_kernel();     ///< (const device::Membership*, int phase, std::uint32_t* wrong)
+const void* proof_kernel();     ///< (const device::Membership*, device::Proof, std::uint32_t* wrong)
 const void* scale_kernel();     ///< (device::Scale)
 
 inline constexpr unsigned block_threads = 512;

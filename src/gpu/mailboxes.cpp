@@ -104,6 +104,11 @@ Mailboxes::Mailboxes(const std::shared_ptr<Api>& api, const Setting& setting, co
     }
     group.inboxes[r] = mailbox(memory, all[peer].of_peer[setting.group.rank]);
   }
+  for (Rank r = 0; r < setting.group.size; ++r) {
+    if (!group.by_mail(r)) continue;
+    group.out_slots[r] = group.outboxes[r] + group.mailbox.slots();
+    group.in_slots[r] = group.inboxes[r] + group.mailbox.slots();
+  }
 }
 
 }  // namespace tutti::gpu

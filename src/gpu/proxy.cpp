@@ -23,14 +23,14 @@ constexpr auto nap = 20us, sleep = 500us;
 
 }  // namespace
 
-Proxy::Proxy(Network& network, const device::Mailbox& layout, const std::vector<Line>& lines,
+Proxy::Proxy(Network& network, Device device, const device::Mailbox& layout, const std::vector<Line>& lines,
              std::function<void(const Error&)> failed)
-    : failed_(std::move(failed)) {
+    : device_(std::move(device)), failed_(std::move(failed)) {
   for (const Line& line : lines) {
     transport::Transport& transport = network.to(line.peer);
     if (std::find(transports_.begin(), transports_.end(), &transport) == transports_.end())
       transports_.push_back(&transport);
-    carriers_.push_back(std::make_unique<Carrier>(transport, layout, line));
+    carriers_.push_back(std::make_unique<Carrier>(transport, device_, layout, line));
   }
   thread_ = std::thread([this] { work(); });
 }
@@ -69,6 +69,7 @@ bool Proxy::move() {
 void Proxy::work() {
   auto last = Clock::now();
   try {
+    device_.api->set_device(device_.number);
     while (!over_) {
       if (move()) {
         last = Clock::now();

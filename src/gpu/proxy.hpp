@@ -6,7 +6,8 @@
 /// and its bytes, and into the slot of the same number in the peer's inbox; that a kernel has taken a message
 /// goes out as a Frame. A slot is used anew only when the peer has taken what was in it, so whatever arrives
 /// has room, no FIFO holds up another one, and nothing is copied on the way to a transport that sends from
-/// registered memory. Graphs are replayed without the host saying so: only the numbers in mailboxes count.
+/// registered memory. Bytes in slots in device memory are placed by adapters, before their Frame. Graphs are
+/// replayed without the host saying so: only the numbers in mailboxes count.
 #pragma once
 
 #include <atomic>
@@ -20,21 +21,23 @@
 
 #include <tutti/error.hpp>
 
+#include "gpu/api.hpp"
 #include "gpu/device/mailbox.hpp"
+#include "gpu/line.hpp"
 #include "gpu/setting.hpp"
 
 namespace tutti::gpu {
 
 class Proxy {
  public:
-  /// The mailboxes by which this rank talks with a peer.
-  struct Line {
-    Rank peer = -1;
-    std::byte* outbox = nullptr;
-    std::byte* inbox = nullptr;
+  /// The thread's.
+  struct Device {
+    std::shared_ptr<Api> api;
+    int number = 0;
+    bool flushes = false;  ///< what adapters write into its memory, before a kernel is told of it
   };
   /// `failed` is told, on the thread, why nothing moves any more. All outlive the proxy.
-  Proxy(Network& network, const device::Mailbox& layout, const std::vector<Line>& lines,
+  Proxy(Network& network, Device device, const device::Mailbox& layout, const std::vector<Line>& lines,
         std::function<void(const Error&)> failed);
   ~Proxy();
   Proxy(const Proxy&) = delete;
@@ -47,6 +50,7 @@ class Proxy {
   void work();
   bool move();
 
+  const Device device_;
   std::function<void(const Error&)> failed_;
   std::vector<transport::Transport*> transports_;
   std::vector<std::unique_ptr<Carrier>> carriers_;

@@ -37,6 +37,20 @@ inline PinnedMemory allocate_pinned(const std::shared_ptr<Api>& api, std::size_t
   return {api->allocate_pinned(bytes), detail::FreePinned{api}};
 }
 
+/// For a short while.
+class TemporaryStream {
+ public:
+  explicit TemporaryStream(Api& api) : api_(api), stream_(api.create_stream()) {}
+  ~TemporaryStream() { api_.destroy_stream(stream_); }
+  TemporaryStream(const TemporaryStream&) = delete;
+  TemporaryStream& operator=(const TemporaryStream&) = delete;
+  [[nodiscard]] Stream get() const { return stream_; }
+
+ private:
+  Api& api_;
+  Stream stream_;
+};
+
 /// While it lives, `device` is the thread's current one.
 class OnDevice {
  public:

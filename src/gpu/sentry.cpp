@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "bootstrap/frame.hpp"
 #include "gpu/device/arena.hpp"
 
 namespace tutti::gpu {
@@ -58,13 +59,13 @@ void Sentry::fail(const Error& error) {
     failure_.emplace(error);
     told_ = true;
   }
-  stop(error.what());
+  stop(error);
   setting_.announce(error);
 }
 
-void Sentry::stop(const std::string& why) {
+void Sentry::stop(const Error& why) {
   const std::scoped_lock lock(mutex_);
-  if (stopped_because_.empty()) stopped_because_ = why;
+  if (!stopped_because_) stopped_because_.emplace(why);
   device::store_release_system(&control_.abort, 1U);
 }
 
@@ -84,7 +85,9 @@ void Sentry::look() {
   {
     const std::scoped_lock lock(mutex_);
     if (!failure_) failure_.emplace(error_of(control_.report));
-    if (!told_ && failure_->code() != ErrorCode::aborted) to_tell = failure_;
+    // Who was stopped had it from somebody who knows.
+    const bool was_stopped = control_.report.cause == static_cast<std::uint32_t>(device::Cause::aborted);
+    if (!told_ && !was_stopped) to_tell = failure_;
     told_ = true;
   }
   if (to_tell) setting_.announce(*to_tell);
@@ -113,10 +116,10 @@ Error Sentry::error_of(const device::Report& report) {
                               : ""),
               {setting_.group.rank}};
     case device::Cause::aborted:
-      return {ErrorCode::aborted,
+      return {stopped_because_->code(),
               fmt::format("{} ended while it waited for {} rank {}: {}", title, name(awaited), report.peer,
-                          stopped_because_),
-              {}};
+                          bootstrap::to_fault(*stopped_because_).text),
+              stopped_because_->ranks()};
     default: {
       const auto timeout =
           setting_.options.timeout.count() > 0 ? setting_.options.timeout : setting_.group.timeout;

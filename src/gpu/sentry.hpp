@@ -38,7 +38,7 @@ class Sentry {
   /// Nothing can be enqueued any more, for this reason, and kernels that wait give up. From any thread.
   void fail(const Error& error);
   /// Makes kernels that wait give up.
-  void stop(const std::string& why);
+  void stop(const Error& why);
 
  private:
   void watch();
@@ -51,7 +51,7 @@ class Sentry {
   std::condition_variable wake_;
   bool over_ = false;
   bool told_ = false;
-  std::string stopped_because_;
+  std::optional<Error> stopped_because_;
   std::array<std::string, 64> launches_;  ///< the last ones, by number
   std::uint64_t launched_ = 0;
   std::optional<Error> failure_;

@@ -39,7 +39,10 @@ struct Setting {
   /// Collective.
   std::function<std::unique_ptr<Network>()> make_network;
   /// Why kernels that run must stop: an abort, a failure or a death. From any thread.
-  std::function<std::optional<std::string>()> interrupted;
+  std::function<std::optional<Error>()> interrupted;
+  /// What a lost connection comes from: it may be the death of a third rank. May wait for the news for a
+  /// moment. From any thread.
+  std::function<Error(const Error&)> explain_loss;
   /// Tells the others that this rank failed. From any thread.
   std::function<void(const Error&)> announce;
 };

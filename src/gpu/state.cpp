@@ -45,10 +45,14 @@ GpuState::GpuState(std::shared_ptr<gpu::Api> api, gpu::Setting setting)
       sentry_(setting_, connection_.control()),
       timeline_(api_) {
   if (!connection_.needs_network()) return;
-  network_ = setting_.make_network();
-  if (const auto lines = connection_.lines(); !lines.empty())
-    proxy_ = std::make_unique<gpu::Proxy>(*network_, connection_.mailbox(), lines,
-                                          [this](const Error& error) { sentry_.fail(error); });
+  network_ = std::make_unique<gpu::NetworkLines>(api_, setting_, connection_.mailbox(), connection_.lines());
+  if (network_->lines().empty()) return;
+  connection_.use(network_->lines());
+  proxy_ = std::make_unique<gpu::Proxy>(
+      network_->network(), gpu::Proxy::Device{api_, connection_.device(), network_->flushes()},
+      connection_.mailbox(), network_->lines(), [this](const Error& error) {
+        sentry_.fail(error.code() == ErrorCode::peer_lost ? setting_.explain_loss(error) : error);
+      });
 }
 
 // Others may still write into this rank's arena when its own kernels are through: it goes when all are. Where
@@ -71,6 +75,7 @@ GpuState::~GpuState() {
 void GpuState::abandon() noexcept {
   regions_.abandon();
   connection_.abandon();
+  if (network_ != nullptr) network_->abandon();
 }
 
 // When kernels are through everywhere, nobody needs the network any more; when nobody looks at it, it may go.
@@ -299,10 +304,14 @@ void GpuState::all_reduce_rms_norm(const AllReduceRmsNorm& arguments, Stream str
 
 void GpuState::check() {
   sentry_.check();
-  if (const auto why = setting_.interrupted()) throw Error(ErrorCode::aborted, *why);
+  if (const auto why = setting_.interrupted()) throw Error(*why);
 }
 
-std::string GpuState::explain() const { return connection_.description(); }
+std::string GpuState::explain() const {
+  std::string text = connection_.description();
+  if (proxy_ != nullptr) text += "\n  messages over the network:" + network_->description();
+  return text;
+}
 
 std::string GpuState::explain(const Call& call) {
   if (is_message(call)) return describe(call) + ": slots, side by side with the rest of its group";

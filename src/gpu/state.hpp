@@ -14,6 +14,7 @@
 #include <tutti/gpu.hpp>
 
 #include "gpu/connection.hpp"
+#include "gpu/network_lines.hpp"
 #include "gpu/plan.hpp"
 #include "gpu/proxy.hpp"
 #include "gpu/regions.hpp"
@@ -69,8 +70,8 @@ class GpuState {
   gpu::Regions regions_;
   gpu::Planner planner_;
   gpu::Sentry sentry_;
-  std::unique_ptr<gpu::Network> network_;  ///< where some rank needs one
-  std::unique_ptr<gpu::Proxy> proxy_;      ///< where this rank does
+  std::unique_ptr<gpu::NetworkLines> network_;  ///< where some rank needs one
+  std::unique_ptr<gpu::Proxy> proxy_;           ///< where this rank does
   Growing scratch_, input_copy_;
   gpu::Timeline timeline_;
   std::uint64_t launched_ = 0;  ///< number of the last launch

@@ -44,6 +44,7 @@ Agreement agree(const Setting& setting, const std::vector<Proposal>& mine) {
     for (std::size_t b = 0; b < size; ++b) {
       const Proposal& worse = all[a][b].way >= all[b][a].way ? all[a][b] : all[b][a];
       agreement.all_by_device = agreement.all_by_device && worse.way == Way::device;
+      agreement.some_direct = agreement.some_direct || worse.way == Way::direct;
       agreement.some_by_network = agreement.some_by_network || worse.way == Way::network;
       if (a == static_cast<std::size_t>(setting.group.rank)) agreement.ways.push_back(worse);
     }

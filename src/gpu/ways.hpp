@@ -14,6 +14,7 @@ namespace tutti::gpu {
 enum class Way : std::uint8_t {
   device,   ///< each reaches the other's device memory
   host,     ///< through page-locked host memory that both reach
+  direct,   ///< a transport whose adapters read and write device memory
   network,  ///< through page-locked host memory of each, and a transport of the processors
 };
 
@@ -26,7 +27,7 @@ struct Proposal {
 struct Agreement {
   std::vector<Proposal> ways;  ///< of this rank, by peer; its own is `device`
   bool all_by_device = true;   ///< every pair of the group
-  bool some_by_network = false;
+  bool some_direct = false, some_by_network = false;
 };
 
 /// Every pair takes the worse of what its ends propose. Collective.

@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/direct_memory.hpp"
+
 namespace tutti::transport {
 
 /// The operation a message belongs to: a hash of its sequence number, kind, counts, type, reduction and root.
@@ -38,6 +40,11 @@ class Sender {
   /// reach the peer without another call: before, only `progress` moves it, so nobody may turn to other work
   /// yet.
   virtual bool flushed() = 0;
+  /// Like `try_send` of `bytes` from `data`, which may change on return; but first the bytes of the placement
+  /// go where it says. Who has received the message finds them there, as far as its adapters are concerned: a
+  /// device may have to be told to look (gpu/api.hpp, `flush_network_writes`). Only for memory that
+  /// `Transport::register_device_memory` of both ends has registered.
+  virtual bool try_place(const Placement& placement, const std::byte* data, std::size_t bytes, Tag tag);
 };
 
 /// The receiving end.

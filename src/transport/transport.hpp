@@ -86,6 +86,10 @@ class Transport {
   /// Sleeps until something may have arrived or room may have come free; at most `longest`. May return early.
   virtual void wait(std::chrono::microseconds longest) = 0;
   [[nodiscard]] virtual Traffic traffic() const = 0;
+
+  /// Lets adapters send from this memory, and peers place bytes in it (`Sender::try_place`). Throws
+  /// Error(unsupported, system), which says why, where no adapter reaches it.
+  virtual std::unique_ptr<DirectMemory> register_device_memory(const DeviceMemory& memory);
 };
 
 }  // namespace tutti::transport

@@ -16,7 +16,6 @@ using testing::HasSubstr;
 using Numbers = std::vector<std::uint64_t>;
 
 constexpr std::size_t room = 9000;
-constexpr GpuOptions two_hosts{.blocks = 4, .memory = std::size_t{1} << 20, .host_size = 2};
 
 /// What `from` sends to `to`, so that some send nothing and some more than a message holds.
 std::uint64_t count(Rank from, Rank to, int time) {
@@ -71,7 +70,7 @@ class GpuCounts : public GpuTest {
 
 TEST_F(GpuCounts, BlocksArriveWhereTheyBelong) {
   for (const bool packed : {true, false})
-    for (const auto& options : {small, two_hosts})
+    for (const auto& options : {small, hosts_of(2)})
       run_local(3, [&](Communicator& comm) {
         Gpu gpu(comm, options);
         const Traffic traffic(comm.rank(), comm.size(), 0, packed);
@@ -153,12 +152,7 @@ TEST_F(GpuCounts, EndsThatDifferAreAMismatch) {
     const OnDevice device(memory, traffic);
     device.call(gpu, nullptr, false);
     if (comm.rank() == 0) expect_failure(*api, gpu, ErrorCode::mismatch, "rank 1 made another call");
-    while (true) try {  // the other rank hears of it
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        comm.barrier();
-      } catch (const Error&) {
-        break;
-      }
+    hear_of_failure(comm);
     api->synchronize(nullptr);  // the kernel reads the buffers until it has given up
   });
 }

@@ -1,5 +1,6 @@
 #include "gpu/emulated_api.hpp"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -132,6 +133,13 @@ std::uint64_t EmulatedApi::address_space() {
 void EmulatedApi::upload(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
+FileDescriptor EmulatedApi::export_dma_buf(const std::byte*, std::size_t bytes) {
+  if (!dma_bufs) throw Error(ErrorCode::unsupported, "the device has no dma-buf");
+  FileDescriptor file(::memfd_create("not-a-dma-buf", MFD_CLOEXEC));
+  if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) throw Error(ErrorCode::system, "ftruncate");
+  return file;
+}
+
 gpu::Stream EmulatedApi::create_stream() { return new Worker(current_device()); }
 void EmulatedApi::destroy_stream(gpu::Stream stream) noexcept { delete static_cast<Worker*>(stream); }
 int EmulatedApi::stream_device(gpu::Stream stream) { return worker(stream).device; }
@@ -184,12 +192,12 @@ void EmulatedApi::launch(const gpu::device::Launch& launch, int, int, gpu::Strea
     for (auto& thread : threads) thread.join();
   });
 }
-void EmulatedApi::launch_proof(const gpu::device::Membership* group, int phase, std::uint32_t* wrong,
-                               gpu::Stream stream) {
+void EmulatedApi::launch_proof(const gpu::device::Membership* group, gpu::device::Proof phase,
+                               std::uint32_t* wrong, gpu::Stream stream) {
   worker(stream).add([this, group, phase, wrong] {
     HostBlockState state(1);
     gpu::device::prove(HostBlock(state, 0), *group, phase, wrong);
-    if (phase != 0 || !corrupts || group->rank != 0) return;
+    if (phase != gpu::device::Proof::write || !corrupts || group->rank != 0) return;
     // Host memory is wrong only if there is nothing else.
     if (group->by_mail(1) && !group->by_mail(group->size - 1) && group->size > 2) return;
     std::byte* const proof = group->by_mail(1) ? group->outboxes[1] + gpu::device::Mailbox::proof()

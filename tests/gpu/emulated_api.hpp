@@ -30,6 +30,9 @@ class EmulatedApi final : public gpu::Api {
   std::atomic<bool> offers_descriptors{true}, offers_fabric{false};  ///< what the driver says that it can
   std::atomic<bool> permits_fabric{true};                            ///< and whether that is true
   std::atomic<bool> opens_descriptors{true}, opens_fabric{true}, opens_ipc{true};
+  std::atomic<bool> dma_bufs{false};
+  std::atomic<gpu::NetworkWrites> writes{gpu::NetworkWrites::in_order};
+  std::atomic<int> flushes{0};
   std::atomic<int> imports{0};  ///< memory opened and not closed
   [[nodiscard]] std::size_t bytes_held();
   std::byte* allocate_managed(std::size_t bytes);  ///< that of cudaMallocManaged
@@ -60,6 +63,9 @@ class EmulatedApi final : public gpu::Api {
   std::byte* open_descriptor(const FileDescriptor& descriptor, std::size_t bytes) override;
   std::byte* open_handle(gpu::Sharing how, const gpu::MemoryHandle& handle, std::size_t bytes) override;
   void close(std::byte* memory) noexcept override;
+  FileDescriptor export_dma_buf(const std::byte* memory, std::size_t bytes) override;
+  gpu::NetworkWrites network_writes() override { return writes; }
+  void flush_network_writes() override { ++flushes; }
   gpu::Stream create_stream() override;
   void destroy_stream(gpu::Stream stream) noexcept override;
   int stream_device(gpu::Stream stream) override;
@@ -72,7 +78,7 @@ class EmulatedApi final : public gpu::Api {
   bool is_reached(gpu::Event event) override;
   void synchronize_event(gpu::Event event) override;
   void launch(const gpu::device::Launch& launch, int lanes, int slices, gpu::Stream stream) override;
-  void launch_proof(const gpu::device::Membership* group, int phase, std::uint32_t* wrong,
+  void launch_proof(const gpu::device::Membership* group, gpu::device::Proof phase, std::uint32_t* wrong,
                     gpu::Stream stream) override;
   void launch_scale(const gpu::device::Scale& scale, gpu::Stream stream) override;
 

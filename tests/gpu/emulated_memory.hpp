@@ -42,6 +42,18 @@ class GpuTest : public testing::Test {
   GpuTest(const GpuTest&) = delete;
   GpuTest& operator=(const GpuTest&) = delete;
 
+  /// Every so many ranks are a host.
+  static constexpr GpuOptions hosts_of(int ranks) {
+    GpuOptions options = small;
+    options.host_size = ranks;
+    return options;
+  }
+  /// Ranks of one host whose devices do not reach each other.
+  static constexpr GpuOptions through_host_memory() {
+    GpuOptions options = small;
+    options.peer_access = false;
+    return options;
+  }
   std::shared_ptr<EmulatedApi> api = std::make_shared<EmulatedApi>(2);
   EmulatedMemory memory{*api};
 };

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <tutti/gpu.hpp>
@@ -48,6 +50,16 @@ class OnGpu {
   std::size_t count_;
   std::byte* data_;
 };
+
+/// Returns when this rank, which waits for nothing, has heard that another one failed.
+inline void hear_of_failure(Communicator& comm) {
+  while (true) try {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      comm.barrier();
+    } catch (const Error&) {
+      return;
+    }
+}
 
 /// Small integers, whose sums are exact in any order.
 inline std::vector<float> numbers(std::size_t count, Rank rank) {

@@ -312,12 +312,7 @@ TEST_F(GpuTest, ADeadlineNamesTheCallAndTheRank) {
           EXPECT_EQ(code_of([&] { gpu.on(nullptr).barrier(); }, "#1"),
                     ErrorCode::timeout);  // and from then on
         }
-        while (true) try {  // the other rank hears of it
-            std::this_thread::sleep_for(std::chrono::milliseconds(10));
-            comm.barrier();
-          } catch (const Error&) {
-            break;
-          }
+        hear_of_failure(comm);
       },
       quick());
 }
@@ -400,10 +395,7 @@ void expect_mismatch(EmulatedApi& api, const GpuOptions& options,
 
 TEST_F(GpuTest, CallsThatDifferAreFound) {
   constexpr auto type = DataType::float32;
-  GpuOptions two_hosts = small, apart = small;
-  two_hosts.host_size = 1;
-  apart.peer_access = false;
-  for (const GpuOptions& options : {small, apart, two_hosts}) {
+  for (const GpuOptions& options : {small, through_host_memory(), hosts_of(1)}) {
     expect_mismatch(*api, options, [](Gpu& gpu, float* buffer, Rank rank) {
       gpu.on(nullptr).all_reduce(buffer, buffer, 64, type, rank == 0 ? ReduceOp::sum : ReduceOp::max);
     });

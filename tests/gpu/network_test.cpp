@@ -27,8 +27,6 @@ Options options_with(const std::string& transport) {
   return options;
 }
 
-GpuOptions hosts_of(int ranks) { return {.blocks = 4, .memory = std::size_t{1} << 20, .host_size = ranks}; }
-
 class GpuNetwork : public GpuTest, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Transports, GpuNetwork, testing::Values("", "tcp"), [](const auto& transport) {
   return transport.param[0] == '\0' ? "shm" : transport.param;
@@ -40,7 +38,8 @@ TEST_P(GpuNetwork, EveryOperationBetweenHosts) {
         ranks,
         [&](Communicator& comm) {
           Gpu gpu(comm, hosts_of(1));
-          EXPECT_THAT(gpu.explain(), HasSubstr("the network, through page-locked host memory"));
+          EXPECT_THAT(gpu.explain(), HasSubstr("the network (GpuOptions::host_size)"));
+          EXPECT_THAT(gpu.explain(), HasSubstr("has no adapter that reaches device memory)"));
           for (const std::size_t count : {1, 6007}) exercise(memory, comm, gpu, count);
         },
         options_with(GetParam()));
@@ -156,9 +155,7 @@ TEST_F(GpuWays, PageLockedMemoryOfOneProcess) {
   run_local(
       3,
       [&](Communicator& comm) {
-        GpuOptions options = hosts_of(0);
-        options.peer_access = false;
-        Gpu gpu(comm, options);
+        Gpu gpu(comm, through_host_memory());
         EXPECT_THAT(gpu.explain(), HasSubstr("page-locked host memory (GpuOptions::peer_access)"));
         EXPECT_THAT(gpu.explain(), Not(HasSubstr("network")));
         for (const std::size_t count : {2, 6007}) exercise(memory, comm, gpu, count);
@@ -172,9 +169,7 @@ TEST_F(GpuWays, PageLockedMemoryOfSeveralProcesses) {
   run_local(
       3,
       [&](Communicator& comm) {
-        GpuOptions options = hosts_of(0);
-        options.peer_access = false;
-        Gpu gpu(comm, options);
+        Gpu gpu(comm, through_host_memory());
         for (const std::size_t count : {2, 6007}) exercise(memory, comm, gpu, count);
       },
       options_with(""));
@@ -187,7 +182,7 @@ TEST_F(GpuWays, DevicesApartTalkThroughHostMemory) {
       3,
       [&](Communicator& comm) {
         api->set_device(comm.rank() % 2);
-        Gpu gpu(comm, hosts_of(0));
+        Gpu gpu(comm, small);
         if (comm.rank() != 1) {
           EXPECT_THAT(gpu.explain(), HasSubstr("no peer access between devices 0 and 1"));
           EXPECT_THAT(gpu.explain(), HasSubstr("the same device"));
@@ -203,7 +198,7 @@ TEST_F(GpuWays, MemoryThatCannotBeOpenedIsDoneWithout) {
   run_local(
       2,
       [&](Communicator& comm) {
-        Gpu gpu(comm, hosts_of(0));
+        Gpu gpu(comm, small);
         EXPECT_THAT(gpu.explain(), HasSubstr("the test refuses it"));
         exercise(memory, comm, gpu, 700);
       },
@@ -215,7 +210,7 @@ TEST_F(GpuWays, APathThatCorruptsIsNotTaken) {
   run_local(
       3,
       [&](Communicator& comm) {
-        Gpu gpu(comm, hosts_of(0));
+        Gpu gpu(comm, small);
         if (comm.rank() < 2) {
           EXPECT_THAT(gpu.explain(),
                       HasSubstr("page-locked host memory (what was written into device memory"));
@@ -230,10 +225,8 @@ TEST_F(GpuWays, HostMemoryThatCorruptsIsAnError) {
   run_local(
       2,
       [&](Communicator& comm) {
-        GpuOptions options = hosts_of(0);
-        options.peer_access = false;
         try {
-          const Gpu gpu(comm, options);
+          const Gpu gpu(comm, through_host_memory());
           ADD_FAILURE() << "it was not noticed";
         } catch (const Error& error) {
           EXPECT_EQ(error.code(), ErrorCode::system);
@@ -262,12 +255,7 @@ TEST_P(GpuNetwork, ADeadlineNamesTheRank) {
             EXPECT_THAT(error.ranks(), testing::ElementsAre(1));
           }
         }
-        while (true) try {  // the other rank hears of it
-            std::this_thread::sleep_for(std::chrono::milliseconds(10));
-            comm.barrier();
-          } catch (const Error&) {
-            break;
-          }
+        hear_of_failure(comm);
       },
       options_with(GetParam()));
 }

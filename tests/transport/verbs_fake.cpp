@@ -1,5 +1,6 @@
 #include "verbs_fake.hpp"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -144,9 +145,14 @@ class Fake final : public verbs::Verbs {
     regions_[region->visible.lkey] = region;
     return &region->visible;
   }
-  ibv_mr* reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) override {
-    errno = EOPNOTSUPP;
-    return nullptr;
+  ibv_mr* reg_dmabuf_mr(ibv_pd* domain, std::uint64_t, std::size_t bytes, std::uint64_t iova, int fd,
+                        int access) override {
+    if (!device(domain->context).dma_bufs) {
+      errno = EOPNOTSUPP;
+      return nullptr;
+    }
+    if (::fcntl(fd, F_GETFD) < 0) return nullptr;  // EBADF
+    return reg_mr(domain, reinterpret_cast<void*>(iova), bytes, access);
   }
   int dereg_mr(ibv_mr* region) override {
     const std::scoped_lock lock(mutex_);

@@ -27,6 +27,7 @@ struct FakeDevice {
   std::uint32_t max_inline = 256;
   int max_srq = 1024;
   int max_cqe = 1 << 20;
+  bool dma_bufs = true;  ///< any open descriptor is taken for one
   std::vector<verbs::Gid> gids;
 };
 /// A RoCE v2 address, by its IPv4 text.

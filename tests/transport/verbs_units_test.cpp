@@ -23,7 +23,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 TEST(VerbsWire, AnImmediateIsUnpackedAsItWasPacked) {
   for (const bool credit : {false, true})
@@ -278,12 +277,6 @@ TEST_F(VerbsMemory, RefusalNamesTheLimit) {
     EXPECT_THAT(error.what(), HasSubstr("ulimit -l"));
   }
   EXPECT_EQ(faults->fired, 1);
-}
-
-TEST_F(VerbsMemory, DeviceMemoryIsProbed) {
-  const auto none = verbs::probe_device_memory(*fake, domain.get(), "/nonexistent");
-  EXPECT_FALSE(none.dma_buf || none.peer_module);
-  EXPECT_THAT(none.reason, StartsWith("none"));
 }
 
 }  // namespace

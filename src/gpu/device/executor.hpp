@@ -227,18 +227,21 @@ class Executor {
     std::uint64_t* flag;
   };
   [[nodiscard]] TUTTI_DEVICE Slot incoming(const Operand& from, std::uint64_t message) const {
-    if (group_.by_mail(from.rank)) return letter(group_.inboxes[from.rank], from.channel, message);
+    if (group_.by_mail(from.rank))
+      return letter(group_.inboxes[from.rank], group_.in_slots[from.rank], from.channel, message);
     return {mine_ + group_.arena.slot(from.rank, from.channel, slice_, message),
             word_at(mine_, group_.arena.flag(from.rank, from.channel, slice_, message))};
   }
   [[nodiscard]] TUTTI_DEVICE Slot outgoing(const Operand& to, std::uint64_t message) const {
-    if (group_.by_mail(to.rank)) return letter(group_.outboxes[to.rank], to.channel, message);
+    if (group_.by_mail(to.rank))
+      return letter(group_.outboxes[to.rank], group_.out_slots[to.rank], to.channel, message);
     std::byte* const theirs = group_.arenas[to.rank];
     return {theirs + group_.arena.slot(group_.rank, to.channel, slice_, message),
             word_at(theirs, group_.arena.flag(group_.rank, to.channel, slice_, message))};
   }
-  [[nodiscard]] TUTTI_DEVICE Slot letter(std::byte* box, int channel, std::uint64_t message) const {
-    return {box + group_.mailbox.slot(channel, slice_, message),
+  [[nodiscard]] TUTTI_DEVICE Slot letter(std::byte* box, std::byte* slots, int channel,
+                                         std::uint64_t message) const {
+    return {slots + group_.mailbox.slot(channel, slice_, message),
             word_at(box, group_.mailbox.flag(channel, slice_, message))};
   }
 

@@ -2,6 +2,7 @@
 /// How two ranks talk whose devices do not reach each other: through page-locked host memory. A mailbox has
 /// one writer, the device of one rank, and is read for one other rank: by its device where both share the
 /// memory, else by a thread that carries what is in it over the network into a mailbox there (proxy.hpp).
+/// Its slots are right behind it, or elsewhere: in device memory, where a network's adapters reach that.
 #pragma once
 
 #include <cstddef>
@@ -37,12 +38,20 @@ struct Mailbox {
   [[nodiscard]] TUTTI_DEVICE std::size_t size(int channel, int slice, std::uint64_t message) const {
     return flag(channel, slice, message) + 8;
   }
+  /// Into the slots, wherever they are.
   [[nodiscard]] TUTTI_DEVICE std::size_t slot(int channel, int slice, std::uint64_t message) const {
-    return slots() + std::size_t{slot_bytes} * place(channel, slice, message);
+    return std::size_t{slot_bytes} * place(channel, slice, message);
   }
-  [[nodiscard]] TUTTI_DEVICE std::size_t bytes() const {
-    return slots() + std::size_t{slot_bytes} * credits * fifos();
+  /// Of slots that are behind their mailbox. Whole pages: a network's adapter may have them registered.
+  [[nodiscard]] TUTTI_DEVICE std::size_t slots() const {
+    constexpr std::size_t page = 4096;
+    return (words() + 8 * fifos() + std::size_t{16} * credits * fifos() + page - 1) / page * page;
   }
+  [[nodiscard]] TUTTI_DEVICE std::size_t bytes_of_slots() const {
+    return std::size_t{slot_bytes} * credits * fifos();
+  }
+  /// With its slots behind it.
+  [[nodiscard]] TUTTI_DEVICE std::size_t bytes() const { return slots() + bytes_of_slots(); }
 
  private:
   [[nodiscard]] TUTTI_DEVICE static std::size_t words() {
@@ -54,11 +63,6 @@ struct Mailbox {
   }
   [[nodiscard]] TUTTI_DEVICE std::size_t place(int channel, int slice, std::uint64_t message) const {
     return credits * fifo(channel, slice) + message % credits;
-  }
-  /// Whole pages: a network's adapter may have slots registered.
-  [[nodiscard]] TUTTI_DEVICE std::size_t slots() const {
-    constexpr std::size_t page = 4096;
-    return (words() + 8 * fifos() + std::size_t{16} * credits * fifos() + page - 1) / page * page;
   }
 };
 static_assert(sizeof(Mailbox) == 8);

@@ -28,8 +28,10 @@ struct Membership {
   Mailbox mailbox;
   /// By rank, as this rank's device reaches them; nullptr: mailboxes lead to that rank.
   std::byte* arenas[max_ranks] = {};
-  std::byte* outboxes[max_ranks] = {};  ///< this rank writes them
-  std::byte* inboxes[max_ranks] = {};   ///< the peer writes them, or its network
+  std::byte* outboxes[max_ranks] = {};   ///< this rank writes them
+  std::byte* inboxes[max_ranks] = {};    ///< the peer writes them, or its network
+  std::byte* out_slots[max_ranks] = {};  ///< those of the mailboxes
+  std::byte* in_slots[max_ranks] = {};
   Region regions[max_ranks][max_regions] = {};
   std::uint64_t region_count = 0;  ///< of every rank; some may be empty
 
@@ -44,6 +46,6 @@ struct Membership {
   }
   [[nodiscard]] TUTTI_DEVICE bool by_mail(int peer) const { return arenas[peer] == nullptr; }
 };
-static_assert(sizeof(Region) == 24 && sizeof(Membership) == 56 + (3 * 8 + 24 * max_regions) * max_ranks);
+static_assert(sizeof(Region) == 24 && sizeof(Membership) == 56 + (5 * 8 + 24 * max_regions) * max_ranks);
 
 }  // namespace tutti::gpu::device

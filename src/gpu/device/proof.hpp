@@ -18,22 +18,34 @@ TUTTI_DEVICE std::uint64_t proof_word(int from, int to, int index) {
   return h ^ (h >> 29);
 }
 
-/// Phase 0 writes to all peers. Phase 1, once all ranks are through with it, looks at what they wrote, and
-/// sets word r of `wrong` (host memory) to 1 where rank r's words are not there. One block.
+/// What is proved, and how far that is.
+enum class Proof : int {
+  write,        ///< to all peers
+  check,        ///< once all ranks are through with that: what they wrote
+  write_slots,  ///< into the first slot for every peer that has slots
+  check_slots,  ///< what has come into theirs
+};
+
+TUTTI_DEVICE std::byte* place_of_proof(const Membership& group, Proof phase, int peer) {
+  if (phase == Proof::write_slots) return group.out_slots[peer];
+  if (phase == Proof::check_slots) return group.in_slots[peer];
+  if (group.by_mail(peer))
+    return (phase == Proof::write ? group.outboxes[peer] : group.inboxes[peer]) + Mailbox::proof();
+  return phase == Proof::write ? group.arenas[peer] + group.arena.proof(group.rank)
+                               : group.arenas[group.rank] + group.arena.proof(peer);
+}
+
+/// One phase. Sets word r of `wrong` (host memory) to 1 where rank r's words are not there. One block.
 template <class Block>
-TUTTI_DEVICE void prove(const Block& block, const Membership& group, int phase, std::uint32_t* wrong) {
+TUTTI_DEVICE void prove(const Block& block, const Membership& group, Proof phase, std::uint32_t* wrong) {
   constexpr int words = proof_bytes / sizeof(std::uint64_t);
+  const bool writes = phase == Proof::write || phase == Proof::write_slots;
   for (int peer = 0; peer < group.size; ++peer) {
-    std::byte* place;
-    if (group.by_mail(peer))
-      place = (phase == 0 ? group.outboxes[peer] : group.inboxes[peer]) + Mailbox::proof();
-    else
-      place = phase == 0 ? group.arenas[peer] + group.arena.proof(group.rank)
-                         : group.arenas[group.rank] + group.arena.proof(peer);
-    auto* const pattern = reinterpret_cast<std::uint64_t*>(place);
+    auto* const pattern = reinterpret_cast<std::uint64_t*>(place_of_proof(group, phase, peer));
+    if (pattern == nullptr) continue;
     bool differs = false;
     for (int i = block.thread(); i < words; i += block.threads())
-      if (phase == 0)
+      if (writes)
         store_release_system(pattern + i, proof_word(group.rank, peer, i));
       else
         differs = differs || load_acquire_system(pattern + i) != proof_word(peer, group.rank, i);

@@ -64,12 +64,14 @@ Signal Link::signal_for(std::size_t rail, std::size_t bytes) const {
   return layer == LinkLayer::infiniband && bytes > separate_from ? Signal::separate : Signal::immediate;
 }
 
-bool Link::has_room(int channel, std::size_t bytes, int parts) const {
+bool Link::has_room(int channel, const Outgoing& message, int parts) const {
   for (int part = 0; part < parts; ++part) {
     const auto rail = rail_of(channel, part);
-    const auto length = part_of(bytes, parts, part).bytes + sizeof(Header);
+    const std::size_t longest = shared_.rails[rail]->port().longest_message;
+    const auto length = part_of(message.header.bytes, parts, part).bytes + sizeof(Header);
     const bool extra = signal_for(rail, length) != Signal::immediate;
-    const auto needed = requests_of(length, shared_.rails[rail]->port().longest_message, extra);
+    auto needed = requests_of(length, longest, extra);
+    if (part == 0 && message.placed.bytes > 0) needed += requests_of(message.placed.bytes, longest, false);
     if (pairs_[rail]->room() < static_cast<int>(needed)) return false;
   }
   return true;
@@ -80,7 +82,7 @@ bool Link::post(int channel, std::uint64_t sequence, Outgoing& message) {
   if (!ready() || asked_ || finished() || !offers_[static_cast<std::size_t>(channel)]) return false;
   const std::size_t bytes = message.header.bytes;
   const int parts = parts_of(bytes, rails_, shared_.agreed.stripe_from);
-  if (!has_room(channel, bytes, parts)) return false;
+  if (!has_room(channel, message, parts)) return false;
   used_at_ = shared_.now;
   message.parts_pending = parts;
   add_credits(channel, message.header);
@@ -94,10 +96,25 @@ ibv_sge Link::scratch(std::size_t rail, std::size_t offset, const void* value, s
           scratch_->region()->local_key(rail)};
 }
 
+// Before the message, on its queue pair: the receiver's completion of the message says that both have come.
+void Link::post_placed(std::size_t rail, const Outgoing& message) {
+  const Outgoing::Placed& placed = message.placed;
+  Write write;
+  write.to = placed.to;
+  write.remote_key = placed.remote_key;
+  write.pieces[0] = {address_of(placed.data), static_cast<std::uint32_t>(placed.bytes),
+                     placed.region->local_key(rail)};
+  write.piece_count = 1;
+  const std::uint32_t longest = shared_.rails[rail]->port().longest_message;
+  for (std::size_t left = placed.bytes; left > 0; left -= std::min<std::size_t>(left, longest))
+    pairs_[rail]->add(take_front(write, longest));
+}
+
 void Link::post_part(int channel, std::uint64_t sequence, Outgoing& message, int parts, int index) {
   const auto rail = rail_of(channel, index);
   const Offer& offer = *offers_[static_cast<std::size_t>(channel)];
   const Part part = part_of(message.header.bytes, parts, index);
+  if (index == 0 && message.placed.bytes > 0) post_placed(rail, message);
   Write write;
   write.to = offer.address + sequence % slots * offer.stride + header_room + part.offset;
   write.remote_key = offer.keys.at(rail);
@@ -128,7 +145,7 @@ void Link::post_part(int channel, std::uint64_t sequence, Outgoing& message, int
   const std::uint32_t longest = shared_.rails[rail]->port().longest_message;
   for (; left > longest; left -= longest) pair.add(take_front(write, longest));
   Write last = take_front(write, longest);
-  last.signalled = message.region != nullptr;
+  last.signalled = message.region != nullptr || message.placed.region != nullptr;
   const Immediate immediate{false, channel, index, epoch_, static_cast<std::uint16_t>(sequence)};
   pending_[rail].push_back({add_signal(rail, signal, last, immediate), channel, sequence});
 }

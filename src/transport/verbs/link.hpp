@@ -77,6 +77,8 @@ class Link {
 
   /// Bytes that a work request may hold itself, on all rails; known once begun.
   [[nodiscard]] int max_inline() const { return max_inline_; }
+  /// The rail that a part of a message takes.
+  [[nodiscard]] std::size_t rail_of(int channel, int part) const;
   /// Adds the work requests of a message to the batches; false while there is no room, no slot, no
   /// connection.
   bool post(int channel, std::uint64_t sequence, Outgoing& message);
@@ -129,8 +131,8 @@ class Link {
   void take(const Rest& rest);
   void take(const Stay& stay);
   [[nodiscard]] Signal signal_for(std::size_t rail, std::size_t bytes) const;
-  [[nodiscard]] std::size_t rail_of(int channel, int part) const;
-  [[nodiscard]] bool has_room(int channel, std::size_t bytes, int parts) const;
+  [[nodiscard]] bool has_room(int channel, const Outgoing& message, int parts) const;
+  void post_placed(std::size_t rail, const Outgoing& message);
   void post_part(int channel, std::uint64_t sequence, Outgoing& message, int parts, int part);
   std::uint64_t add_signal(std::size_t rail, Signal signal, Write write, const Immediate& immediate);
   bool post_credit(int channel);

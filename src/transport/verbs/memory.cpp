@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <system_error>
 
 #include <tutti/error.hpp>
@@ -154,21 +153,6 @@ std::shared_ptr<const Region> MemoryCache::find(const std::byte* data, std::size
 std::size_t MemoryCache::regions() const {
   const std::scoped_lock lock(state_->mutex);
   return state_->entries.size();
-}
-
-DeviceMemoryPaths probe_device_memory(Verbs& verbs, ibv_pd* domain, const std::string& modules) {
-  DeviceMemoryPaths paths;
-  // A descriptor that cannot be one: a kernel that knows dma-buf complains about it, another one about the
-  // call.
-  errno = 0;
-  const MemoryRegion none(verbs.reg_dmabuf_mr(domain, 0, 0, 0, -1, 0), {&verbs});
-  paths.dma_buf = none != nullptr || errno == EBADF;
-  std::error_code ignored;
-  paths.peer_module = std::filesystem::exists(modules + "/nvidia_peermem", ignored);
-  paths.reason = paths.dma_buf       ? "dma-buf: the kernel registers such descriptors"
-                 : paths.peer_module ? "nvidia-peermem: no dma-buf, but the module is loaded"
-                                     : "none: no dma-buf and no nvidia-peermem; staged through host memory";
-  return paths;
 }
 
 }  // namespace tutti::transport::verbs

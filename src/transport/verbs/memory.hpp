@@ -90,16 +90,4 @@ class MemoryCache {
   std::shared_ptr<State> state_;
 };
 
-/// How device memory can be registered: a dma-buf handed over by the driver of its owner, or addresses that a
-/// kernel module translates (nvidia-peermem).
-struct DeviceMemoryPaths {
-  bool dma_buf = false;
-  bool peer_module = false;
-  /// "dma-buf" or "nvidia-peermem" or "none: staged through host memory", and what was probed.
-  std::string reason;
-};
-/// Asks the kernel, in this order; changes nothing. `modules`: where the kernel lists its modules.
-DeviceMemoryPaths probe_device_memory(Verbs& verbs, ibv_pd* domain,
-                                      const std::string& modules = "/sys/module");
-
 }  // namespace tutti::transport::verbs

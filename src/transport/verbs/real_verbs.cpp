@@ -1,5 +1,7 @@
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+#include <utility>
 
 #include "transport/verbs/verbs.hpp"
 
@@ -112,11 +114,23 @@ class RealVerbs final : public Verbs {
   }
 };
 
+std::mutex mutex;
+std::shared_ptr<Verbs> replacement;
+
 }  // namespace
 
 std::shared_ptr<Verbs> real_verbs() {
+  {
+    const std::scoped_lock lock(mutex);
+    if (replacement) return replacement;
+  }
   static const auto only = std::make_shared<RealVerbs>();
   return only;
+}
+
+void replace_verbs(std::shared_ptr<Verbs> verbs) {
+  const std::scoped_lock lock(mutex);
+  replacement = std::move(verbs);
 }
 
 }  // namespace tutti::transport::verbs

@@ -58,8 +58,10 @@ class Verbs {
   virtual int post_recv(ibv_qp* pair, ibv_recv_wr* first, ibv_recv_wr** bad) = 0;
 };
 
-/// libibverbs itself.
+/// libibverbs itself, unless it was replaced.
 std::shared_ptr<Verbs> real_verbs();
+/// For tests; nullptr goes back to libibverbs. What was made before keeps what it has.
+void replace_verbs(std::shared_ptr<Verbs> verbs);
 
 /// Destroys through the table; in a child made by fork it does nothing, because the object is the parent's.
 template <class T, int (Verbs::*destroy)(T*)>

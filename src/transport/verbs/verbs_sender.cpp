@@ -6,6 +6,7 @@
 
 #include <tutti/error.hpp>
 
+#include "transport/verbs/device_memory.hpp"
 #include "transport/verbs/link.hpp"
 
 namespace tutti::transport::verbs {
@@ -53,6 +54,17 @@ bool VerbsSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bo
   return true;
 }
 
+bool VerbsSender::try_place(const Placement& placement, const std::byte* data, std::size_t bytes, Tag tag) {
+  if (full()) return false;
+  const PlacedAddress to = unpack(placement.to);
+  auto region = dynamic_cast<const VerbsDeviceMemory&>(*placement.from).region();
+  assert(region->holds(placement.data, placement.bytes));
+  entry(end_).placed = {placement.data, placement.bytes, to.begin + placement.offset,
+                        to.keys.at(link_.rail_of(channel_, 0)), std::move(region)};
+  shared_.traffic.bytes_sent += placement.bytes;
+  return try_send(data, bytes, tag, false);
+}
+
 void VerbsSender::push(const std::byte* data, std::size_t bytes, Tag tag) {
   Outgoing& mine = entry(end_);
   mine.header = {
@@ -78,14 +90,15 @@ bool VerbsSender::done(std::uint64_t message) {
   const Outgoing& it = entry(message);
   // A credit proves that the bytes arrived, so a copy may be overwritten. Memory that may be deregistered
   // waits for the device's own word: it might still repeat packets whose acknowledgement was lost.
-  return it.parts_pending == 0 || it.inlined || (message < credited_ && it.region == nullptr) ||
-         message < delivered_;
+  const bool copied = it.region == nullptr && it.placed.region == nullptr;
+  return it.parts_pending == 0 || (copied && (it.inlined || message < credited_)) || message < delivered_;
 }
 
 void VerbsSender::free_done() {
   for (; freed_ < posted_ && done(freed_); ++freed_) {
     entry(freed_).slot.reset();
     entry(freed_).region.reset();
+    entry(freed_).placed = {};
   }
 }
 
@@ -93,7 +106,7 @@ bool VerbsSender::flushed() {
   const auto settled = [this] {
     if (posted_ < end_) return false;
     for (auto message = freed_; message < end_; ++message)
-      if (entry(message).region != nullptr) return false;
+      if (entry(message).region != nullptr || entry(message).placed.region != nullptr) return false;
     return true;
   };
   if (settled()) return true;

@@ -25,6 +25,14 @@ struct Outgoing {
   std::array<std::byte, 256> small;
   Slot slot;
   std::shared_ptr<const Region> region;  ///< the caller's
+  /// What is written first, elsewhere; 0 bytes: nothing.
+  struct Placed {
+    const std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    std::uint64_t to = 0;
+    std::uint32_t remote_key = 0;
+    std::shared_ptr<const Region> region;
+  } placed;
   bool inlined = false;
   int parts_pending = 0;  ///< posted and not completed
 };
@@ -36,6 +44,7 @@ class VerbsSender final : public Sender {
   std::byte* try_reserve(std::size_t bytes) override;
   void publish(std::size_t bytes, Tag tag) override;
   bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) override;
+  bool try_place(const Placement& placement, const std::byte* data, std::size_t bytes, Tag tag) override;
   bool flushed() override;
 
   /// Posts what can be posted.

@@ -14,6 +14,7 @@
 #include "base/system_error.hpp"
 #include "transport/tcp/dial.hpp"
 #include "transport/tcp/purpose.hpp"
+#include "transport/verbs/device_memory.hpp"
 #include "transport/verbs/probe.hpp"
 #include "transport/verbs/window_access.hpp"
 
@@ -321,6 +322,10 @@ void VerbsTransport::take_events(Rail& rail) {
 
 std::shared_ptr<void> VerbsTransport::register_memory(const std::byte* data, std::size_t bytes) {
   return shared_.cache->acquire(data, bytes);
+}
+
+std::unique_ptr<DirectMemory> VerbsTransport::register_device_memory(const DeviceMemory& memory) {
+  return std::make_unique<VerbsDeviceMemory>(*shared_.verbs, shared_.domains, memory);
 }
 
 // What was sent to one peer may fail while this rank awaits another one, which awaits that peer.

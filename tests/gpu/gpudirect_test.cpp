@@ -1,0 +1,203 @@
+// GPUDirect RDMA: ranks on other hosts by a fabric of RDMA devices that exists in memory only, and emulated
+// GPUs whose memory its adapters reach, or do not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <span>
+
+#include <tutti/gpu.hpp>
+#include <tutti/local.hpp>
+
+#include "gpu/emulated_memory.hpp"
+#include "transport/verbs_fake.hpp"
+#include "transport/verbs_faulty.hpp"
+
+namespace tutti::test {
+namespace {
+
+namespace fabric = transport::testing;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+/// Adapters, and what goes wrong with them and device memory.
+class Adapters final : public fabric::ForwardingVerbs {
+ public:
+  explicit Adapters(std::shared_ptr<EmulatedApi> api)
+      : ForwardingVerbs(fabric::fake_verbs(fabric::fake_devices(1))), api_(std::move(api)) {}
+  /// Nothing gets through any more.
+  void cut_off() { fabric::cut_off(*to_, "fake0"); }
+
+  std::atomic<bool> no_peer_memory{false};  ///< ibv_reg_mr does not take addresses of devices
+  std::atomic<bool> corrupt{false};         ///< what they read there is wrong
+  std::atomic<bool> may_not_write{false};   ///< what they write there is refused
+  std::atomic<int> reads{0};                ///< of device memory
+
+  ibv_mr* reg_mr(ibv_pd* domain, void* at, std::size_t bytes, int access) override {
+    if (no_peer_memory && is_device(at)) {
+      errno = EFAULT;
+      return nullptr;
+    }
+    return ForwardingVerbs::reg_mr(domain, at, bytes, access);
+  }
+  int post_send(ibv_qp* pair, ibv_send_wr* first, ibv_send_wr** bad) override {
+    for (auto* request = first; request != nullptr; request = request->next) {
+      if (request->num_sge == 0 || (request->send_flags & IBV_SEND_INLINE) != 0) continue;
+      auto* const from = reinterpret_cast<std::byte*>(request->sg_list[0].addr);
+      if (!is_device(from)) continue;
+      ++reads;
+      if (corrupt) from[100] ^= std::byte{1};
+      if (may_not_write) request->wr.rdma.rkey = 1;
+    }
+    return ForwardingVerbs::post_send(pair, first, bad);
+  }
+
+ private:
+  [[nodiscard]] bool is_device(const void* at) {
+    return api_->look_at(at).kind == gpu::Pointer::Kind::device;
+  }
+  std::shared_ptr<EmulatedApi> api_;
+};
+
+class GpuDirect : public GpuTest {
+ protected:
+  GpuDirect() {
+    api->dma_bufs = true;
+    transport::verbs::replace_verbs(adapters);
+  }
+  ~GpuDirect() override { transport::verbs::replace_verbs(nullptr); }
+
+  /// All operations over RDMA; `explained`: what each rank says of its ways.
+  void expect_right(int ranks, const GpuOptions& gpu_options,
+                    const testing::Matcher<const std::string&>& explained) {
+    Options options;
+    options.timeout = std::chrono::seconds(60);
+    options.transport = "verbs";
+    run_local(
+        ranks,
+        [&](Communicator& comm) {
+          Gpu gpu(comm, gpu_options);
+          EXPECT_THAT(gpu.explain(), explained);
+          for (const std::size_t count : {1, 6007}) exercise(memory, comm, gpu, count);
+        },
+        options);
+    EXPECT_EQ(api->bytes_held(), 0U);
+  }
+
+  std::shared_ptr<Adapters> adapters = std::make_shared<Adapters>(api);
+};
+
+TEST_F(GpuDirect, AdaptersReadAndWriteDeviceMemory) {
+  expect_right(3, hosts_of(1),
+               AllOf(HasSubstr("over verbs: from and into device memory (dma-buf)"),
+                     Not(HasSubstr("through page-locked host memory"))));
+  EXPECT_GT(adapters->reads, 3 * 2 * 12);
+  EXPECT_EQ(api->flushes, 0);
+}
+
+TEST_F(GpuDirect, OnlyBetweenHosts) {
+  expect_right(4, hosts_of(2),
+               AllOf(HasSubstr("the same device"), HasSubstr("into device memory (dma-buf)")));
+}
+
+TEST_F(GpuDirect, ByAddressWhereThereAreNoDmaBufs) {
+  api->dma_bufs = false;
+  expect_right(2, hosts_of(1), HasSubstr("from and into device memory (nvidia-peermem)"));
+  EXPECT_GT(adapters->reads, 0);
+}
+
+TEST_F(GpuDirect, WritesAreFlushedWhereTheDeviceNeedsIt) {
+  api->writes = gpu::NetworkWrites::flushed;
+  expect_right(2, hosts_of(1), HasSubstr("from and into device memory (dma-buf, flushed)"));
+  EXPECT_EQ(api->flushes, adapters->reads);  // of every message, and the two patterns
+}
+
+TEST_F(GpuDirect, NotIfTheDeviceNeverSeesThem) {
+  api->writes = gpu::NetworkWrites::never;
+  expect_right(2, hosts_of(1),
+               HasSubstr("through page-locked host memory (the device may not see what adapters write)"));
+  EXPECT_EQ(adapters->reads, 0);
+}
+
+TEST_F(GpuDirect, NotIfItIsNotWanted) {
+  GpuOptions options = hosts_of(1);
+  options.gpu_direct = false;
+  expect_right(2, options, HasSubstr("through page-locked host memory (GpuOptions::gpu_direct)"));
+  EXPECT_EQ(adapters->reads, 0);
+}
+
+TEST_F(GpuDirect, MemoryThatIsNotRegisteredIsDoneWithout) {
+  api->dma_bufs = false;
+  adapters->no_peer_memory = true;
+  expect_right(2, hosts_of(1),
+               AllOf(HasSubstr("through page-locked host memory"),
+                     HasSubstr("by dma-buf: the device has no dma-buf; by nvidia-peermem: Bad address")));
+  EXPECT_EQ(adapters->reads, 0);
+}
+
+TEST_F(GpuDirect, APathThatCorruptsIsNotTaken) {
+  adapters->corrupt = true;
+  expect_right(2, hosts_of(1),
+               AllOf(HasSubstr("through page-locked host memory"),
+                     HasSubstr("into its device memory did not arrive")));
+  EXPECT_EQ(adapters->reads, 2);  // the patterns
+}
+
+TEST_F(GpuDirect, APathThatBreaksTheConnectionIsNotTaken) {
+  adapters->may_not_write = true;
+  expect_right(2, hosts_of(1),
+               AllOf(HasSubstr("over verbs: through page-locked host memory"),
+                     HasSubstr("verbs, fake0 port 1 to rank")));
+}
+
+TEST_F(GpuDirect, AConnectionThatBreaksEndsKernels) {
+  Options options;
+  options.timeout = std::chrono::seconds(60);
+  options.transport = "verbs";
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, hosts_of(1));
+        const OnGpu<float> buffer(memory, 5000);
+        comm.barrier();
+        if (comm.rank() == 0) adapters->cut_off();
+        gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 5000, DataType::float32);
+        api->synchronize(nullptr);
+        for (int time = 0; time < 2; ++time) try {
+            gpu.check();
+            ADD_FAILURE() << "it was not noticed";
+          } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ErrorCode::peer_lost) << error.what();
+            EXPECT_EQ(error.ranks().size(), 1U) << error.what();  // who is not reached by the other
+          }
+      },
+      options);
+}
+
+TEST_F(GpuDirect, AGraphIsReplayed) {
+  Options options;
+  options.transport = "verbs";
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, hosts_of(1));
+        const gpu::Stream stream = api->create_stream();
+        const OnGpu<float> buffer(memory, std::vector<float>(5000, 1));
+        api->begin_capture(stream);
+        gpu.on(stream).all_reduce(buffer.data(), buffer.data(), 5000, DataType::float32);
+        const auto graph = api->end_capture(stream);
+        for (int time = 0; time < 5; ++time) api->replay(graph, stream);
+        api->synchronize(stream);
+        gpu.check();
+        EXPECT_EQ(buffer.values(), std::vector<float>(5000, 32));
+        comm.barrier();
+        api->destroy_stream(stream);
+      },
+      options);
+}
+
+}  // namespace
+}  // namespace tutti::test
