@@ -174,6 +174,21 @@ TEST_F(RmsNormTest, ManyRowsAreFoldedOnceEach) {
       in_rank_order());
 }
 
+TEST_F(RmsNormTest, BetweenHostsAndThroughHostMemory) {
+  GpuOptions apart{.blocks = 4, .memory = std::size_t{1} << 20}, hosts = apart;
+  apart.peer_access = false;
+  hosts.host_size = 1;
+  for (const GpuOptions& options : {apart, hosts})
+    run_local(
+        3,
+        [&](Communicator& comm) {
+          Gpu gpu(comm, options);
+          compare(comm, gpu, DataType::bfloat16, 5, 1003, false);
+          compare(comm, gpu, DataType::float32, 17, 5000, true);
+        },
+        in_rank_order());
+}
+
 TEST_F(RmsNormTest, BadArgumentsAreRefused) {
   run_local(2, [&](Communicator& comm) {
     Gpu gpu(comm, {.blocks = 4, .memory = std::size_t{1} << 20});
