@@ -36,7 +36,7 @@ struct GpuOptions {
   /// False: ranks of different hosts talk over the network even where one NVLink domain joins their devices.
   bool fabric = true;
   /// False: messages to other hosts lie in page-locked host memory on their way even where the adapters of
-  /// both ends reach device memory. These take as much device memory again as `memory`, at most twice.
+  /// both ends reach device memory, which takes up to twice `memory` more.
   bool gpu_direct = true;
   /// Every so many consecutive ranks are taken for a host, and what lies beyond is reached over the network:
   /// tests of that need one machine only. 0: hosts are what they are.

@@ -41,9 +41,9 @@ class Sender {
   /// yet.
   virtual bool flushed() = 0;
   /// Like `try_send` of `bytes` from `data`, which may change on return; but first the bytes of the placement
-  /// go where it says. Who has received the message finds them there, as far as its adapters are concerned: a
-  /// device may have to be told to look (gpu/api.hpp, `flush_network_writes`). Only for memory that
-  /// `Transport::register_device_memory` of both ends has registered.
+  /// go where it says. Who has received the message finds them there, as far as adapters are concerned: a
+  /// GPU may have to be told. Only for memory that `Transport::register_device_memory` of both ends has
+  /// registered.
   virtual bool try_place(const Placement& placement, const std::byte* data, std::size_t bytes, Tag tag);
 };
 
