@@ -104,7 +104,7 @@ TEST_F(GpuSharing, HostsOfOneDomainReachEachOthersDevices) {
 }
 
 TEST_F(GpuSharing, HostsWithoutAFabricTalkOverTheNetwork) {
-  expect_way(HasSubstr("the network, through page-locked host memory (GpuOptions::host_size; the test has no "
+  expect_way(HasSubstr("the network (GpuOptions::host_size; the test has no "
                        "fabric)"),
              every_rank_a_host(), 2);
   api->offers_fabric = true;
@@ -127,8 +127,7 @@ TEST_F(GpuSharing, AFabricThatCorruptsIsLeftForTheNetwork) {
       [&](Communicator& comm) {
         Gpu gpu(comm, every_rank_a_host());
         if (comm.rank() < 2) {
-          EXPECT_THAT(gpu.explain(),
-                      HasSubstr("the network, through page-locked host memory (what was written"));
+          EXPECT_THAT(gpu.explain(), HasSubstr("the network (what was written"));
         }
         exercise(memory, comm, gpu, 700);
       },
