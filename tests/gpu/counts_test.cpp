@@ -18,7 +18,7 @@ using Numbers = std::vector<std::uint64_t>;
 constexpr std::size_t room = 9000;
 
 /// What `from` sends to `to`, so that some send nothing and some more than a message holds.
-std::uint64_t count(Rank from, Rank to, int time) {
+std::uint64_t block_of(Rank from, Rank to, int time) {
   return static_cast<std::uint64_t>(from * 3001 + to * 17 + time * 5) % (to == from + 1 ? 4000 : 1500) *
          (from == 1 && to == 0 ? 0 : 1);
 }
@@ -32,8 +32,8 @@ struct Traffic {
     const std::uint64_t gap = packed ? 0 : 7;
     std::uint64_t in = gap, out = gap;
     for (Rank r = 0; r < ranks; ++r) {
-      sent.push_back(count(rank, r, time));
-      received.push_back(count(r, rank, time));
+      sent.push_back(block_of(rank, r, time));
+      received.push_back(block_of(r, rank, time));
       sent_at.push_back(in);
       received_at.push_back(out);
       for (std::uint64_t i = 0; i < sent.back(); ++i) input[in + i] = value(rank, r, i);
