@@ -95,8 +95,6 @@ bool attach_may_pay(const Circumstances& call) {
 }
 
 bool attach_pays(const Circumstances& call) {
-  // The rings of so many ranks do not stay in caches.
-  if (call.collective == Collective::all_to_all && call.ranks >= 8 && call.bytes >= 4 * MiB) return true;
   if (kernels::block_copies_win()) return false;
   const bool pair = call.ranks == 2;
   switch (call.collective) {
