@@ -206,9 +206,11 @@ void Link::take_credits(int channel, const Header& header) {
 bool Link::post_credit(int channel) {
   const auto c = static_cast<std::size_t>(channel);
   const auto rail = rail_of(channel, 0);
-  if (released_[c] - told_[c] < channel_credits || !ready() || asked_ || finished() ||
-      pairs_[rail]->room() < 1)
-    return false;
+  if (released_[c] - told_[c] < channel_credits || finished()) return false;
+  // Messages may have been on their way when this side said how far it was and that it rests. Their sender
+  // may be waiting for credits, and cannot wake a link on which it may not post.
+  if (resting()) wake();
+  if (!ready() || asked_ || finished() || pairs_[rail]->room() < 1) return false;
   const Signal signal = signal_for(rail, 0);
   add_signal(rail, signal, Write{},
              Immediate{true, channel, 0, epoch_, static_cast<std::uint16_t>(released_[c])});
