@@ -54,6 +54,21 @@ class GpuTest : public testing::Test {
     options.peer_access = false;
     return options;
   }
+  /// A sum that is captured once and replayed five times.
+  void replay_a_graph(Communicator& comm, const GpuOptions& options) {
+    Gpu gpu(comm, options);
+    const gpu::Stream stream = api->create_stream();
+    const OnGpu<float> buffer(memory, std::vector<float>(5000, 1));
+    api->begin_capture(stream);
+    gpu.on(stream).all_reduce(buffer.data(), buffer.data(), 5000, DataType::float32);
+    const auto graph = api->end_capture(stream);
+    for (int time = 0; time < 5; ++time) api->replay(graph, stream);
+    api->synchronize(stream);
+    gpu.check();
+    EXPECT_EQ(buffer.values(), std::vector<float>(5000, 32));
+    comm.barrier();
+    api->destroy_stream(stream);
+  }
   std::shared_ptr<EmulatedApi> api = std::make_shared<EmulatedApi>(2);
   EmulatedMemory memory{*api};
 };

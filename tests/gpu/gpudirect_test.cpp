@@ -181,22 +181,7 @@ TEST_F(GpuDirect, AGraphIsReplayed) {
   Options options;
   options.transport = "verbs";
   run_local(
-      2,
-      [&](Communicator& comm) {
-        Gpu gpu(comm, hosts_of(1));
-        const gpu::Stream stream = api->create_stream();
-        const OnGpu<float> buffer(memory, std::vector<float>(5000, 1));
-        api->begin_capture(stream);
-        gpu.on(stream).all_reduce(buffer.data(), buffer.data(), 5000, DataType::float32);
-        const auto graph = api->end_capture(stream);
-        for (int time = 0; time < 5; ++time) api->replay(graph, stream);
-        api->synchronize(stream);
-        gpu.check();
-        EXPECT_EQ(buffer.values(), std::vector<float>(5000, 32));
-        comm.barrier();
-        api->destroy_stream(stream);
-      },
-      options);
+      2, [&](Communicator& comm) { replay_a_graph(comm, hosts_of(1)); }, options);
 }
 
 }  // namespace
