@@ -39,8 +39,10 @@ struct Options {
   /// what rank 0 finds. TUTTI_TUNING.
   std::string tuning;
   /// Results of calls of at least this many bytes are written past the caches, by non-temporal stores. By
-  /// default only where that was measured to pay: into registered memory, on AMD's processors, when the last
-  /// cache cannot hold the buffers of all ranks (docs/performance.md). TUTTI_STREAM_FROM, bytes.
+  /// default only where that was measured to pay, on AMD's processors: into registered memory when the last
+  /// cache cannot hold the buffers of all ranks; from shared memory, in broadcasts of half the last cache and
+  /// more, and between more than two ranks where twice of it is moved, not reduced (docs/performance.md).
+  /// TUTTI_STREAM_FROM, bytes.
   std::size_t stream_from = static_cast<std::size_t>(-1);
 
   /// The defaults, overridden by the variables named above. Throws Error(invalid_argument) naming variable

@@ -41,12 +41,28 @@ bool same_counts(const std::vector<std::size_t>& counts, const Call& call) {
 // Ranks that do not know each other's sizes must still cut messages alike.
 constexpr std::size_t assumed_private_bytes = std::size_t{1} << 20;
 
-// Where block copies win, results in peers' memory that no cache will hold go past the caches: inputs and
-// outputs of all ranks share the last one. Elsewhere that never paid; docs/performance.md.
-std::size_t direct_stream_from(int ranks) {
-  if (!kernels::block_copies_win()) return static_cast<std::size_t>(-1);
+// Where block copies win, results that no cache will hold go past the caches. Elsewhere that never paid;
+// docs/performance.md.
+std::size_t cache_to_stream_past() {
+  if (!kernels::block_copies_win()) return 0;
   static const std::size_t last_cache = topology::last_cache_bytes();
-  return last_cache / static_cast<std::size_t>(ranks);
+  return last_cache;
+}
+constexpr std::size_t never = static_cast<std::size_t>(-1);
+
+// In peers' memory: inputs and outputs of all ranks share the last cache.
+std::size_t direct_stream_from(int ranks) {
+  const std::size_t cache = cache_to_stream_past();
+  return cache == 0 ? never : cache / static_cast<std::size_t>(ranks);
+}
+
+// Of what is received and not folded. Ranks that do nothing else gain soonest, two that also send or fold
+// never.
+std::size_t received_stream_from(Operation operation, int ranks) {
+  const std::size_t cache = cache_to_stream_past();
+  if (cache == 0) return never;
+  if (operation == Operation::broadcast) return cache / 2;
+  return ranks > 2 && !reducing(operation) ? 2 * cache : never;
 }
 
 bool reaches_into_peers(const Schedule& schedule) {
@@ -163,6 +179,8 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
   settings.stable = !setting_.shared_memory && !by_user && plan->choice.algorithm->views;
   settings.in_place = sizes.in_place && !plan->copies_input;
   settings.stream_from = setting_.options->stream_from;
+  if (setting_.shared_memory)
+    settings.stream_received_from = received_stream_from(call.operation, setting_.size);
   if (settings.stable) schedule = sent_from_memory(std::move(schedule));
   plan->program = execution::lower(schedule, setting_.rank, shape, settings, *setting_.channels);
   // Who goes on to something else, another communicator say, does not move what is left here.

@@ -205,12 +205,17 @@ class Lowering {
         std::tie(s.base, s.owner) = base(o);
         s.offset = offset(o);
         s.segment_stride = segment_stride(o);
-        if (o.space == Space::output && shape_bytes() >= settings_.stream_from && out.sinks < 64)
+        if (o.space == Space::output && shape_bytes() >= stream_from(step) && out.sinks < 64)
           out.streaming_sinks |= std::uint64_t{1} << out.sinks;
       }
       program_.sinks.push_back(s);
       ++out.sinks;
     }
+  }
+
+  [[nodiscard]] std::size_t stream_from(const Step& step) const {
+    const bool receives = step.sources.size() == 1 && step.sources[0].kind == Operand::Kind::message;
+    return receives ? std::min(settings_.stream_from, settings_.stream_received_from) : settings_.stream_from;
   }
 
   [[nodiscard]] std::size_t shape_bytes() const {

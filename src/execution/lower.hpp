@@ -50,7 +50,8 @@ struct LowerSettings {
   bool stable = false;  ///< see Program
   std::size_t stream_from =
       static_cast<std::size_t>(-1);  ///< writes results past the caches when the data has this many bytes
-  bool in_place = false;             ///< steps that copy a place to itself are dropped
+  std::size_t stream_received_from = static_cast<std::size_t>(-1);  ///< the same for steps that only receive
+  bool in_place = false;  ///< steps that copy a place to itself are dropped
   /// A schedule of steps on everybody's memory, and tokens: each step goes through all its pieces before the
   /// next one begins, for a token says that all of a step is done.
   bool one_sided = false;
