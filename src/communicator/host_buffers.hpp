@@ -26,6 +26,8 @@ Owner owner_of(const void* pointer) noexcept;
 /// What is known of the buffers of one communicator's calls: each is looked at once. One thread at a time.
 class HostBuffers {
  public:
+  /// Looks for the driver, which takes dozens of system calls where there is none; the first call would.
+  HostBuffers() { (void)owner_of(this); }
   /// Throws Error(invalid_argument) for memory of a device.
   void require_reachable(const Call& call, const Sizes& sizes) {
     if (sizes.in_bytes != 0 && owner(call.in) == Owner::device) refuse(call, "input");

@@ -56,6 +56,11 @@ std::size_t direct_stream_from(int ranks) {
   return cache == 0 ? never : cache / static_cast<std::size_t>(ranks);
 }
 
+// What is sent to other hosts is read from the caller's memory, by algorithms that allow it.
+bool sends_from_memory(const Planner::Setting& setting, const Algorithm& algorithm) {
+  return !setting.shared_memory && algorithm.views;
+}
+
 // Of what is received and not folded. Ranks that do nothing else gain soonest, two that also send or fold
 // never.
 std::size_t received_stream_from(Operation operation, int ranks) {
@@ -124,6 +129,22 @@ PlanKey key_of(const Call& call, const Sizes& sizes) {
   return key;
 }
 
+Planner::Planner(Setting setting) : setting_(std::move(setting)) {
+  // What the first call would wait for.
+  kernels::prepare();
+  (void)cache_to_stream_past();
+  if (setting_.size > few_ranks) return;
+  for (const auto& [key, algorithm] : setting_.choices->all()) (void)schedule(*algorithm, 0);
+}
+
+const Schedule& Planner::schedule(const Algorithm& algorithm, Rank root) {
+  if (const auto kept = schedules_.find({&algorithm, root}); kept != schedules_.end()) return kept->second;
+  if (setting_.size > few_ranks || schedules_.size() >= kept_schedules) schedules_.clear();
+  Schedule made = algorithm.make(setting_.size, root, setting_.node_size);
+  if (sends_from_memory(setting_, algorithm)) made = sent_from_memory(std::move(made));
+  return schedules_.insert_or_assign({&algorithm, root}, std::move(made)).first->second;
+}
+
 const std::shared_ptr<const Plan>& Planner::plan(const Call& call, const Sizes& sizes) {
   const PlanKey key = key_of(call, sizes);
   std::shared_ptr<const Plan>& entry = cache_[hash_of(key) >> 32 & (cache_entries - 1)];
@@ -155,34 +176,33 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
     return u.schedule.collective == collective && u.schedule.root == call.root && !shape.uneven;
   });
   const bool by_user = user != users_.end();
-  Schedule schedule;
+  const Schedule* schedule = nullptr;
   std::uint64_t identity = 0;
   plan->bytes = circumstances.bytes;
   plan->choice = select(circumstances);
   if (by_user) {
-    schedule = user->schedule;
+    schedule = &user->schedule;
     plan->choice.why = "given by the user";
     plan->copies_input = key.scaled || (sizes.in_place && !user->in_place);
-    identity = hash_text(to_text(schedule));
+    identity = hash_text(to_text(*schedule));
   } else {
-    schedule = plan->choice.algorithm->make(setting_.size, call.root, setting_.node_size);
+    schedule = &this->schedule(*plan->choice.algorithm, call.root);
     plan->copies_input = key.scaled || (sizes.in_place && !plan->choice.algorithm->in_place);
-    identity = mix(hash_text(schedule.name), static_cast<std::uint64_t>(setting_.node_size));
+    identity = mix(hash_text(schedule->name), static_cast<std::uint64_t>(setting_.node_size));
   }
-  plan->name = schedule.name;
+  plan->name = schedule->name;
 
   execution::LowerSettings settings;
   settings.piece = plan->choice.piece;
   settings.max_message = setting_.max_message;
   settings.type = call.type;
   settings.op = key.op;
-  settings.stable = !setting_.shared_memory && !by_user && plan->choice.algorithm->views;
+  settings.stable = !by_user && sends_from_memory(setting_, *plan->choice.algorithm);
   settings.in_place = sizes.in_place && !plan->copies_input;
   settings.stream_from = setting_.options->stream_from;
   if (setting_.shared_memory)
     settings.stream_received_from = received_stream_from(call.operation, setting_.size);
-  if (settings.stable) schedule = sent_from_memory(std::move(schedule));
-  plan->program = execution::lower(schedule, setting_.rank, shape, settings, *setting_.channels);
+  plan->program = execution::lower(*schedule, setting_.rank, shape, settings, *setting_.channels);
   // Who goes on to something else, another communicator say, does not move what is left here.
   plan->program.flushes = !setting_.shared_memory;
   if (key.op == ReduceOp::average && reducing(call.operation)) plan->program.divisor = setting_.size;
@@ -199,7 +219,8 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
 
 void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execution::Shape& shape,
                             const execution::LowerSettings& settings) {
-  const auto lowered = [&](bool attach, std::string& name) -> std::optional<execution::Program> {
+  if (setting_.size == 1) return;
+  const auto lowered = [&](bool attach, std::string& name) -> std::optional<LazyProgram> {
     circumstances.one_sided = true;
     circumstances.attach_only = attach;
     const Choice choice = select(circumstances);
@@ -212,12 +233,14 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execu
     if (!attach) direct.stream_from = std::min(direct.stream_from, direct_stream_from(setting_.size));
     if (!choice.algorithm->in_place) plan.direct_in_place = false;
     name = choice.algorithm->name;
-    auto program = execution::lower(choice.algorithm->make(setting_.size, plan.key.root), setting_.rank,
-                                    shape, direct, *setting_.channels);
-    program.divisor = plan.program.divisor;
-    return program;
+    return LazyProgram([this, direct, shape, algorithm = choice.algorithm, root = plan.key.root,
+                        divisor = plan.program.divisor] {
+      auto program =
+          execution::lower(schedule(*algorithm, root), setting_.rank, shape, direct, *setting_.channels);
+      program.divisor = divisor;
+      return program;
+    });
   };
-  if (setting_.size == 1) return;
   if (setting_.direct_memory && direct_pays(circumstances)) plan.mapped = lowered(false, plan.mapped_name);
   if (!setting_.can_attach || !attach_may_pay(circumstances)) return;
   plan.attached = lowered(true, plan.attached_name);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,6 +36,20 @@ struct PlanKey {
   bool operator==(const PlanKey&) const = default;
 };
 
+/// A program that is lowered when it is first taken: most calls that could take it never do.
+class LazyProgram {
+ public:
+  explicit LazyProgram(std::function<execution::Program()> lower) : lower_(std::move(lower)) {}
+  const execution::Program& get() const {
+    if (!program_) program_ = lower_();
+    return *program_;
+  }
+
+ private:
+  std::function<execution::Program()> lower_;
+  mutable std::optional<execution::Program> program_;
+};
+
 struct Plan {
   PlanKey key;
   std::vector<std::size_t> counts;  ///< v-forms: all count and displacement arrays, one after the other
@@ -46,10 +61,10 @@ struct Plan {
   /// Reads a copy of the input: in place by a schedule that is not, or multiplied by the call's factor.
   /// Rounding the product before anybody folds it makes all ranks fold the same values.
   bool copies_input = false;
-  bool direct_in_place = true;                 ///< `mapped` and `attached` hold when ranks call in place, too
-  execution::Program program;                  ///< by messages
-  std::optional<execution::Program> mapped;    ///< when all buffers are mapped
-  std::optional<execution::Program> attached;  ///< when all can be read by cross-memory attach
+  bool direct_in_place = true;          ///< `mapped` and `attached` hold when ranks call in place, too
+  execution::Program program;           ///< by messages
+  std::optional<LazyProgram> mapped;    ///< when all buffers are mapped
+  std::optional<LazyProgram> attached;  ///< when all can be read by cross-memory attach
   std::string mapped_name, attached_name;
   std::shared_ptr<PathTrial> trial;  ///< between `program` and `attached`, where there are both
 };
@@ -71,7 +86,7 @@ class Planner {
     [[nodiscard]] bool measured() const { return tuning->measured(scene.transport, scene.ranks) != nullptr; }
     bool direct_memory = false;  ///< buffers of all ranks may be mapped: threads, or memory was registered
   };
-  explicit Planner(Setting setting) : setting_(std::move(setting)) {}
+  explicit Planner(Setting setting);
   /// The plan of a checked call. The reference holds until the next call; whoever keeps the plan copies the
   /// pointer.
   const std::shared_ptr<const Plan>& plan(const Call& call, const Sizes& sizes);
@@ -83,10 +98,16 @@ class Planner {
 
  private:
   std::shared_ptr<const Plan> make(const Call& call, const Sizes& sizes, const PlanKey& key);
+  /// As this communicator runs it. Those of few ranks are kept, since building one takes longer than a short
+  /// call; then the reference holds as long as the planner, else until the next schedule.
+  const Schedule& schedule(const Algorithm& algorithm, Rank root);
   void add_one_sided(Plan& plan, Circumstances circumstances, const execution::Shape& shape,
                      const execution::LowerSettings& settings);
   static constexpr std::size_t cache_entries = 64;
+  static constexpr int few_ranks = 16;
+  static constexpr std::size_t kept_schedules = 64;
   Setting setting_;
+  std::map<std::pair<const Algorithm*, Rank>, Schedule> schedules_;
   std::shared_ptr<const Plan> cache_[cache_entries];
   struct User {
     Schedule schedule;

@@ -67,6 +67,11 @@ bool block_copies_win() noexcept {
 #endif
 }
 
+void prepare() {
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  (void)block_copies_win();
+}
+
 void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_t bytes,
           std::uint64_t streaming_sinks, bool block_copies) {
   if (block_copies && streaming_sinks == 0) {

@@ -51,6 +51,10 @@ void fold_to_all(Fold fold, std::size_t element_bytes, std::span<std::byte* cons
                  std::span<const std::byte* const> sources, std::size_t count, const FoldModifiers& modifiers,
                  bool block_copies = block_copies_win());
 
+/// Asks the processor what it has, once a process: a hundred microseconds in a virtual machine, where every
+/// question goes to the hypervisor. Otherwise the first fold or copy does. Thread safe.
+void prepare();
+
 /// The instruction set in use: "AVX3", "AVX2", "SSE4", "SCALAR", ...
 const char* instruction_set() noexcept;
 
