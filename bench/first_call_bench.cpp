@@ -39,6 +39,7 @@ int main() {
   for (const std::size_t bytes : sizes) {
     const std::size_t count = bytes / sizeof(float);
     std::vector<float> times;
+    times.reserve(calls);
     for (int call = 0; call < calls; ++call)
       times.push_back(timed_all_reduce(comm, std::span(in).first(count), std::span(out).first(count)));
     const float first = times[0];
