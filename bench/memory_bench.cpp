@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cstddef>
@@ -80,6 +81,33 @@ double rate(const Test& test, std::size_t threads, std::size_t bytes, int passes
   return best;
 }
 
+// Nanoseconds for a cache line from the first processor to the second and back: virtual ones move, and what
+// memory allows moves with them (bench/README.md).
+double round_trip() {
+  constexpr int series = 8;
+  constexpr std::uint64_t trips = 400;
+  std::atomic<std::uint64_t> line = 0;
+  const auto take_turns = [&](std::uint64_t first, std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      while (line.load(std::memory_order_acquire) != first + 2 * i) {
+      }
+      line.store(first + 2 * i + 1, std::memory_order_release);
+    }
+  };
+  const std::jthread other([&] {
+    bind_to(1);
+    take_turns(1, series * trips);
+  });
+  bind_to(0);
+  auto best = std::chrono::nanoseconds::max();
+  for (std::uint64_t s = 0; s < series; ++s) {
+    const auto start = std::chrono::steady_clock::now();
+    take_turns(2 * s * trips, trips);
+    best = std::min(best, std::chrono::nanoseconds(std::chrono::steady_clock::now() - start));
+  }
+  return static_cast<double>(best.count()) / trips;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -100,6 +128,7 @@ int main(int argc, char** argv) {
                                 {"a = d = b + c, streaming", 2, 2, true},
                                 {"a = d = b (all_gather of 2)", 1, 2, false},
                                 {"a = d = b, streaming", 1, 2, true}};
+  const double before = threads == 2 ? round_trip() : 0;
   std::printf("GB/s of %zu threads, read and written\n%-34s", threads, "MiB a buffer");
   for (const std::size_t m : mebibytes) std::printf("%10zu", m);
   for (const Test& test : tests) {
@@ -107,4 +136,6 @@ int main(int argc, char** argv) {
     for (const std::size_t m : mebibytes) std::printf("%10.1f", rate(test, threads, m << 20U, passes));
   }
   std::printf("\n");
+  if (threads == 2)
+    std::printf("A cache line there and back: %.0f ns before, %.0f ns after\n", before, round_trip());
 }
