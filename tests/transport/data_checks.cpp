@@ -168,12 +168,14 @@ void sleeper_is_woken(const Subject& subject) {
       }
       const Deadline deadline(subject.patience);
       while (!receiver.try_receive(&ball, 1, round)) {
-        require(!deadline.passed(), "a sleeping rank was never woken");
+        require(!deadline.passed(), "a sleeping rank was never woken, in round " + std::to_string(round));
         rig[rank].prepare_wait();
         if (receiver.try_receive(&ball, 1, round)) break;
         rig[rank].wait(sleep);
       }
     }
+    // Who served last stays until that is on its way: only its own calls move it.
+    rig.until(rank, "flushed at the end", [&] { return sender.flushed(); });
   });
   require(!enough.passed(), "waits are not ended by messages");
 }

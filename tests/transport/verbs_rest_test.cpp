@@ -8,6 +8,8 @@ namespace tutti::transport::testing {
 
 namespace {
 
+constexpr int never = 256;  ///< a cap: this rank does not ask
+
 verbs::VerbsOptions rests_beyond(int peers) {
   verbs::VerbsOptions options;
   options.connected_peers = peers;
@@ -23,9 +25,11 @@ Subject never_connected_for_long(const std::string& name, int rails, const FakeD
 
 class VerbsRest : public ::testing::Test {
  protected:
-  void start(int ranks, int cap) {
-    ranks_ =
-        verbs_ranks(ranks, same(fake_), [=](Rank rank) { return fake_options(rank, 2, rests_beyond(cap)); });
+  /// caps[r]: of rank r.
+  void start(const std::vector<int>& caps) {
+    ranks_ = verbs_ranks(static_cast<int>(caps.size()), same(fake_), [=](Rank rank) {
+      return fake_options(rank, 2, rests_beyond(caps.at(static_cast<std::size_t>(rank))));
+    });
   }
   Transport& at(Rank rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
   void send(Rank from, Rank to) {
@@ -37,11 +41,24 @@ class VerbsRest : public ::testing::Test {
     EXPECT_TRUE(until([&] { return at(to).receiver(from, 0).try_receive(&ball, 1, 1); }));
     EXPECT_EQ(ball, std::byte{7});
   }
+  /// This rank alone moves for a while: it asks to rest, and its peer does not know.
+  void ask(Rank rank) {
+    for (const Deadline idle(std::chrono::milliseconds(20)); !idle.passed();) at(rank).progress();
+  }
   template <class Condition>
   bool until(Condition condition, std::chrono::milliseconds time = std::chrono::seconds(20)) {
     for (const Deadline deadline(time); !deadline.passed();) {
       if (condition()) return true;
       for (auto& rank : ranks_) rank->progress();
+    }
+    return false;
+  }
+  /// Only these ranks move.
+  template <class Condition>
+  bool until(Condition condition, std::initializer_list<Rank> movers) {
+    for (const Deadline deadline(std::chrono::seconds(20)); !deadline.passed();) {
+      if (condition()) return true;
+      for (const Rank rank : movers) at(rank).progress();
     }
     return false;
   }
@@ -57,7 +74,7 @@ class VerbsRest : public ::testing::Test {
 };
 
 TEST_F(VerbsRest, TheLeastRecentlyUsedAreClosedAndMadeAnewOnNextUse) {
-  start(5, 2);
+  start({2, 2, 2, 2, 2});
   for (Rank peer = 1; peer < 5; ++peer) {
     send(0, peer);
     receive(peer, 0);
@@ -77,7 +94,7 @@ TEST_F(VerbsRest, TheLeastRecentlyUsedAreClosedAndMadeAnewOnNextUse) {
 }
 
 TEST_F(VerbsRest, NobodyIsClosedBelowTheCap) {
-  start(3, 2);
+  start({2, 2, 2});
   for (const Rank peer : {1, 2}) {
     send(0, peer);
     receive(peer, 0);
@@ -89,7 +106,7 @@ TEST_F(VerbsRest, NobodyIsClosedBelowTheCap) {
 
 // A message that was not taken, a peer that does not look: both stay.
 TEST_F(VerbsRest, WhatIsInUseIsNotClosed) {
-  start(2, 0);
+  start({0, 0});
   send(0, 1);
   EXPECT_TRUE(until([&] { return at(0).sender(1, 0).flushed(); }));
   until([] { return false; }, std::chrono::milliseconds(20));
@@ -101,7 +118,7 @@ TEST_F(VerbsRest, WhatIsInUseIsNotClosed) {
 
 // Both begin again at once, many times; credits that were owed are not lost.
 TEST_F(VerbsRest, CreditsOutliveQueuePairs) {
-  start(2, 0);
+  start({0, 0});
   for (int round = 0; round < 30; ++round) {
     send(0, 1);
     send(1, 0);
@@ -112,6 +129,48 @@ TEST_F(VerbsRest, CreditsOutliveQueuePairs) {
   EXPECT_EQ(at(0).traffic().queue_pairs_closed, 60U);
   for (auto& rank : ranks_) EXPECT_EQ(dynamic_cast<verbs::VerbsTransport&>(*rank).credits_violated(), 0U);
   EXPECT_EQ(counters_of(*fake_).receiver_not_ready, 0U);
+}
+
+// All slots are filled by one who does not know yet that the other rests. Without a credit it cannot post,
+// so what it has to send does not wake the link.
+TEST_F(VerbsRest, CreditsOwedWakeTheLink) {
+  start({never, 1, never});
+  for (int k = 0; k < channel_credits; ++k) {
+    send(0, 1);
+    receive(1, 0);
+  }
+  until([] { return false; }, std::chrono::milliseconds(5));  // those credits return
+  send(2, 1);                                                 // one peer too many
+  std::byte ball{};
+  ASSERT_TRUE(until([&] { return at(1).receiver(2, 0).try_receive(&ball, 1, 1); }, {1, 2}));
+  ask(1);
+  for (int k = 0; k < verbs::slots; ++k) send(0, 1);
+  ASSERT_TRUE(until([&] { return open() == Counts{0, 2, 2}; }));
+  send(0, 1);
+  for (int k = 0; k <= verbs::slots; ++k) receive(1, 0);
+}
+
+// Rank 1 has asked to rest when it sends: the message waits for queue pairs that are made anew, and is not
+// flushed before. Rank 0 sleeps through all of it but for what wakes it.
+TEST_F(VerbsRest, WhatIsSentBehindTheQuestionWakesASleeper) {
+  start({never, 0});
+  for (int round = 0; round < 5; ++round) {
+    send(0, 1);
+    receive(1, 0);
+    ask(1);
+    send(1, 0);
+    ASSERT_FALSE(at(1).sender(0, 0).flushed()) << "rank 1 has not asked";
+    const Deadline enough(std::chrono::seconds(5));
+    std::jthread sleeper([&] {
+      std::byte ball{};
+      while (!at(0).receiver(1, 0).try_receive(&ball, 1, 1) && !enough.passed())
+        at(0).wait(std::chrono::seconds(10));
+      EXPECT_EQ(ball, std::byte{7});
+    });
+    while (!at(1).sender(0, 0).flushed() && !enough.passed()) at(1).progress();
+    sleeper.join();
+    ASSERT_FALSE(enough.passed()) << "in round " << round;
+  }
 }
 
 Subject on_devices_that_rest() {

@@ -70,6 +70,8 @@ class Link {
   [[nodiscard]] bool awake() const { return !pairs_.empty() && !asked_; }
   /// When the queue pairs were last used, on the transport's own coarse clock.
   [[nodiscard]] Clock::time_point used_at() const { return used_at_; }
+  /// Queue pairs are being made or closed: what completions changed takes another look.
+  [[nodiscard]] bool changing() const { return connecting() || asked_ || theirs_at_rest_; }
   /// Asks the peer to close, if nothing is under way; else sees to it that this becomes known.
   void try_to_rest();
 

@@ -348,7 +348,11 @@ void VerbsTransport::add_waits() {
 
 void VerbsTransport::wait(std::chrono::microseconds longest) {
   for (auto& rail : shared_.rails) rail->arm();
-  if (poll()) return;  // what came before the queues were armed
+  // What came before the queues were armed, and what follows from completions that were taken since the last
+  // look.
+  const auto changing = [](const Peer& peer) { return peer.link && peer.link->changing(); };
+  if (std::ranges::any_of(peers_, changing)) next_look_ = {};
+  if (poll()) return;
   add_waits();
   const timespec limit{static_cast<time_t>(longest.count() / 1'000'000),
                        static_cast<long>(longest.count() % 1'000'000) * 1000};
