@@ -100,14 +100,18 @@ TEST_F(LabResources, IdleQueuePairsAreClosedBeyondTheCap) {
   });
 }
 
-void add_peers(std::set<Rank>& peers, Collective collective, const std::string& algorithm, Rank rank,
-               int ranks) {
-  const Schedule schedule = find_algorithm(collective, algorithm)->make(ranks, 0);
+/// Ranks of other nodes that a rank sends to or receives from.
+std::set<Rank> peers_of(Collective collective, const std::string& algorithm, Rank rank, int ranks,
+                        int node_size) {
+  std::set<Rank> peers;
+  const Schedule schedule = find_algorithm(collective, algorithm)->make(ranks, 0, node_size);
   for (const Lane& lane : schedule.lanes[static_cast<std::size_t>(rank)])
     for (const Step& step : lane)
       for (const auto* operands : {&step.sources, &step.sinks})
         for (const Operand& operand : *operands)
-          if (operand.kind == Operand::Kind::message) peers.insert(operand.rank);
+          if (operand.kind == Operand::Kind::message && operand.rank / node_size != rank / node_size)
+            peers.insert(operand.rank);
+  return peers;
 }
 
 /// What an all_reduce of one number takes, as a communicator's first one does.
@@ -119,31 +123,54 @@ std::string first_choice(Communicator& comm) {
   return std::regex_search(text, found, std::regex("algorithm (\\w+)")) ? found[1] : std::string("none");
 }
 
-// One bidirectional pair a peer that the schedules talk to, in whichever direction; and one of the kernel's.
+// N ranks with an adapter each, g a node. Adapters hold one bidirectional pair a peer that the schedules talk
+// to, in whichever direction; and one of the kernel's.
 TEST_F(LabResources, QueuePairsAreThoseOfTheSchedules) {
+  constexpr int ranks = 8;
   struct Use {
     Operation operation;
     Collective collective;
     const char* algorithm;
-    std::size_t count;
+    int node_size;
+    std::size_t busiest, all;  ///< queue pairs of the busiest adapter, of all adapters
   };
-  constexpr int ranks = 8;
-  for (const auto& use : {Use{Operation::all_reduce, Collective::all_reduce, "ring", 5000},
-                          Use{Operation::broadcast, Collective::broadcast, "tree", 100},
-                          Use{Operation::all_to_all, Collective::all_to_all, "pairwise", 100}}) {
-    Job eight = job(ranks, ranks, 1);
+  for (const auto& use : {
+           Use{Operation::all_reduce, Collective::all_reduce, "ring", 1, 2, 2 * ranks},
+           Use{Operation::broadcast, Collective::broadcast, "tree", 1, 3,
+               2 * (ranks - 1)},  // log2 N at the root
+           Use{Operation::all_to_all, Collective::all_to_all, "pairwise", 1, ranks - 1, ranks * (ranks - 1)},
+           Use{Operation::all_to_all, Collective::all_to_all, "pairwise", 2, ranks - 2, ranks * (ranks - 2)},
+           Use{Operation::all_to_all, Collective::all_to_all, "hierarchical", 2, ranks / 2 - 1,
+               ranks * (ranks / 2 - 1)},  // along the rails
+       }) {
+    SCOPED_TRACE(std::string(use.algorithm) + ", nodes of " + std::to_string(use.node_size));
+    std::size_t busiest = 0, all = 0;
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      const auto pairs = peers_of(use.collective, use.algorithm, rank, ranks, use.node_size).size();
+      busiest = std::max(busiest, pairs);
+      all += pairs;
+    }
+    EXPECT_EQ(busiest, use.busiest);
+    EXPECT_EQ(all, use.all);
+    Job eight = job(ranks, ranks / use.node_size, 1);
     eight.options.algorithm = use.algorithm;
+    eight.prepare = [](Rank rank) {
+      ::setenv("TUTTI_VERBS_DEVICES", ("rx" + std::to_string(rank) + "_0").c_str(), 1);
+    };
     expect_well(eight, [&](Communicator& comm) {
-      expect_right(comm, {.operation = use.operation, .count = use.count});
-      comm.barrier();
-      const auto pairs = pairs_of("rx" + std::to_string(comm.rank()) + "_0") - 1;
-      comm.barrier();
+      const auto pairs = [&] { return pairs_of("rx" + std::to_string(comm.rank()) + "_0") - 1; };
       std::set<Rank> peers;
-      add_peers(peers, Collective::barrier, "dissemination", comm.rank(), ranks);
-      add_peers(peers, Collective::all_reduce, first_choice(comm), comm.rank(), ranks);
-      add_peers(peers, use.collective, use.algorithm, comm.rank(), ranks);
-      EXPECT_EQ(pairs, static_cast<int>(peers.size())) << use.algorithm << " on rank " << comm.rank();
-      EXPECT_EQ(comm.stats().queue_pairs, peers.size()) << use.algorithm << " on rank " << comm.rank();
+      const auto expect_pairs = [&](Collective collective, const std::string& algorithm) {
+        peers.merge(peers_of(collective, algorithm, comm.rank(), ranks, use.node_size));
+        comm.barrier();
+        EXPECT_EQ(pairs(), static_cast<int>(peers.size())) << algorithm << ", rank " << comm.rank();
+        EXPECT_EQ(comm.stats().queue_pairs, peers.size()) << algorithm << ", rank " << comm.rank();
+        comm.barrier();
+      };
+      peers = peers_of(Collective::barrier, "dissemination", comm.rank(), ranks, use.node_size);
+      expect_pairs(Collective::all_reduce, first_choice(comm));  // by which it was made
+      expect_right(comm, {.operation = use.operation, .count = 1000});
+      expect_pairs(use.collective, use.algorithm);
     });
   }
 }
