@@ -6,10 +6,10 @@ set(TUTTI_CUDA_ARCHITECTURES 80 90 100 CACHE STRING "Compute capabilities to com
 if(TUTTI_CUDA STREQUAL AUTO AND TUTTI_SANITIZE)
   message(STATUS "GPU buffers: left out, sanitizers see nothing on a GPU (their host parts are tested all the same)")
 elseif(TUTTI_CUDA)
-  find_package(CUDAToolkit 12.0 QUIET)
+  find_package(CUDAToolkit 12.8 QUIET)  # cudaStreamGetDevice
   if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE OR NOT TARGET CUDA::cudart_static)
     if(NOT TUTTI_CUDA STREQUAL AUTO)
-      message(FATAL_ERROR "TUTTI_CUDA is ${TUTTI_CUDA}, but there is no CUDA toolkit: put nvcc on the PATH")
+      message(FATAL_ERROR "TUTTI_CUDA is ${TUTTI_CUDA}, but there is no CUDA toolkit of 12.8 or later: put nvcc on the PATH")
     endif()
   else()
     set(TUTTI_HAVE_CUDA TRUE)

@@ -24,8 +24,8 @@ class GpuState;
 
 /// What a person may choose; equal on all ranks.
 struct GpuOptions {
-  /// Most blocks that a launch takes, each of which keeps one multiprocessor busy; 1 to 128. With several
-  /// ranks on one GPU, the blocks of all ranks must fit on it side by side.
+  /// Most blocks that a launch takes, each of which keeps one multiprocessor busy; 1 to 128. Those of all
+  /// ranks that are threads on one GPU must fit on it side by side, else Error(invalid_argument).
   int blocks = 16;
   /// Bytes of device memory for messages, about. At least 4 KiB a message are taken.
   std::size_t memory = std::size_t{16} << 20;
@@ -168,7 +168,8 @@ class Gpu {
   /// one. After a failure it waits for nobody, and that memory is not freed.
   ~Gpu();
 
-  /// `stream`: a cudaStream_t of this device; nullptr is the default stream.
+  /// `stream`: a cudaStream_t of this device; nullptr is the default stream, which no rank may use when
+  /// others are threads on the same device: it would run their kernels one after the other.
   [[nodiscard]] OnStream on(void* stream) noexcept { return {*state_, stream}; }
   [[nodiscard]] GpuGroup group(void* stream) noexcept { return {*state_, stream}; }
 
@@ -176,9 +177,9 @@ class Gpu {
   /// it, also as processes: large calls go straight from such buffers into such buffers. Between processes, a
   /// call passes buffers of `allocate` or `register_memory` on all ranks or on none, and is in place on all
   /// or on none (else Error(mismatch)). Collective; counts may differ; waits for what was enqueued, and no
-  /// graph of this Gpu runs meanwhile. What was freed on all ranks is given back by the next `allocate` or
-  /// `register_memory`, or with the Gpu. Throws on all ranks Error(unsupported) where one cannot allocate or
-  /// open it, and for more than 32 of both.
+  /// graph of this Gpu runs meanwhile. During a capture it is done at once, and no graph repeats it. What was
+  /// freed on all ranks is given back by the next `allocate` or `register_memory`, or with the Gpu. Throws on
+  /// all ranks Error(unsupported) where one cannot allocate or open it, and for more than 32 of both.
   template <Element T>
   [[nodiscard]] GpuBuffer<T> allocate(std::size_t count) {
     if (count > static_cast<std::size_t>(-1) / sizeof(T))

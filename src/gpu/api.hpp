@@ -75,6 +75,11 @@ class Api {
   virtual std::string device_name(int device) = 0;
   /// Lets the current device reach the memory of another one. False where the hardware cannot.
   virtual bool reach_device(int other) = 0;
+  /// Loads the kernels on the current device. Otherwise the first launch of each does, which may wait for all
+  /// that runs there: for ever, if that waits for the launch.
+  virtual void load_kernels() = 0;
+  /// Blocks of the executor that the current device runs side by side.
+  virtual int resident_blocks() = 0;
 
   /// Equal for callers whose pointers mean the same.
   virtual std::uint64_t address_space() = 0;
@@ -118,6 +123,10 @@ class Api {
   virtual Stream create_stream() = 0;
   virtual void destroy_stream(Stream stream) noexcept = 0;
   virtual int stream_device(Stream stream) = 0;
+  /// Another one for every stream that ever was.
+  virtual std::uint64_t stream_id(Stream stream) = 0;
+  /// All threads of the process have it in common: CUDA's default stream.
+  virtual bool is_common(Stream stream) = 0;
   virtual bool is_capturing(Stream stream) = 0;
   virtual void synchronize(Stream stream) = 0;
   virtual Event create_event() = 0;

@@ -19,6 +19,7 @@ struct Connection::Card {
   DeviceId device_id{};
   std::int32_t device = -1;
   std::uint32_t slices = 0, slot_bytes = 0;
+  std::int32_t resident_blocks = 0;  ///< of the device
   std::int32_t host_size = 0;
   bool peer_access = true, fabric = true;
 };
@@ -45,6 +46,16 @@ std::string describe(const PeerMemory& memory, const std::string& why_no_descrip
          (why.empty() ? "" : fmt::format(" ({})", why));
 }
 
+// Kernels that wait for each other must all run.
+void check_fit(const Setting& setting, int threads, int device, int resident_blocks) {
+  if (threads * setting.options.blocks <= resident_blocks) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("GpuOptions::blocks is {}: {} ranks are threads on device {}, which runs {} blocks "
+                  "side by side; take {} or fewer",
+                  setting.options.blocks, threads, device, resident_blocks, resident_blocks / threads));
+}
+
 bool pretended_apart(const GpuOptions& options, Rank a, Rank b) {
   return options.host_size > 0 && a / options.host_size != b / options.host_size;
 }
@@ -55,6 +66,7 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
     : api_(std::move(api)),
       device_(api_->current_device()),
       arena_(lay_out(setting.group.size, setting.options)) {
+  api_->load_kernels();
   control_ = allocate_pinned(api_, sizeof(device::Control));
   Card card;
   card.address_space = api_->address_space();
@@ -62,6 +74,7 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
   card.device_id = api_->device_id(device_);
   card.slices = arena_.slices;
   card.slot_bytes = arena_.slot_bytes;
+  card.resident_blocks = api_->resident_blocks();
   card.host_size = setting.options.host_size;
   card.peer_access = setting.options.peer_access;
   card.fabric = setting.options.fabric;
@@ -74,6 +87,13 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
                   fmt::format("rank {} has other GpuOptions than rank {}; all ranks must have the same", r,
                               setting.group.rank),
                   {static_cast<Rank>(r)});
+  for (const Card& one : cards) {
+    const auto threads = std::ranges::count_if(cards, [&](const Card& other) {
+      return other.address_space == one.address_space && other.device == one.device;
+    });
+    check_fit(setting, static_cast<int>(threads), one.device, one.resident_blocks);
+    if (one.address_space == card.address_space && one.device == device_) shares_device_ = threads > 1;
+  }
 
   const auto timeout = setting.options.timeout.count() > 0 ? setting.options.timeout : setting.group.timeout;
   group_.rank = setting.group.rank;

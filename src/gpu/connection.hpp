@@ -32,6 +32,8 @@ class Connection {
   [[nodiscard]] const device::Arena& arena() const { return arena_; }
   /// All ranks are threads of one process whose devices reach each other: pointers mean the same to all.
   [[nodiscard]] bool one_address_space() const { return one_address_space_ && agreement_.all_by_device; }
+  /// Another rank is a thread of this process on the same device.
+  [[nodiscard]] bool shares_device() const { return shares_device_; }
   /// Every pair of ranks reaches each other's device memory.
   [[nodiscard]] bool all_by_device() const { return agreement_.all_by_device; }
   [[nodiscard]] std::span<const Nearness> peers() const { return peers_; }
@@ -78,7 +80,7 @@ class Connection {
   DeviceMemory membership_;
   Agreement agreement_;
   std::unique_ptr<Mailboxes> mailboxes_;
-  bool one_address_space_ = true;
+  bool one_address_space_ = true, shares_device_ = false;
   std::string description_;
 };
 

@@ -29,6 +29,15 @@ void check(cudaError_t result, const char* what) {
 
 cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream); }
 
+/// The current device. The runtime makes its context current to a thread when that needs it; before calls of
+/// the driver it must be.
+int device_in_use() {
+  int device = 0;
+  check(::cudaGetDevice(&device), "cudaGetDevice");
+  check(::cudaSetDevice(device), "cudaSetDevice");
+  return device;
+}
+
 /// While it lives, calls that a capture of another stream would forbid are allowed on this thread.
 class OutsideCapture {
  public:
@@ -86,6 +95,23 @@ class CudaApi final : public Api {
     }
     check(result, "cudaDeviceEnablePeerAccess");
     return true;
+  }
+  // CUDA Programming Guide, "Lazy Loading", on kernels that wait for each other. Their stacks are smaller
+  // than what every thread has from the beginning (cudaLimitStackSize), so no launch makes room for one.
+  void load_kernels() override {
+    for (const void* kernel : {executor_kernel(), proof_kernel(), scale_kernel()}) {
+      cudaFuncAttributes attributes;
+      check(::cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+    }
+  }
+  int resident_blocks() override {
+    int a_processor = 0, processors = 0;
+    check(::cudaOccupancyMaxActiveBlocksPerMultiprocessor(&a_processor, executor_kernel(),
+                                                          static_cast<int>(block_threads), 0),
+          "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    check(::cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, current_device()),
+          "cudaDeviceGetAttribute");
+    return a_processor * processors;
   }
 
   std::uint64_t address_space() override {
@@ -154,11 +180,14 @@ class CudaApi final : public Api {
     check(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream.get()), "cudaMemcpyAsync");
     stream.finish();
   }
-  std::uint64_t allocation_id(const void* pointer) override { return vmm_.allocation_id(pointer); }
-  std::string why_not_shared(Sharing how) override { return vmm_.why_not_shared(current_device(), how); }
+  std::uint64_t allocation_id(const void* pointer) override {
+    static_cast<void>(device_in_use());
+    return vmm_.allocation_id(pointer);
+  }
+  std::string why_not_shared(Sharing how) override { return vmm_.why_not_shared(device_in_use(), how); }
   std::byte* allocate_shared(std::size_t bytes, bool fabric) override {
     const OutsideCapture outside;
-    std::byte* memory = vmm_.allocate(current_device(), bytes, fabric);
+    std::byte* memory = vmm_.allocate(device_in_use(), bytes, fabric);
     const OwnStream stream;
     check(::cudaMemsetAsync(memory, 0, bytes, stream.get()), "cudaMemsetAsync");
     stream.finish();
@@ -166,6 +195,7 @@ class CudaApi final : public Api {
   }
   Export export_memory(const std::byte* memory) override {
     const OutsideCapture outside;
+    static_cast<void>(device_in_use());
     Export exported = vmm_.export_memory(memory);
     if (exported.descriptor || exported.fabric) return exported;
     cudaIpcMemHandle_t handle;
@@ -176,11 +206,11 @@ class CudaApi final : public Api {
   }
   std::byte* open_descriptor(const FileDescriptor& descriptor, std::size_t bytes) override {
     const OutsideCapture outside;
-    return vmm_.open_descriptor(current_device(), descriptor, bytes);
+    return vmm_.open_descriptor(device_in_use(), descriptor, bytes);
   }
   std::byte* open_handle(Sharing how, const MemoryHandle& bytes_of_handle, std::size_t bytes) override {
     const OutsideCapture outside;
-    if (how == Sharing::fabric) return vmm_.open_fabric(current_device(), bytes_of_handle, bytes);
+    if (how == Sharing::fabric) return vmm_.open_fabric(device_in_use(), bytes_of_handle, bytes);
     cudaIpcMemHandle_t handle;
     std::memcpy(&handle, bytes_of_handle.data(), sizeof handle);
     void* memory = nullptr;
@@ -193,12 +223,14 @@ class CudaApi final : public Api {
   }
 
   FileDescriptor export_dma_buf(const std::byte* memory, std::size_t bytes) override {
+    static_cast<void>(device_in_use());
     return cuda::export_dma_buf(memory, bytes);
   }
   NetworkWrites network_writes() override { return cuda::network_writes(); }
   void flush_network_writes() override { cuda::flush_network_writes(); }
 
   Stream create_stream() override {
+    const OutsideCapture outside;
     cudaStream_t stream = nullptr;
     check(::cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     return stream;
@@ -211,15 +243,23 @@ class CudaApi final : public Api {
     check(::cudaStreamGetDevice(native(stream), &device), "cudaStreamGetDevice");
     return device;
   }
+  std::uint64_t stream_id(Stream stream) override {
+    unsigned long long id = 0;
+    check(::cudaStreamGetId(native(stream), &id), "cudaStreamGetId");
+    return id;
+  }
+  bool is_common(Stream stream) override { return stream == nullptr || stream == cudaStreamLegacy; }
   bool is_capturing(Stream stream) override {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     check(::cudaStreamIsCapturing(native(stream), &status), "cudaStreamIsCapturing");
     return status != cudaStreamCaptureStatusNone;
   }
   void synchronize(Stream stream) override {
+    const OutsideCapture outside;
     check(::cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize");
   }
   Event create_event() override {
+    const OutsideCapture outside;
     cudaEvent_t event = nullptr;
     check(::cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return event;
@@ -242,6 +282,7 @@ class CudaApi final : public Api {
     return true;
   }
   void synchronize_event(Event event) override {
+    const OutsideCapture outside;
     check(::cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "cudaEventSynchronize");
   }
 

@@ -19,13 +19,9 @@ template <class Function>
 void find(Function*& function, const char* name) {
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 12050
   constexpr unsigned since = 12000;
   const cudaError_t result =
       ::cudaGetDriverEntryPointByVersion(name, &entry, since, cudaEnableDefault, &found);
-#else
-  const cudaError_t result = ::cudaGetDriverEntryPoint(name, &entry, cudaEnableDefault, &found);
-#endif
   if (result != cudaSuccess || found != cudaDriverEntryPointSuccess)
     throw Error(ErrorCode::unsupported, fmt::format("the CUDA driver has no {}", name));
   function = reinterpret_cast<Function*>(entry);

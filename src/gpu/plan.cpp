@@ -23,6 +23,7 @@ constexpr std::size_t assumed_private_bytes = 1024 * KiB;
 constexpr std::size_t bytes_a_slice = 64 * KiB;
 constexpr std::size_t align = 64;
 constexpr std::size_t smallest_program = 1024;
+constexpr std::size_t block_of_programs = 512 * KiB;
 // Bytes of rows from which on it pays, between more than two ranks, to fold each only once.
 constexpr std::size_t norm_two_shot = 256 * KiB;
 
@@ -58,6 +59,11 @@ Circumstances circumstances_of(const Call& call, const execution::Shape& shape, 
 
 }  // namespace
 
+Planner::Planner(std::shared_ptr<Api> api, const Setting& setting, const Connection& connection)
+    : api_(std::move(api)), setting_(setting), connection_(connection), room_(block_of_programs) {
+  blocks_.push_back(allocate(api_, block_of_programs));
+}
+
 Plan* Planner::find(const PlanKey& key, const std::vector<std::size_t>& counts, bool reachable) const {
   const auto found = std::find_if(plans_.rbegin(), plans_.rend(), [&](const auto& p) {
     return p->key == key && p->counts == counts && p->reachable == reachable;
@@ -72,13 +78,19 @@ void Planner::upload(Plan& plan, const std::vector<std::byte>& flat) {
   plan.scratch_bytes = header.scratch_bytes * header.slices;
   plan.program_bytes = std::bit_ceil(std::max(flat.size(), smallest_program));
   plan.program = room_for(plan.program_bytes);
-  api_->upload(plan.program.get(), flat.data(), flat.size());
+  api_->upload(plan.program, flat.data(), flat.size());
 }
 
-DeviceMemory Planner::room_for(std::size_t bytes) {
-  const auto found = spare_.find(bytes);
-  if (found == spare_.end()) return allocate(api_, bytes);
-  return std::move(spare_.extract(found).mapped());
+std::byte* Planner::room_for(std::size_t bytes) {
+  if (const auto found = spare_.find(bytes); found != spare_.end()) return spare_.extract(found).mapped();
+  if (bytes > block_of_programs) return blocks_.emplace(blocks_.begin(), allocate(api_, bytes))->get();
+  if (bytes > room_) {
+    blocks_.push_back(allocate(api_, block_of_programs));
+    room_ = block_of_programs;
+  }
+  std::byte* const room = blocks_.back().get() + (block_of_programs - room_);
+  room_ -= bytes;
+  return room;
 }
 
 void Planner::trim(const Timeline& timeline) {
@@ -91,8 +103,7 @@ void Planner::trim(const Timeline& timeline) {
           (oldest == plans_.end() || (*p)->last_launch < (*oldest)->last_launch))
         oldest = p;
     if (oldest == plans_.end()) return;
-    if ((*oldest)->program != nullptr)
-      spare_.emplace((*oldest)->program_bytes, std::move((*oldest)->program));
+    if ((*oldest)->program != nullptr) spare_.emplace((*oldest)->program_bytes, (*oldest)->program);
     plans_.erase(oldest);
   }
 }
@@ -114,6 +125,7 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
   Circumstances circumstances = circumstances_of(call, shape, setting_, connection_.needs_network());
   auto plan = std::make_unique<Plan>();
   plan->key = key;
+  plan->title = describe(call);
   plan->reachable = reachable;
   plan->empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
 
@@ -158,7 +170,7 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
     for (const std::size_t c : call.in_counts.empty() ? call.out_counts : call.in_counts) h = mix(h, c);
   plan->tag = static_cast<std::uint32_t>(h >> 32);
   plan->description = fmt::format(
-      "{}: {}, {} lane{} x {} slice{}, pieces of {} bytes, {}", describe(call), schedule.name, lanes,
+      "{}: {}, {} lane{} x {} slice{}, pieces of {} bytes, {}", plan->title, schedule.name, lanes,
       lanes == 1 ? "" : "s", slices, slices == 1 ? "" : "s", program.piece,
       algorithm.one_sided ? "on everybody's buffers"
       : slices == 1 ? fmt::format("packets up to {} bytes, then slots", connection_.arena().packet_bytes)
@@ -180,6 +192,8 @@ Plan& Planner::messages(std::span<const Call> calls) {
   plan->key = key;
   plan->counts = counts;
   upload(*plan, message_program(calls, setting_.group.rank, connection_.arena()));
+  plan->title =
+      calls.size() == 1 ? describe(calls[0]) : fmt::format("group of {} sends and receives", calls.size());
   plan->tag = static_cast<std::uint32_t>(mix(0, "messages") >> 32);
   plan->description =
       fmt::format("{} messages, {} lanes x {} slices", calls.size(), plan->lanes, plan->slices);
@@ -195,6 +209,7 @@ Plan& Planner::counted_exchange(DataType type) {
   auto plan = std::make_unique<Plan>();
   plan->key = key;
   plan->counts = counts;
+  plan->title = "all_to_all_v (counts on the device)";
   const int slices = std::clamp(setting_.options.blocks / 2, 1, static_cast<int>(connection_.arena().slices));
   upload(*plan,
          counted_exchange_program(setting_.group.rank, setting_.group.size, slices, connection_.arena()));
@@ -222,9 +237,10 @@ Plan& Planner::norm(const AllReduceRmsNorm& arguments) {
   upload(*plan, norm_program(shape, connection_.arena()));
   plan->tag = static_cast<std::uint32_t>(
       mix(mix(mix(hash_of(key), "rms_norm"), arguments.tokens), arguments.hidden) >> 32);
+  plan->title = fmt::format("all_reduce_rms_norm({} x {} x {})", arguments.tokens, arguments.hidden,
+                            name(arguments.type));
   plan->description =
-      fmt::format("all_reduce_rms_norm({} x {} x {}): {}, {} slices", arguments.tokens, arguments.hidden,
-                  name(arguments.type), shape.two_shot ? "two shots" : "one shot", plan->slices);
+      fmt::format("{}: {}, {} slices", plan->title, shape.two_shot ? "two shots" : "one shot", plan->slices);
   return *plans_.emplace_back(std::move(plan));
 }
 

@@ -21,8 +21,9 @@ namespace tutti::gpu {
 struct Plan {
   PlanKey key;
   std::vector<std::size_t> counts;  ///< of v-forms and groups of messages
-  DeviceMemory program;
-  std::size_t program_bytes = 0;  ///< that were allocated
+  std::string title;                ///< as errors name the call
+  std::byte* program = nullptr;     ///< in memory of the planner's
+  std::size_t program_bytes = 0;    ///< of that
   int lanes = 0, slices = 1;
   std::size_t scratch_bytes = 0;  ///< of all slices
   std::uint32_t tag = 0;          ///< equal on ranks that make the same call by the same algorithm
@@ -39,8 +40,7 @@ class Planner {
  public:
   /// More plans are kept only while kernels run them, or where they were captured.
   static constexpr std::size_t most_plans = 256;
-  Planner(std::shared_ptr<Api> api, const Setting& setting, const Connection& connection)
-      : api_(std::move(api)), setting_(setting), connection_(connection) {}
+  Planner(std::shared_ptr<Api> api, const Setting& setting, const Connection& connection);
   /// Drops plans that were not used for longest, if there are too many. Before plans are asked for:
   /// references to them hold until then.
   void trim(const Timeline& timeline);
@@ -60,15 +60,17 @@ class Planner {
   std::unique_ptr<Plan> make(const Call& call, const Sizes& sizes, const PlanKey& key, bool reachable);
   void upload(Plan& plan, const std::vector<std::byte>& flat);
   Plan* find(const PlanKey& key, const std::vector<std::size_t>& counts, bool reachable = false) const;
-  DeviceMemory room_for(std::size_t bytes);
+  std::byte* room_for(std::size_t bytes);
 
   std::shared_ptr<Api> api_;
   const Setting& setting_;
   const Connection& connection_;
   std::vector<std::unique_ptr<Plan>> plans_;
-  /// Memory of programs that were dropped, by size. It is used anew, since freeing it would wait for the
-  /// device.
-  std::multimap<std::size_t, DeviceMemory> spare_;
+  /// Programs are in these. A block is allocated before calls need it, since that may wait for the device, on
+  /// which other ranks' kernels may wait for this rank; none is freed before the end.
+  std::vector<DeviceMemory> blocks_;
+  std::size_t room_ = 0;                          ///< bytes at the end of the last block
+  std::multimap<std::size_t, std::byte*> spare_;  ///< of programs that were dropped, by size
 };
 
 }  // namespace tutti::gpu

@@ -40,9 +40,9 @@ Sentry::~Sentry() {
   thread_.join();
 }
 
-std::uint64_t Sentry::announce_launch(std::string what) {
+std::uint64_t Sentry::announce_launch(const std::string& what) {
   const std::scoped_lock lock(mutex_);
-  launches_.at(++launched_ % launches_.size()) = std::move(what);
+  launches_.at(++launched_ % launches_.size()) = what;
   return launched_;
 }
 

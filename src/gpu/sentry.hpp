@@ -32,7 +32,7 @@ class Sentry {
   Sentry& operator=(const Sentry&) = delete;
 
   /// A launch has been enqueued: its number, for reports.
-  std::uint64_t announce_launch(std::string what);
+  std::uint64_t announce_launch(const std::string& what);
   /// Throws what a kernel reported.
   void check();
   /// Nothing can be enqueued any more, for this reason, and kernels that wait give up. From any thread.

@@ -135,6 +135,13 @@ gpu::Regions::Token GpuState::register_memory(void* data, std::size_t bytes) {
 }
 
 void GpuState::check_stream(const Call& call, Stream stream) {
+  if (api_->is_common(stream)) {
+    if (connection_.shares_device())
+      refuse(call,
+             "the default stream runs kernels of all threads one after the other, and other ranks are "
+             "threads on this device: every rank needs a stream of its own, of cudaStreamNonBlocking");
+    return;
+  }
   if (const int device = api_->stream_device(stream); stream != nullptr && device != connection_.device())
     refuse(call, fmt::format("the stream belongs to device {}; this Gpu is device {}", device,
                              connection_.device()));
@@ -197,18 +204,16 @@ void GpuState::enqueue_counted(const Call& call, const DeviceBlocks& in, const D
   launch.output = static_cast<std::byte*>(call.out);
   launch.counts = {
       {in.counts, in.displacements, in.room}, {out.counts, out.displacements, out.room}, element};
-  in_order(stream, [&] {
-    this->launch(planner_.counted_exchange(call.type), launch, "all_to_all_v (counts on the device)", stream);
-  });
+  in_order(stream, [&] { this->launch(planner_.counted_exchange(call.type), launch, stream); });
 }
 
 // A capture is ordered by who replays it; an event from outside would not be part of it.
 void GpuState::in_order(Stream stream, const std::function<void()>& launches) {
-  const bool captured = api_->is_capturing(stream);
-  if (!captured) timeline_.follow(stream);
+  captured_ = api_->is_capturing(stream);
+  if (!captured_) timeline_.follow(stream);
   planner_.trim(timeline_);
   launches();
-  if (!captured) timeline_.mark(stream, launched_);
+  if (!captured_) timeline_.mark(stream, launched_);
 }
 
 std::byte* GpuState::at_least(Growing& memory, std::size_t bytes) {
@@ -235,7 +240,7 @@ void GpuState::launch_collective(const Call& call, const Sizes& sizes, Stream st
     api_->launch_scale(copy, stream);
     launch.input = copy.to;
   }
-  this->launch(plan, launch, describe(call), stream);
+  this->launch(plan, launch, stream);
 }
 
 void GpuState::launch_messages(std::span<const Call> calls, Stream stream) {
@@ -251,19 +256,17 @@ void GpuState::launch_messages(std::span<const Call> calls, Stream stream) {
   for (std::size_t i = 0; i < calls.size(); ++i)
     launch.buffers[i] = static_cast<std::byte*>(
         calls[i].operation == Operation::send ? const_cast<void*>(calls[i].in) : calls[i].out);
-  const std::string what =
-      calls.size() == 1 ? describe(calls[0]) : fmt::format("group of {} sends and receives", calls.size());
-  this->launch(planner_.messages(calls), launch, what, stream);
+  this->launch(planner_.messages(calls), launch, stream);
 }
 
-void GpuState::launch(gpu::Plan& plan, gpu::device::Launch& launch, std::string what, Stream stream) {
+void GpuState::launch(gpu::Plan& plan, gpu::device::Launch& launch, Stream stream) {
   launch.scratch = plan.scratch_bytes == 0 ? nullptr : at_least(scratch_, plan.scratch_bytes);
-  launch.program = reinterpret_cast<const gpu::device::Program*>(plan.program.get());
+  launch.program = reinterpret_cast<const gpu::device::Program*>(plan.program);
   launch.group = connection_.membership();
   launch.tag = plan.tag;
-  launch.sequence = launched_ = sentry_.announce_launch(std::move(what));
+  launch.sequence = launched_ = sentry_.announce_launch(plan.title);
   plan.last_launch = launched_;
-  plan.captured = plan.captured || api_->is_capturing(stream);
+  plan.captured = plan.captured || captured_;
   api_->launch(launch, plan.lanes, plan.slices, stream);
   if (proxy_ != nullptr) proxy_->wake();
 }
@@ -296,10 +299,7 @@ void GpuState::all_reduce_rms_norm(const AllReduceRmsNorm& arguments, Stream str
   launch.buffers[gpu::device::weight_buffer] = static_cast<std::byte*>(const_cast<void*>(arguments.weight));
   launch.buffers[gpu::device::normalized_buffer] = static_cast<std::byte*>(arguments.out);
   launch.epsilon = arguments.epsilon;
-  in_order(stream, [&] {
-    gpu::Plan& plan = planner_.norm(arguments);
-    this->launch(plan, launch, plan.description, stream);
-  });
+  in_order(stream, [&] { this->launch(planner_.norm(arguments), launch, stream); });
 }
 
 void GpuState::check() {

@@ -55,7 +55,7 @@ class GpuState {
   void check_pointer(const Call& call, const void* pointer, std::size_t bytes, const char* which);
   void launch_collective(const Call& call, const Sizes& sizes, gpu::Stream stream);
   void launch_messages(std::span<const Call> calls, gpu::Stream stream);
-  void launch(gpu::Plan& plan, gpu::device::Launch& launch, std::string what, gpu::Stream stream);
+  void launch(gpu::Plan& plan, gpu::device::Launch& launch, gpu::Stream stream);
 
   /// Memory that grows; what captured graphs may refer to is kept.
   struct Growing {
@@ -74,6 +74,7 @@ class GpuState {
   std::unique_ptr<gpu::Proxy> proxy_;           ///< where this rank does
   Growing scratch_, input_copy_;
   gpu::Timeline timeline_;
+  bool captured_ = false;       ///< what is enqueued now
   std::uint64_t launched_ = 0;  ///< number of the last launch
   int exceptions_ = std::uncaught_exceptions();
 };

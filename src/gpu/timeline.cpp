@@ -14,12 +14,14 @@ Timeline::~Timeline() {
 }
 
 void Timeline::follow(Stream stream) {
-  if (marked_ != 0) api_->wait_event(stream, marks_[marked_ % marks_.size()].event);
+  if (marked_ == 0 || api_->stream_id(stream) == last_stream_) return;
+  api_->wait_event(stream, marks_[marked_ % marks_.size()].event);
 }
 
 void Timeline::mark(Stream stream, std::uint64_t number) {
   Mark& mark = marks_[++marked_ % marks_.size()];
   mark.number = number;
+  last_stream_ = api_->stream_id(stream);
   api_->record(mark.event, stream);
 }
 

@@ -18,7 +18,8 @@ class Timeline {
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  /// What is enqueued next in `stream` runs after what was marked before.
+  /// What is enqueued next in `stream` runs after what was marked before. Costs nothing in the stream that
+  /// had the last mark.
   void follow(Stream stream);
   /// All up to launch `number` has been enqueued, the last in `stream`.
   void mark(Stream stream, std::uint64_t number);
@@ -35,6 +36,7 @@ class Timeline {
   std::shared_ptr<Api> api_;
   std::array<Mark, 8> marks_;  ///< the last ones
   std::uint64_t marked_ = 0;
+  std::uint64_t last_stream_ = 0;  ///< its id
 };
 
 }  // namespace tutti::gpu

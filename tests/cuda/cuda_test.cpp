@@ -108,6 +108,7 @@ TEST_F(CudaTest, TheBitsOfTheProcessorsInEveryTypeAndOperation) {
             std::vector<std::byte> wanted(input.size());
             comm.all_reduce(input.data(), wanted.data(), count, type, op);
             const OnGpu<std::byte> in(memory, input), out(memory, input.size());
+            comm.barrier();
             gpu.on(own.stream).all_reduce(in.data(), out.data(), count, type, op);
             memory.synchronize(own.stream);
             gpu.check();
@@ -133,6 +134,7 @@ TEST_F(CudaTest, CapturedCallsAreReplayed) {
       gpu.on(own.stream).all_reduce(buffer.data(), buffer.data(), count, DataType::float32);
       must(cudaStreamEndCapture(own.stream, &graph));
       must(cudaGraphInstantiate(&executable, graph, 0));
+      comm.barrier();
       for (int time = 0; time < 3; ++time) must(cudaGraphLaunch(executable, own.stream));
       memory.synchronize(own.stream);
       gpu.check();
@@ -209,6 +211,7 @@ TEST(LaunchedRank, OfProcesses) {
     auto wanted = input;
     comm.all_reduce(std::span(wanted));
     memory.put(reinterpret_cast<std::byte*>(allocated.data()), input.data(), count * sizeof(float));
+    comm.barrier();
     const Call call{.operation = Operation::all_reduce,
                     .type = DataType::float32,
                     .in = allocated.data(),

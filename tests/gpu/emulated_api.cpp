@@ -65,6 +65,7 @@ class EmulatedApi::Worker {
   }
 
   const int device;
+  const std::uint64_t id = ++made_;
   std::unique_ptr<Graph> graph;  ///< while it is captured
 
  private:
@@ -82,6 +83,7 @@ class EmulatedApi::Worker {
     }
   }
 
+  static inline std::atomic<std::uint64_t> made_{0};
   std::mutex mutex_;
   std::condition_variable moved_;
   std::deque<std::function<void()>> jobs_;
@@ -143,6 +145,7 @@ FileDescriptor EmulatedApi::export_dma_buf(const std::byte*, std::size_t bytes) 
 gpu::Stream EmulatedApi::create_stream() { return new Worker(current_device()); }
 void EmulatedApi::destroy_stream(gpu::Stream stream) noexcept { delete static_cast<Worker*>(stream); }
 int EmulatedApi::stream_device(gpu::Stream stream) { return worker(stream).device; }
+std::uint64_t EmulatedApi::stream_id(gpu::Stream stream) { return worker(stream).id; }
 bool EmulatedApi::is_capturing(gpu::Stream stream) { return worker(stream).graph != nullptr; }
 void EmulatedApi::synchronize(gpu::Stream stream) { worker(stream).finish(); }
 
@@ -186,6 +189,7 @@ void EmulatedApi::synchronize_event(gpu::Event event) {
 }
 
 void EmulatedApi::launch(const gpu::device::Launch& launch, int, int, gpu::Stream stream) {
+  if (launch.program->one_sided) ++one_sided;
   worker(stream).add([launch] {
     std::vector<std::thread> threads;
     start_launch(threads, launch, threads_a_block);

@@ -33,7 +33,10 @@ class EmulatedApi final : public gpu::Api {
   std::atomic<bool> dma_bufs{false};
   std::atomic<gpu::NetworkWrites> writes{gpu::NetworkWrites::in_order};
   std::atomic<int> flushes{0};
-  std::atomic<int> imports{0};  ///< memory opened and not closed
+  std::atomic<int> resident{1 << 20};           ///< blocks that run side by side
+  std::atomic<bool> one_default_stream{false};  ///< else every thread has its own
+  std::atomic<int> one_sided{0};                ///< launches that worked on everybody's buffers
+  std::atomic<int> imports{0};                  ///< memory opened and not closed
   [[nodiscard]] std::size_t bytes_held();
   std::byte* allocate_managed(std::size_t bytes);  ///< that of cudaMallocManaged
   void begin_capture(gpu::Stream stream);
@@ -47,6 +50,8 @@ class EmulatedApi final : public gpu::Api {
   gpu::DeviceId device_id(int device) override;
   std::string device_name(int device) override;
   bool reach_device(int other) override;
+  void load_kernels() override {}
+  int resident_blocks() override { return resident; }
   std::uint64_t address_space() override;
   gpu::Pointer look_at(const void* pointer) override;
   std::byte* allocate(std::size_t bytes) override;
@@ -69,6 +74,8 @@ class EmulatedApi final : public gpu::Api {
   gpu::Stream create_stream() override;
   void destroy_stream(gpu::Stream stream) noexcept override;
   int stream_device(gpu::Stream stream) override;
+  std::uint64_t stream_id(gpu::Stream stream) override;
+  bool is_common(gpu::Stream stream) override { return one_default_stream && stream == nullptr; }
   bool is_capturing(gpu::Stream stream) override;
   void synchronize(gpu::Stream stream) override;
   gpu::Event create_event() override;

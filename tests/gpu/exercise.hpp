@@ -77,6 +77,8 @@ void compare(DeviceMemory& memory, Communicator& comm, Gpu& gpu, std::size_t in_
   std::vector<float> wanted(out_count, -1);
   operation(comm, input.data(), wanted.data());
   const OnGpu<float> in(memory, input), out(memory, std::vector<float>(out_count, -1));
+  // To free device memory waits for what runs on the device, so no kernel may wait for a rank that does it.
+  comm.barrier();
   auto ops = gpu.on(stream);
   operation(ops, in.data(), out.data());
   memory.synchronize(stream);
