@@ -43,8 +43,11 @@ struct Neighbours {
 
 /// Memory that a program said it will use again.
 struct Registration {
+  enum class Kind : std::uint8_t { buffer, window };
+  Kind kind = Kind::buffer;
   void* memory = nullptr;
   std::size_t bytes = 0;
+  std::optional<GpuRegistration> reach;  ///< of a window: all ranks reach it
 };
 
 /// Any thread may ask for errors and abort; calls and the rest are one thread's at a time.
@@ -95,8 +98,13 @@ class Comm : public std::enable_shared_from_this<Comm> {
   [[nodiscard]] const Config& config() const { return config_; }
   [[nodiscard]] bool revoked() const { return revoked_; }
   [[nodiscard]] bool closed() const { return closed_; }
-  void drop_registration(const Registration* registration);
-  Registration* add_registration(void* memory, std::size_t bytes);
+
+  // memory.cpp
+  Registration* add_registration(Registration::Kind kind, void* memory, std::size_t bytes);
+  /// Throws Failure(ncclInvalidArgument) for what is none of this communicator, or of another kind.
+  void drop_registration(Registration::Kind kind, const void* registration);
+  /// Collective, as a job. Where ranks cannot reach each other's memory so, the window is without effect.
+  void open_window(Registration& window);
 
   Reductions reductions;
 

@@ -1,5 +1,6 @@
 #include "nccl/group.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "nccl/functions.hpp"
@@ -28,8 +29,22 @@ void drop(const Job& job) {
   *job.handle = nullptr;
 }
 
+// Those of a communicator follow each other, as they do on its other ranks.
+std::vector<Job> one_for_each(const std::vector<Job>& jobs) {
+  std::vector<Job> joined;
+  for (const Job& job : jobs) {
+    const auto before = std::ranges::find(joined, job.comm, &Job::comm);
+    if (before == joined.end())
+      joined.push_back(job);
+    else
+      before->work = [first = std::move(before->work), then = job.work] { first(), then(); };
+  }
+  return joined;
+}
+
 // All of them wait for each other, so all are started first.
-ncclResult_t run(const std::vector<Job>& jobs) {
+ncclResult_t run(const std::vector<Job>& given) {
+  const std::vector<Job> jobs = one_for_each(given);
   for (const Job& job : jobs) job.comm->start(job.function, job.work);
   ncclResult_t first = ncclSuccess;
   for (const Job& job : jobs) {

@@ -10,7 +10,7 @@
 
 namespace tutti::nccl {
 
-/// The making of a communicator, or a rank's part in that.
+/// The making of a communicator or a window, or a rank's part in that.
 struct Job {
   std::shared_ptr<Comm> comm;  ///< whose state says how it goes
   std::function<void()> work;

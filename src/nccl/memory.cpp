@@ -1,10 +1,13 @@
-// Memory of the library's, and registrations, which tutti has no use for: ranks of one process reach each
-// other's buffers as they are, and others get copies. Handles are kept, so that wrong ones are found.
+// Memory of the library's; registrations of buffers, which a rank makes alone and tutti has no use for; and
+// windows, which all ranks make together: calls go straight between them. Handles are kept, so that wrong
+// ones are found.
 #include <fmt/format.h>
 
 #include "gpu/api.hpp"
 #include "nccl/functions.hpp"
+#include "nccl/group.hpp"
 #include "nccl/handles.hpp"
+#include "nccl/log.hpp"
 #include "nccl/result.hpp"
 
 namespace tutti::nccl {
@@ -17,18 +20,52 @@ void require_device_memory(const void* memory) {
     throw Failure(ncclInvalidArgument, "this is plain host memory, which GPU calls do not take");
 }
 
-Registration* register_memory(ncclComm_t comm, void* memory, std::size_t bytes) {
+void require_bytes(std::size_t bytes) {
   if (bytes == 0) throw Failure(ncclInvalidArgument, "0 bytes cannot be registered");
-  require_device_memory(memory);
-  return ready(comm)->add_registration(memory, bytes);
+}
+
+// Other processes open it best where it was allocated for that.
+std::byte* allocate(gpu::Api& api, std::size_t bytes) {
+  const bool shared = api.why_not_shared(gpu::Sharing::descriptor).empty();
+  for (const bool fabric : {true, false}) {
+    if (!shared || (fabric && !api.why_not_shared(gpu::Sharing::fabric).empty())) continue;
+    try {
+      return api.allocate_shared(bytes, fabric);
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): drivers promise handles that nobody may use
+    }
+  }
+  return api.allocate(bytes);
 }
 
 }  // namespace
 
+Registration* Comm::add_registration(Registration::Kind kind, void* memory, std::size_t bytes) {
+  const std::scoped_lock lock(use_);
+  auto made = std::make_unique<Registration>(Registration{kind, memory, bytes, {}});
+  return registrations_.insert(std::move(made)).first->get();
+}
+
+void Comm::drop_registration(Registration::Kind kind, const void* registration) {
+  const std::scoped_lock lock(use_);
+  const auto dropped = std::erase_if(
+      registrations_, [&](const auto& r) { return r.get() == registration && r->kind == kind; });
+  if (dropped == 0) throw Failure(ncclInvalidArgument, "this handle is not one of this communicator's");
+}
+
+void Comm::open_window(Registration& window) {
+  const std::scoped_lock lock(use_);
+  try {
+    window.reach = gpu_->register_memory(window.memory, window.bytes);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;
+    log(Level::info, device_, fmt::format("a window without effect: {}", error.what()));
+  }
+}
+
 ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
   return guarded("ncclMemAlloc", [&] {
     require(memory, "the address of the memory");
-    *memory = bytes == 0 ? nullptr : gpu::api()->allocate(bytes);
+    *memory = bytes == 0 ? nullptr : allocate(*gpu::api(), bytes);
     return ncclSuccess;
   });
 }
@@ -47,7 +84,9 @@ TUTTI_NCCL_PROFILED(MemFree);
 ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t bytes, void** handle) {
   return guarded("ncclCommRegister", [&] {
     require(handle, "the handle's address");
-    *handle = register_memory(comm, memory, bytes);
+    require_bytes(bytes);
+    require_device_memory(memory);
+    *handle = ready(comm)->add_registration(Registration::Kind::buffer, memory, bytes);
     return ncclSuccess;
   });
 }
@@ -56,7 +95,7 @@ TUTTI_NCCL_PROFILED(CommRegister);
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
   return guarded("ncclCommDeregister", [&] {
     require(handle, "the handle");
-    comm_of(comm)->drop_registration(static_cast<Registration*>(handle));
+    comm_of(comm)->drop_registration(Registration::Kind::buffer, handle);
     return ncclSuccess;
   });
 }
@@ -64,20 +103,31 @@ TUTTI_NCCL_PROFILED(CommDeregister);
 
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t bytes, ncclWindow_t* window,
                                     int flags) {
-  return guarded("ncclCommWindowRegister", [&] {
+  return refused(guarded("ncclCommWindowRegister", [&] {
     require(window, "the window's address");
+    *window = nullptr;
+    require(memory, "the memory");
     if ((flags & ~window_symmetric) != 0)
       throw Failure(ncclInvalidArgument, fmt::format("{:#x} are no flags of a window", flags));
-    *window = reinterpret_cast<ncclWindow_t>(register_memory(comm, memory, bytes));
-    return ncclSuccess;
-  });
+    require_bytes(bytes);
+    const auto on = ready(comm);
+    if (on->revoked()) throw Failure(ncclInvalidUsage, "the communicator was revoked");
+    const gpu::Pointer found = gpu::api()->look_at(memory);
+    if (found.kind != gpu::Pointer::Kind::device || found.device != on->device())
+      throw Failure(ncclInvalidArgument,
+                    fmt::format("a window is memory of device {}, which this is not", on->device()));
+    Registration* const made = on->add_registration(Registration::Kind::window, memory, bytes);
+    *window = reinterpret_cast<ncclWindow_t>(made);
+    return submit(
+        Job{on, [opens = on.get(), made] { opens->open_window(*made); }, nullptr, "ncclCommWindowRegister"});
+  }));
 }
 TUTTI_NCCL_PROFILED(CommWindowRegister);
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
   return guarded("ncclCommWindowDeregister", [&] {
     if (window == nullptr) return ncclSuccess;
-    comm_of(comm)->drop_registration(reinterpret_cast<Registration*>(window));
+    comm_of(comm)->drop_registration(Registration::Kind::window, window);
     return ncclSuccess;
   });
 }

@@ -90,15 +90,4 @@ void Comm::run(std::span<const Queued> calls) {
   gather_streams(calls, false);
 }
 
-Registration* Comm::add_registration(void* memory, std::size_t bytes) {
-  const std::scoped_lock lock(use_);
-  return registrations_.insert(std::make_unique<Registration>(Registration{memory, bytes})).first->get();
-}
-
-void Comm::drop_registration(const Registration* registration) {
-  const std::scoped_lock lock(use_);
-  if (std::erase_if(registrations_, [&](const auto& r) { return r.get() == registration; }) == 0)
-    throw Failure(ncclInvalidArgument, "this handle is not one of this communicator's");
-}
-
 }  // namespace tutti::nccl

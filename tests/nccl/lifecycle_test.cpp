@@ -245,11 +245,6 @@ TEST_F(Lifecycle, MemoryAndRegistrations) {
     ASSERT_EQ(ncclCommRegister(comm, memory, 4096, &handle), ncclSuccess);
     EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);
     EXPECT_EQ(ncclCommDeregister(comm, handle), ncclInvalidArgument);
-    ncclWindow_t window = nullptr;
-    EXPECT_EQ(ncclCommWindowRegister(comm, memory, 4096, &window, 64), ncclInvalidArgument);
-    ASSERT_EQ(ncclCommWindowRegister(comm, memory, 4096, &window, window_symmetric), ncclSuccess);
-    EXPECT_NE(window, nullptr);
-    EXPECT_EQ(ncclCommWindowDeregister(comm, window), ncclSuccess);
     float host = 0;
     EXPECT_EQ(ncclCommRegister(comm, &host, sizeof host, &handle), ncclInvalidArgument);
     EXPECT_EQ(ncclMemFree(&host), ncclInvalidArgument);
