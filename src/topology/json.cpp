@@ -108,6 +108,20 @@ Link link_from(const Json& json, const std::map<std::string, NodeId>& named) {
           .assumed = json.value("assumed", false)};
 }
 
+/// Calls `read` with all rows of a list, and says of a mistake in which one it is.
+template <class Read>
+void for_each(const Json& json, const char* list, Read read) {
+  int number = 0;
+  for (const Json& row : json.at(list)) {
+    ++number;
+    try {
+      read(row);
+    } catch (const Json::exception& error) {
+      refuse(fmt::format("row {} of \"{}\": {}", number, list, error.what()));
+    }
+  }
+}
+
 Machine machine_from(const Json& json) {
   if (const auto version = json.at("tutti_topology").get<int>(); version != kVersion)
     refuse(fmt::format("version {}; this program reads {}", version, kVersion));
@@ -115,11 +129,11 @@ Machine machine_from(const Json& json) {
   machine.name = json.value("name", "");
   machine.nvlink_machines = json.value("nvlink_machines", 1);
   std::map<std::string, NodeId> named;
-  for (const Json& row : json.at("nodes")) {
+  for_each(json, "nodes", [&](const Json& row) {
     machine.nodes.push_back(node_from(row));
     named.emplace(name(machine.nodes.back()), static_cast<NodeId>(machine.nodes.size()) - 1);
-  }
-  for (const Json& row : json.at("links")) machine.links.push_back(link_from(row, named));
+  });
+  for_each(json, "links", [&](const Json& row) { machine.links.push_back(link_from(row, named)); });
   if (json.contains("unseen")) machine.unseen = json["unseen"].get<std::vector<std::string>>();
   return machine;
 }

@@ -103,6 +103,8 @@ TEST(MachineJson, ErrorsSayWhatIsWrongAndWhere) {
                           "b": "cpu0", "bandwidth_gbs": 1, "latency_us": 1}]})"),
       HasSubstr("ends at \"cpu0\""));
   EXPECT_THAT(refusal(R"({"tutti_topology": 1, "nodes": 7, "links": []})"), HasSubstr("JSON"));
+  EXPECT_THAT(refusal(R"({"tutti_topology": 1, "nodes": [{"node": "gpu0"}, {"node": 1}], "links": []})"),
+              HasSubstr("row 2 of \"nodes\""));
 }
 
 TEST(Load, TellsFormsApartAndNamesWhatItKnows) {
