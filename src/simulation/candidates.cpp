@@ -99,7 +99,7 @@ Ranking rank_candidates(const Network& network, const Question& question) {
                                     : std::numeric_limits<double>::infinity();
       Candidate one{algorithm, piece,
                     alike ? alike->run(workload, limit) : simulate(make(), network, workload, limit)};
-      const bool longer_would_do_the_same = one.result.chunk < piece;
+      const bool longer_would_do_the_same = one.result.chunk <= piece;
       if (one.result.finished)
         found.candidates.insert(
             std::upper_bound(found.candidates.begin(), found.candidates.end(), one, comes_first),

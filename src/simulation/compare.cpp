@@ -114,6 +114,9 @@ std::string describe(const Network& network, const Ranking& ranking) {
   if (!best.result.links.empty())
     text += fmt::format("busiest link: {:.0f}% {}, {}\n", 100 * load(network, best, best.result.links[0]),
                         link_text(network, best.result.links[0]), size_text(best.result.links[0].bytes));
+  if (network.adapter)
+    text += fmt::format("queue pairs of an adapter, at most: {}\n",
+                        queue_pairs_per_adapter(network, best.result));
   for (const Candidate* loser : runners_up(ranking.candidates)) text += loss(network, *loser, best);
   if (!ranking.left_out.empty())
     text += "slower, not simulated to the end: " + describe(ranking.left_out) + "\n";

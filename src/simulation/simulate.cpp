@@ -11,17 +11,26 @@ namespace tutti::simulation {
 
 namespace {
 
+// Bytes of the largest chunk of the caller's buffers.
+std::size_t largest_chunk(const Schedule& schedule, const Workload& workload) {
+  const execution::Shape shape = shape_of(schedule, workload);
+  if (shape.divisible) {
+    const std::size_t unit = static_cast<std::size_t>(std::max(schedule.chunks, 1)) * size_of(workload.type);
+    return (shape.total + unit - 1) / unit * size_of(workload.type);
+  }
+  std::size_t largest = 0;
+  for (const auto& extents : {shape.input, shape.output})
+    for (const auto& extent : extents) largest = std::max(largest, extent.bytes);
+  return largest;
+}
+
 Result run(const Schedule& schedule, const Network& network, const Workload& workload, Quotient& quotient,
            bool even, double limit) {
   const std::vector<Actor> actors = cast(schedule, network, workload, quotient, even);
   Result result = Engine(network, quotient, actors, workload.calls).run(limit);
-  for (const Actor& actor : actors) {
-    result.piece = std::max<std::size_t>(result.piece, actor.program.piece);
-    for (const auto& parts : actor.program.lanes)
-      for (const execution::Part& part : parts)
-        for (const execution::Instruction& step : part.instructions)
-          result.chunk = std::max<std::size_t>(result.chunk, step.bytes);
-  }
+  result.chunk = largest_chunk(schedule, workload);
+  for (const Actor& actor : actors)
+    result.piece = std::max<std::size_t>(result.piece, std::min(actor.program.piece, result.chunk));
   return result;
 }
 

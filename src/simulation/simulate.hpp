@@ -83,7 +83,7 @@ struct Result {
   std::uint64_t messages = 0;     ///< of all ranks
   std::uint64_t events = 0;       ///< steps of the simulation
   std::size_t piece = 0;          ///< bytes of a chunk a message, as lowered
-  std::size_t chunk = 0;          ///< bytes of the largest chunk
+  std::size_t chunk = 0;          ///< bytes of the largest chunk of the caller's buffers
 };
 
 /// Rank by rank: exact. Gives up at `limit` seconds of the clock: see Result::finished.

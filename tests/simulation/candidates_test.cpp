@@ -50,6 +50,24 @@ TEST(Candidates, ThatAreGivenUpHaveLost) {
   EXPECT_GT(checked, 0);
 }
 
+// A piece as long as the longest chunk does what every longer one would: it comes into question once.
+TEST(Candidates, AreSimulatedOnce) {
+  const Network network = machines(2);
+  for (const Collective collective : {Collective::all_to_all, Collective::all_reduce})
+    for (const Candidate& one : rank_candidates(network, {.collective = collective, .bytes = MiB}).candidates)
+      if (one.algorithm->name == "pairwise" || one.algorithm->name == "ring") {
+        EXPECT_EQ(one.piece, 64U << 10U);
+        EXPECT_EQ(one.result.chunk, 64U << 10U);
+      }
+}
+
+TEST(Candidates, TellTheChunkThatTheScheduleDividesIntoPieces) {
+  const Ranking ranking =
+      rank_candidates(machines(1), {.bytes = 64 * MiB, .algorithm = "ring", .piece = MiB});
+  EXPECT_EQ(ranking.candidates.at(0).result.chunk, 8 * MiB);
+  EXPECT_EQ(ranking.candidates.at(0).result.piece, MiB);
+}
+
 TEST(Candidates, OfTenThousandRanksAreSimulated) {
   const Network network = machines(1280);
   const Ranking ranking =

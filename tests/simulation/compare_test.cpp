@@ -97,6 +97,11 @@ TEST(Describe, SaysWhatIsFastestAndWhyNoOther) {
             "not ring in pieces of 1K: 12.50 us, 2.50 us more\n"
             "  +2.50 us steps\n"
             "slower, not simulated to the end: all_pairs (64K 256K), double_tree (64K)\n");
+  Network with_adapters = network;
+  with_adapters.adapter = [](Rank) { return 0; };
+  ranking.candidates[0].result.representatives = {0, 1};
+  ranking.candidates[0].result.ranks[0].queue_pairs = 3;
+  EXPECT_THAT(describe(with_adapters, ranking), HasSubstr("\nqueue pairs of an adapter, at most: 6\n"));
   ranking.candidates.resize(1);
   ranking.candidates[0].result.links.clear();
   ranking.left_out.clear();
