@@ -1,9 +1,14 @@
 /// \file
-/// How a tool ends whose command line says so, or is wrong.
+/// What the tools' command lines have in common: sizes, and how a tool ends whose command line says so, or is
+/// wrong.
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <optional>
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
 
 #include <tutti/error.hpp>
 
@@ -11,13 +16,32 @@
 
 namespace tutti {
 
-/// Runs `read`, which has `app` parse, and looks at what came of it. The exit status with which to end at
-/// once, if there is one: 0 after --help, `usage_error` after a message about options.
-template <class Read>
-std::optional<int> end_of(CLI::App& app, Read read) {
+/// More than any machine's memory, and little enough for sums and products of sizes not to overflow.
+inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 44U;
+
+/// Turns "64K" into "65536": bytes, from 0 to `most`. CLI11 alone takes -5 for 2^64 - 5, and what is larger
+/// than 2^64 for 2^64 - 1.
+inline CLI::Validator size(std::uint64_t most = most_bytes) {
+  return {[most, units = CLI::AsSizeValue(false)](std::string& text) -> std::string {
+            const std::string given = text;
+            std::string why = units(text);
+            std::uint64_t bytes = 0;
+            const char* end = text.data() + text.size();
+            const auto read = std::from_chars(text.data(), end, bytes);
+            if (why.empty() && (read.ec != std::errc() || read.ptr != end || bytes > most))
+              why = "\"" + given + "\" is no size from 0 to " + std::to_string(most) + " bytes";
+            return why;
+          },
+          "SIZE"};
+}
+
+/// `settings` as `read` leaves them, which has `app` parse, or the exit status with which to end at once: 0
+/// after --help, `usage_error` after a message about options.
+template <class Settings, class Read>
+std::variant<Settings, int> settings_or_end(CLI::App& app, Settings& settings, Read read) {
   try {
     read();
-    return std::nullopt;
+    return std::move(settings);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : usage_error;
   } catch (const Error& error) {

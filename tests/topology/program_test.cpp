@@ -94,8 +94,8 @@ TEST_F(Program, ExplainsInTheseWords) {
         "\na communicator (CPU buffers, TCP between hosts) that was not tuned takes ", ", pieces up to 1M (",
         "the fastest by simulation with default constants)\n",
         "\nthe simulator, with buffers on the devices, on the paths of the topology\nfastest: ",
-        " lanes, chunks of ", " in pieces of ", " messages: ", " us\nbusiest link: ", "% host ", "\nnot ",
-        " us more\n  +"}) {
+        " lanes, chunks of ", " in pieces of ", " messages: ", " us\nbusiest link: ", "% host ",
+        "\nqueue pairs of an adapter, at most: ", "\nnot ", " us more\n  +"}) {
     const auto found = text.find(words, at);
     ASSERT_NE(found, std::string::npos) << words << "\nis not where it should be in\n" << text;
     at = found;
@@ -173,6 +173,7 @@ TEST_F(Program, SaysWhatItDoesNotUnderstand) {
   const Outcome unknown = run("paths gpu0 gpu9 --topology pcie-box");
   EXPECT_EQ(unknown.status, 1);
   EXPECT_THAT(unknown.output, HasSubstr("\"gpu9\" is no device of pcie-box; it has cpu0"));
+  EXPECT_EQ(run("explain all_reduce -5").status, 2);
   EXPECT_EQ(run("show there-is-no-such-file").status, 1);
 }
 

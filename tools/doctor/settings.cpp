@@ -23,14 +23,12 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("--timeout", timeout, "Seconds to wait for other ranks (default 30)")
       ->check(CLI::Range(0.001, 1e6));
   app.add_option("--json", settings.json, "Write the findings to this file as well; -: to stdout instead");
-  const auto end = end_of(app, [&] {
+  return settings_or_end(app, settings, [&] {
     settings.options = Options::from_environment();
     app.parse(argc, argv);
     if (timeout > 0)
       settings.options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000) + 1);
   });
-  if (end) return *end;
-  return settings;
 }
 
 }  // namespace tutti::doctor

@@ -49,7 +49,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   CLI::App app(
       "Measures and checks tutti's operations, with the options, columns and definitions of nccl-tests.\n"
       "Runs under mpirun, mpiexec or srun, or starts ranks on this host itself with --ranks.");
-  const auto bytes = CLI::AsSizeValue(false);
+  const auto bytes = size();
   constexpr int kMost = std::numeric_limits<int>::max();
   const CLI::Range positive(1, kMost), natural(0, kMost);
   app.add_option("operation", operation, benchmark_names())->required();
@@ -84,7 +84,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
       ->check(CLI::Range(0.001, 1e6));
   app.add_option("--json", settings.json, "Write the results to this file as well");
 
-  const auto end = end_of(app, [&] {
+  return settings_or_end(app, settings, [&] {
     settings.options = Options::from_environment();
     app.parse(argc, argv);
     const Benchmark* benchmark = find_benchmark(operation);
@@ -98,8 +98,6 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     if (timeout > 0)
       settings.options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000) + 1);
   });
-  if (end) return *end;
-  return settings;
 }
 
 }  // namespace tutti::perf

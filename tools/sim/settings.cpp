@@ -1,10 +1,14 @@
 #include "sim/settings.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cstdint>
 
 #include <tutti/error.hpp>
 
 #include "command_line.hpp"
+#include "topology/builtin.hpp"
 
 namespace tutti::sim {
 
@@ -20,27 +24,25 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
       ->required();
   app.add_option("bytes", sizes, "Sizes as nccl-tests counts them: 64K 64M")
       ->required()
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(size(sim::most_bytes));
   app.add_option("-t,--topology", settings.topology,
-                 "A built-in machine (dgx-h100, dgx-a100, nvl72, pcie-box), a file, or \"this\" (default "
-                 "dgx-h100)");
+                 fmt::format("A built-in machine ({}), a file, or \"this\" (default dgx-h100)",
+                             fmt::join(topology::builtin_names(), ", ")));
   app.add_option("-n,--nodes", settings.nodes, "How many of these machines: 1 2 4 (default 1)")
       ->check(CLI::Range(1, most_nodes));
   app.add_option("--ranks-per-node", settings.ranks_per_node, "Default: one a GPU, or a NUMA node")
       ->check(CLI::Range(1, 1024));
   app.add_option("--algorithm", settings.algorithm, "Only this one (default: the fastest of all)");
   app.add_option("--piece", settings.piece, "Bytes of a chunk a message (default: the best of several)")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(size(sim::most_bytes));
   app.add_option("--links", settings.links, "Show so many of the busiest links")->check(CLI::Range(0, 1000));
   app.add_option("--json", settings.json, "Write all candidates to this file as well");
   app.add_option("--plot", settings.plot, "Draw the fastest times to this file (SVG)");
-  const auto end = end_of(app, [&] {
+  return settings_or_end(app, settings, [&] {
     app.parse(argc, argv);
     settings.collective = parse_collective(operation);
     settings.sizes.assign(sizes.begin(), sizes.end());
   });
-  if (end) return *end;
-  return settings;
 }
 
 }  // namespace tutti::sim

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,6 +11,9 @@
 #include <tutti/schedule.hpp>
 
 namespace tutti::sim {
+
+/// The largest size that is predicted: a simulation passes every message on.
+inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 36U;
 
 struct Settings {
   Collective collective = Collective::all_reduce;

@@ -9,8 +9,10 @@
 
 #include <tutti/error.hpp>
 
+#include "command_line.hpp"
 #include "communicator/select.hpp"
 #include "sim/report.hpp"
+#include "sim/settings.hpp"
 #include "simulation/compare.hpp"
 #include "simulation/host_network.hpp"
 #include "simulation/world_network.hpp"
@@ -135,7 +137,7 @@ void add_explain(CLI::App& app) {
   command->add_option("operation", request->operation, "all_reduce, all_to_all, ...")->required();
   command->add_option("bytes", request->bytes, "Size as nccl-tests counts it: 64M")
       ->required()
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(size(sim::most_bytes));
   auto* topology = command->add_option("--topology", request->topology,
                                        "A built-in machine or a file (default: this machine's own ranks)");
   command->add_option("--nodes", request->nodes, "So many machines (default 1)")

@@ -20,7 +20,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("--transport", settings.transports,
                  "shm, tcp, verbs: among ranks of this machine (default shm)")
       ->check(CLI::IsMember({"shm", "tcp", "verbs"}));
-  app.add_option("-e,--largest", largest, "Largest size (default 64M)")->transform(CLI::AsSizeValue(false));
+  app.add_option("-e,--largest", largest, "Largest size (default 64M)")->transform(size());
   app.add_option("--rounds", settings.rounds, "Every figure is the lower quartile of so many (default 9)")
       ->check(CLI::Range(1, most_rounds));
   app.add_flag("--check", settings.check,
@@ -29,13 +29,11 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("-f,--file", settings.file, "The file of constants (default: where communicators look)");
   app.add_option("--json", settings.json, "Write what --check measured to this file as well")
       ->needs("--check");
-  const auto end = end_of(app, [&] {
+  return settings_or_end(app, settings, [&] {
     app.parse(argc, argv);
     settings.largest = largest;
     settings.options = Options::from_environment();
   });
-  if (end) return *end;
-  return settings;
 }
 
 }  // namespace tutti::tune

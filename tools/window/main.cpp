@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <exception>
 
-#include "exit_status.hpp"
+#include "command_line.hpp"
 #include "perf/launch.hpp"
 #include "window/measure.hpp"
 
@@ -22,8 +22,13 @@ struct Settings {
   bool plain = false;
 };
 
-void read_command_line(CLI::App& app, Settings& settings) {
-  const auto bytes = CLI::AsSizeValue(false);
+std::variant<Settings, int> parse_command_line(int argc, const char* const* argv) {
+  Settings settings;
+  CLI::App app(
+      "Measures windows between two ranks: bandwidth of puts and gets, many under way, and the latency of a "
+      "put with its notification.\nRuns under mpirun, mpiexec or srun, or starts two ranks on this host with "
+      "--ranks 2.");
+  const auto bytes = size();
   app.add_option("-b,--minbytes", settings.begin, "Smallest size (default 8)")->transform(bytes);
   app.add_option("-e,--maxbytes", settings.end, "Largest size (default 8M)")->transform(bytes);
   app.add_option("--volume", settings.volume, "Bytes to move in a batch of large transfers (default 64M)")
@@ -36,6 +41,10 @@ void read_command_line(CLI::App& app, Settings& settings) {
   app.add_flag("!--no-pin", settings.launch.pin, "With --ranks: do not pin ranks to cores");
   app.add_option("--transport", settings.launch.options.transport, "Force a transport: shm, verbs or tcp");
   app.add_flag("--plain", settings.plain, "Use plain memory, not that of Communicator::allocate");
+  return settings_or_end(app, settings, [&] {
+    settings.launch.options = Options::from_environment();
+    app.parse(argc, argv);
+  });
 }
 
 bool measure(Communicator& comm, const Settings& settings) {
@@ -81,19 +90,10 @@ bool run_all(const Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Settings settings;
-  CLI::App app(
-      "Measures windows between two ranks: bandwidth of puts and gets, many under way, and the latency of a "
-      "put "
-      "with its notification.\nRuns under mpirun, mpiexec or srun, or starts two ranks on this host with "
-      "--ranks 2.");
   try {
-    settings.launch.options = Options::from_environment();
-    read_command_line(app, settings);
-    app.parse(argc, argv);
-    return run_all(settings) ? EXIT_SUCCESS : EXIT_FAILURE;
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? EXIT_SUCCESS : usage_error;
+    const auto command = parse_command_line(argc, argv);
+    if (const int* status = std::get_if<int>(&command)) return *status;
+    return run_all(std::get<Settings>(command)) ? EXIT_SUCCESS : EXIT_FAILURE;
   } catch (const std::exception& error) {
     fmt::print(stderr, "tutti-window-perf: {}\n", error.what());
     return EXIT_FAILURE;
