@@ -9,6 +9,7 @@
 #include "base/fork_guard.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/rendezvous.hpp"
+#include "bootstrap/variables.hpp"
 #include "topology/interface.hpp"
 
 namespace tutti::bootstrap {
@@ -59,6 +60,13 @@ Launcher::Launcher(Launch identity) : identity_(std::move(identity)) {
                                                  " of " + std::to_string(local_size) + " on this host, and " +
                                                  std::to_string(size) +
                                                  " ranks in all; local ranks go from 0 to local size - 1");
+}
+
+void read_local(Launch& identity, const char* rank, const char* size) {
+  const auto local_size = number(size, 1);
+  if (!local_size) return;
+  identity.local_size = *local_size;
+  identity.local_rank = number(rank).value_or(0);
 }
 
 std::unique_ptr<Launcher> find_launcher(const Deadline& deadline) {

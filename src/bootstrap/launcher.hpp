@@ -30,6 +30,10 @@ class Launcher {
   Launch identity_;
 };
 
+/// The local rank and size in these two variables. A local rank alone is passed over: it does not say that
+/// others are on this host, and some who set torchrun's variables by hand leave LOCAL_WORLD_SIZE out.
+void read_local(Launch& identity, const char* rank, const char* size);
+
 /// nullptr: this process was not started that way. Throw as launch_from_environment.
 std::unique_ptr<Launcher> find_tutti();
 std::unique_ptr<Launcher> find_pmix();

@@ -73,8 +73,7 @@ std::unique_ptr<Launcher> find_tutti() {
   const int rank = required_number("TUTTI_RANK", "TUTTI_SIZE", 0);
   Launch identity{.launcher = "tutti", .rank = rank, .size = size, .id = {}};
   if (rank >= size) refuse_variable("TUTTI_RANK", "less than TUTTI_SIZE, which is " + std::to_string(size));
-  identity.local_size = number("TUTTI_LOCAL_SIZE", 1).value_or(1);
-  identity.local_rank = number("TUTTI_LOCAL_RANK").value_or(0);
+  read_local(identity, "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_SIZE");
   Rendezvous rendezvous{{"127.0.0.1", 1}, {}};
   if (size > 1) {
     const auto id = variable("TUTTI_ID");
@@ -90,8 +89,7 @@ std::unique_ptr<Launcher> find_torchrun() {
   const int rank = required_number("RANK", "WORLD_SIZE", 0);
   if (rank >= size) refuse_variable("RANK", "less than WORLD_SIZE, which is " + std::to_string(size));
   Launch identity{.launcher = "torchrun", .rank = rank, .size = size, .id = {}};
-  identity.local_size = number("LOCAL_WORLD_SIZE", 1).value_or(1);
-  identity.local_rank = number("LOCAL_RANK").value_or(0);
+  read_local(identity, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   const auto master = variable("MASTER_ADDR");
   if (!master && size > 1)
     throw Error(ErrorCode::invalid_argument,

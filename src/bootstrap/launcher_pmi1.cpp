@@ -117,8 +117,7 @@ std::unique_ptr<Launcher> find_pmi1(const Deadline& deadline) {
                   .rank = required_number("PMI_RANK", "PMI_FD"),
                   .size = required_number("PMI_SIZE", "PMI_FD", 1),
                   .id = {}};
-  identity.local_rank = number("MPI_LOCALRANKID").value_or(0);
-  identity.local_size = number("MPI_LOCALNRANKS", 1).value_or(1);
+  read_local(identity, "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
   Pmi1 server(required_number("PMI_FD", "PMI_RANK"));
   server.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", deadline);
   const auto longest = Pmi1::value(server.ask("cmd=get_maxes", "maxes", deadline), "vallen_max");

@@ -101,6 +101,7 @@ TEST(Environment, Torchrun) {
   EXPECT_EQ(to_string(agreed(torchrun).endpoint), "10.9.8.7:29501");
   EXPECT_EQ(to_string(agreed(with(torchrun, {{"TUTTI_PORT", "777"}})).endpoint), "10.9.8.7:777");
   EXPECT_EQ(identity({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).launcher, "torchrun");
+  EXPECT_EQ(identity(with(torchrun, {{"LOCAL_WORLD_SIZE", ""}})).local_size, 1) << "a local rank alone";
 }
 
 TEST(Environment, AHostNameThatIsTheLoopbackHereBecomesAnAddressForTheOthers) {
@@ -153,7 +154,7 @@ TEST(Environment, VariablesThatMakeNoSenseAreNamed) {
       {with(own, {{"TUTTI_ID", "tutti-00"}}), "not a unique id"},
       {with(own, {{"TUTTI_ID", ""}}), "TUTTI_ID is not"},
       {with(own, {{"TUTTI_LOCAL_SIZE", "3"}}), "local rank 0 of 3"},
-      {with(own, {{"TUTTI_LOCAL_RANK", "1"}}), "local rank 1 of 1"},
+      {with(own, {{"TUTTI_LOCAL_SIZE", "1"}, {"TUTTI_LOCAL_RANK", "1"}}), "local rank 1 of 1"},
       {{{"TUTTI_RANK", "0"}}, "TUTTI_RANK is set, but TUTTI_SIZE is not"},
       {{{"TUTTI_ID", id}}, "TUTTI_ID is set, but TUTTI_SIZE is not"},
       {{{"TUTTI_SIZE", "2"}}, "TUTTI_SIZE is set, but TUTTI_RANK is not"},
