@@ -18,8 +18,8 @@ struct Options {
   /// Force a transport: "shm", "verbs" (RDMA; docs/rdma.md) or "tcp"; empty: the best that reaches each peer.
   /// TUTTI_TRANSPORT.
   std::string transport;
-  /// Force an algorithm ("ring", "two_shot", ...) for every operation that has one of that name.
-  /// TUTTI_ALGORITHM.
+  /// Force an algorithm ("ring", "two_shot", ...) for every operation that has one of that name; a name that
+  /// none has is an Error(invalid_argument). TUTTI_ALGORITHM.
   std::string algorithm;
   /// Ranks a node, for algorithms that know nodes ("hierarchical", "hierarchical_tree"): every so many
   /// consecutive ranks are one. 0: as many as the hosts have, when all but the last have the same number of

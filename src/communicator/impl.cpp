@@ -1,9 +1,15 @@
 #include "communicator/impl.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <string_view>
 
 #include "base/fork_guard.hpp"
+#include "collectives/algorithms.hpp"
 #ifdef TUTTI_HAVE_VERBS
 #include "transport/verbs/verbs_transport.hpp"
 #endif
@@ -16,6 +22,19 @@ namespace {
 // docs/performance.md.
 constexpr unsigned spin_alone = 4000;
 constexpr unsigned spin_shared = 20;
+
+/// What is forced must exist. Whether it suits a call is found out by that call.
+void check_forced(const Options& options) {
+  const std::string& transport = options.transport;
+  if (!transport.empty() && transport != "shm" && transport != "verbs" && transport != "tcp")
+    throw Error(ErrorCode::invalid_argument,
+                "transport \"" + transport + "\" does not exist; there are shm, verbs and tcp");
+  std::set<std::string_view> names;
+  for (const Algorithm& algorithm : algorithms()) names.insert(algorithm.name);
+  if (!options.algorithm.empty() && !names.contains(options.algorithm))
+    throw Error(ErrorCode::invalid_argument, fmt::format("algorithm \"{}\" does not exist; there are {}",
+                                                         options.algorithm, fmt::join(names, ", ")));
+}
 
 bool everybody_reached(const transport::Transport& transport, int size) {
   for (Rank r = 0; r < size; ++r)
@@ -91,11 +110,9 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
     watch->poll();
     if (const auto dead = first_dead()) throw member_gone(nullptr, *dead, false);
   };
+  check_forced(options);
   const bool verbs_only = options.transport == "verbs";
   const bool tcp_only = options.transport == "tcp" || verbs_only;  // nothing but a network
-  if (!tcp_only && !options.transport.empty() && options.transport != "shm")
-    throw Error(ErrorCode::invalid_argument,
-                "transport \"" + options.transport + "\" does not exist; there are shm, verbs and tcp");
   shm = std::make_unique<transport::shm::ShmTransport>(group, !tcp_only);
   const bool all_shared = !tcp_only && everybody_reached(*shm, group.size);
   if (!all_shared && options.transport == "shm")

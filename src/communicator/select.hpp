@@ -35,8 +35,8 @@ struct Choice {
   std::string why;
 };
 
-/// Throws Error(invalid_argument) when `forced` names an algorithm of this collective that cannot be used, or
-/// of none.
+/// Throws Error(invalid_argument) when `forced` names an algorithm of this collective that cannot be used; a
+/// name that it does not have is not for it.
 Choice select(const Circumstances& call);
 
 /// True when it is worth a trial whether a call of this size gains from reading plain memory of other

@@ -166,14 +166,17 @@ TEST_P(Algorithms, AForcedNameLeavesOtherOperationsRight) {
   }
 }
 
-TEST(Forcing, IsRefusedForOneSidedAlgorithmsAndUnknownTransports) {
+TEST(Forcing, IsRefusedForOneSidedAlgorithmsAndForWhatDoesNotExist) {
   Options options = over("shm");
-  options.algorithm = "direct_pull";
-  EXPECT_EQ(thrown_by([&] {
-              run_local(
-                  2, [](Communicator&) {}, options);
-            }).code,
-            ErrorCode::invalid_argument);
+  for (const char* algorithm : {"direct_pull", "rign"}) {
+    options.algorithm = algorithm;
+    const auto thrown = thrown_by([&] {
+      run_local(
+          2, [](Communicator&) {}, options);
+    });
+    EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << thrown.text;
+    EXPECT_NE(thrown.text.find(algorithm), std::string::npos) << thrown.text;
+  }
   EXPECT_EQ(thrown_by([] {
               run_local(
                   1, [](Communicator&) {}, over("pigeons"));

@@ -33,6 +33,7 @@ TEST(Settings, SizesGrowByAFactorOrAStep) {
 
 TEST(Settings, TypesAndReductionsTakeBothSpellings) {
   EXPECT_EQ(settings_of({"all_reduce", "-t", "half"}).types, std::vector{DataType::float16});
+  EXPECT_EQ(settings_of({"all_reduce", "-d", "half"}).types, std::vector{DataType::float16});
   EXPECT_EQ(settings_of({"all_reduce", "-t", "all"}).types.size(), std::size_t{data_type_count});
   EXPECT_EQ(settings_of({"all_reduce", "-o", "prod"}).reductions.front().name, "product");
   EXPECT_EQ(settings_of({"all_reduce", "-o", "all"}).reductions.size(), std::size_t{reduce_op_count} + 1);
@@ -55,6 +56,9 @@ TEST(Settings, BadOnesAreUsageErrors) {
       {"all_reduce", "-o", "median"},
       {"all_reduce", "-r", "-2"},
       {"all_reduce", "--ranks", "0"},
+      {"all_reduce", "--algorithm", "rign"},
+      {"all_to_all", "--algorithm", "ring"},
+      {"sendrecv", "--algorithm", "ring"},
       {"all_reduce", "--threads"},
       {"all_reduce", "--no-such-option"},
   };
@@ -64,6 +68,7 @@ TEST(Settings, BadOnesAreUsageErrors) {
     EXPECT_EQ(std::get<int>(result), usage_error);
   }
   EXPECT_EQ(std::get<int>(parse({"--help"})), 0);
+  EXPECT_EQ(settings_of({"all_gather_v", "--algorithm", "ring"}).options.algorithm, "ring");
 }
 
 TEST(Quantile, InterpolatesBetweenNeighbours) {

@@ -2,7 +2,10 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <new>
+
+#include <fmt/format.h>
+
+#include <tutti/error.hpp>
 
 namespace tutti::perf {
 
@@ -12,7 +15,9 @@ constexpr std::size_t kPage = 4096;
 
 std::byte* allocate_pages(std::size_t bytes) {
   void* memory = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
-  if (memory == nullptr) throw std::bad_alloc();
+  if (memory == nullptr)
+    throw Error(ErrorCode::system,
+                fmt::format("no {} bytes of memory for a buffer; choose a smaller size with -e", bytes));
   return static_cast<std::byte*>(memory);
 }
 

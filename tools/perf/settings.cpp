@@ -1,11 +1,14 @@
 #include "perf/settings.hpp"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstdint>
 #include <limits>
 
 #include <tutti/error.hpp>
 
+#include "collectives/algorithms.hpp"
 #include "command_line.hpp"
 
 namespace tutti::perf {
@@ -29,6 +32,21 @@ std::vector<std::size_t> sizes_of(const Range& range) {
     size = std::max<std::uint64_t>(static_cast<std::uint64_t>(next), size + 1);
   }
   return sizes;
+}
+
+/// What is forced by an option is not to be left out in silence.
+void check_algorithm(const Benchmark& benchmark, const std::string& wanted) {
+  std::string_view collective = benchmark.name;
+  if (collective.ends_with("_v")) collective.remove_suffix(2);
+  std::string names;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (name(algorithm.collective) != collective || algorithm.one_sided) continue;
+    if (algorithm.name == wanted) return;
+    names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
+  }
+  throw CLI::ValidationError(
+      "--algorithm", fmt::format("{} has no algorithm \"{}\" that sends messages; it has {}", benchmark.name,
+                                 wanted, names.empty() ? "none" : names));
 }
 
 std::string benchmark_names() {
@@ -66,7 +84,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
       ->check(natural);
   app.add_option("-c,--check", settings.checks, "Checked calls, each with other inputs; 0: none (default 1)")
       ->check(natural);
-  app.add_option("-t,--datatype", types, "Element type, or all (default float32)");
+  app.add_option("-t,-d,--datatype", types, "Element type, or all (default float32)");
   app.add_option("-o,--op", reductions, "sum, product, min, max, average, mulsum or all (default sum)");
   app.add_option("-r,--root", settings.root, "Root; -1: every rank in turn (default 0)")
       ->check(CLI::Range(all_roots, kMost));
@@ -91,6 +109,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     if (benchmark == nullptr)
       throw CLI::ValidationError("operation", "\"" + operation + "\" is none of " + benchmark_names());
     settings.benchmark = *benchmark;
+    if (app.count("--algorithm") > 0) check_algorithm(*benchmark, settings.options.algorithm);
     settings.sizes = benchmark->kind == Kind::barrier ? std::vector<std::size_t>{0} : sizes_of(range);
     settings.types = parse_types(types);
     settings.reductions = parse_reductions(reductions);

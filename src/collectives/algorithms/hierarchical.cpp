@@ -88,9 +88,7 @@ Schedule all_reduce_hierarchical(int ranks, int node_size) {
   Builder b("hierarchical", Collective::all_reduce, ranks, node_size * count, 4);
   b.credits(2);  // a step waits for room and for a message at once, and the ring is a circle
   for (const Rank me : b.ranks(nodes.period())) {
-    const auto chunk_of = [&](int rail, int hop) {
-      return rail * count + wrap(nodes.of(me) - (hop % count), count);
-    };
+    const auto chunk_of = [&](int rail, int hop) { return rail * count + wrap(nodes.of(me) - hop, count); };
     for (int hop = 1; hop <= count; ++hop)
       for_rails(nodes, me, [&](int rail, Rank server) {
         const int chunk = chunk_of(rail, hop);
@@ -153,7 +151,7 @@ Schedule reduce_scatter_hierarchical(int ranks, int node_size) {
   b.credits(2);
   for (const Rank me : b.ranks(nodes.period())) {
     for (int hop = 1; hop <= count; ++hop) {
-      const int goal = wrap(nodes.of(me) - (hop % count), count);
+      const int goal = wrap(nodes.of(me) - hop, count);
       for_rails(nodes, me, [&](int rail, Rank server) {
         if (rail >= nodes.size_of(goal)) return;
         auto sum = reduce_hop(b, nodes, me, server, rail, hop, nodes.first(goal) + rail);
