@@ -116,24 +116,34 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
   if (expect_use) populate();
 }
 
-// Faults in what the usual schedules use, so that a first call is not dearer than a later one.
-void ShmTransport::populate() const {
-#ifdef MADV_POPULATE_WRITE
-  const Layout& layout = arena_->layout();
-  const int n = layout.ranks;
+// Makes what the usual schedules use, and faults it in, so that a first call is not dearer than a later one.
+void ShmTransport::populate() {
+  const int n = static_cast<int>(locals_.size());
   if (n == 1) return;
-  const auto fault_in = [&](Rank writer, Rank reader, int channel) {
+  const auto fault_in = [&]([[maybe_unused]] Rank writer, [[maybe_unused]] Rank reader,
+                            [[maybe_unused]] int channel) {
+#ifdef MADV_POPULATE_WRITE
+    const Layout& layout = arena_->layout();
     ::madvise(arena_->at(layout.fifo(writer, reader, channel)), layout.fifo_stride, MADV_POPULATE_WRITE);
+#endif
   };
   // Two ranks have no use for multicast; more use it for the second phase.
   for (Rank r = 0; r < n; ++r)
     for (int channel = 0; channel < 2; ++channel) {
-      if (n > 2) fault_in(r, r, channel);
+      const Rank peer = locals_[static_cast<std::size_t>(r)];
+      if (n > 2) {
+        fault_in(r, r, channel);
+        if (r == local_rank_)
+          multicast_sender(channel);
+        else
+          multicast_receiver(peer, channel);
+      }
       if (r == local_rank_ || (n > 2 && channel == 1)) continue;
       fault_in(local_rank_, r, channel);
       fault_in(r, local_rank_, channel);
+      sender(peer, channel);
+      receiver(peer, channel);
     }
-#endif
 }
 
 std::string ShmTransport::explain(Rank peer) const {

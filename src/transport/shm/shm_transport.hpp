@@ -57,7 +57,7 @@ class ShmTransport final : public Transport {
     std::unique_ptr<ShmReceiver> receiver;
   };
   Ends& ends(int local, int channel);
-  void populate() const;
+  void populate();
 
   std::vector<int> local_of_;  ///< [rank]: number among the ranks of this host, or -1
   std::vector<Rank> locals_;
