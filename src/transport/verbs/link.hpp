@@ -122,7 +122,6 @@ class Link {
   void rest_if_agreed();
   void rest();
   void wake();
-  void watch_control();
   void stop_watching();
   void say_hello();
   void give_offer(int channel);

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/system_error.hpp"
-
 #include "transport/verbs/link.hpp"
 
 namespace tutti::transport::verbs {
@@ -42,22 +40,14 @@ void Link::begin(PrivateDescriptor connection, bool mine) {
   stop_watching();
   control_ = Control(std::move(connection));
   began_ = mine;
-  watch_control();
+  shared_.watch(control_.fd(), static_cast<std::uint32_t>(peer_));
   if (pairs_.empty()) make_pairs();
   say_hello();
 }
 
-void Link::watch_control() {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP;
-  event.data.u32 = static_cast<std::uint32_t>(peer_);
-  if (::epoll_ctl(shared_.controls.get(), EPOLL_CTL_ADD, control_.fd(), &event) != 0)
-    throw_errno("epoll_ctl");
-}
-
 // One that is closed would be readable for ever.
 void Link::stop_watching() {
-  if (control_) ::epoll_ctl(shared_.controls.get(), EPOLL_CTL_DEL, control_.fd(), nullptr);
+  if (control_) ::epoll_ctl(shared_.looks.get(), EPOLL_CTL_DEL, control_.fd(), nullptr);
 }
 
 void Link::say_hello() {

@@ -39,9 +39,12 @@ struct Shared {
   std::function<void()> poll;                                    ///< takes what completions there are
   Clock::time_point now = Clock::now();                          ///< when it was last called
   std::vector<std::unordered_map<std::uint32_t, Link*>> owners;  ///< by rail: of queue pairs, by their number
-  PrivateDescriptor controls;          ///< epoll over the control connections; its data are ranks
+  PrivateDescriptor looks;  ///< epoll over control connections (its data are ranks) and events of rails
   std::uint64_t credits_violated = 0;  ///< immediates that came without a credit: always 0
   std::optional<Error> failure;        ///< of the first link that failed
+
+  /// Adds a descriptor to `looks`. Throws Error(system).
+  void watch(int fd, std::uint32_t data) const;
 };
 
 }  // namespace tutti::transport::verbs

@@ -27,6 +27,8 @@ constexpr int control_channel = 64;  ///< in a Purpose; FIFOs over TCP have smal
 constexpr std::chrono::microseconds look_connecting{50};
 constexpr std::chrono::microseconds look_connected{1000};
 constexpr std::size_t completions_at_once = 16;
+constexpr std::uint32_t events_of_rails = std::uint32_t{1}
+                                          << 31U;  ///< in `Shared::looks`, with the rail's number
 
 int this_node() {
   unsigned cpu = 0;
@@ -36,6 +38,13 @@ int this_node() {
 
 }  // namespace
 
+void Shared::watch(int fd, std::uint32_t data) const {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  event.data.u32 = data;
+  if (::epoll_ctl(looks.get(), EPOLL_CTL_ADD, fd, &event) != 0) throw_errno("epoll_ctl");
+}
+
 VerbsTransport::VerbsTransport(Group group, std::shared_ptr<tcp::TcpListener> listener,
                                const bootstrap::Secret& secret, const VerbsOptions& options,
                                std::shared_ptr<Verbs> verbs)
@@ -44,8 +53,8 @@ VerbsTransport::VerbsTransport(Group group, std::shared_ptr<tcp::TcpListener> li
   shared_.options = options;
   shared_.rank = group_.rank;
   shared_.poll = [this] { poll(); };
-  shared_.controls = PrivateDescriptor(FileDescriptor(::epoll_create1(EPOLL_CLOEXEC)));
-  if (!shared_.controls) throw_errno("epoll_create1");
+  shared_.looks = PrivateDescriptor(FileDescriptor(::epoll_create1(EPOLL_CLOEXEC)));
+  if (!shared_.looks) throw_errno("epoll_create1");
   try {
     open_rails();
   } catch (const Error& error) {
@@ -74,6 +83,8 @@ void VerbsTransport::open_rails() {
     auto gid = working_gid(*shared_.verbs, port, shared_.options);
     shared_.rails.push_back(std::make_unique<Rail>(*shared_.verbs, std::move(port), std::move(gid),
                                                    shared_.options, group_.rank, group_.size - 1));
+    shared_.watch(shared_.rails.back()->async_fd(),
+                  events_of_rails + static_cast<std::uint32_t>(shared_.rails.size() - 1));
   }
 }
 
@@ -267,9 +278,12 @@ bool VerbsTransport::look_around() {
   bool moved = false;
   accept();
   std::array<epoll_event, 64> ready;
-  const int count = ::epoll_wait(shared_.controls.get(), ready.data(), static_cast<int>(ready.size()), 0);
+  const int count = ::epoll_wait(shared_.looks.get(), ready.data(), static_cast<int>(ready.size()), 0);
   for (const auto& one : std::span(ready).first(static_cast<std::size_t>(std::max(count, 0))))
-    moved = peers_.at(one.data.u32).link->advance() || moved;
+    if (one.data.u32 >= events_of_rails)
+      take_events(*shared_.rails.at(one.data.u32 - events_of_rails));
+    else
+      moved = peers_.at(one.data.u32).link->advance() || moved;
   bool connecting = false;
   for (auto& peer : peers_) {
     if (!peer.link) continue;
@@ -277,10 +291,7 @@ bool VerbsTransport::look_around() {
     connecting = connecting || peer.link->connecting();
   }
   rest_idle();
-  for (std::size_t k = 0; k < shared_.rails.size(); ++k) {
-    take_events(*shared_.rails[k]);
-    moved = take_outcomes(k) || moved;
-  }
+  for (std::size_t k = 0; k < shared_.rails.size(); ++k) moved = take_outcomes(k) || moved;
   next_look_ = Clock::now() + (connecting ? look_connecting : look_connected);
   return moved;
 }
@@ -339,11 +350,9 @@ void VerbsTransport::add_waits() {
   waits_.clear();
   for (const auto& rail : shared_.rails) waits_.push_back({rail->event_fd(), POLLIN, 0});
   waits_.push_back({inbox_->event(), POLLIN, 0});
-  waits_.push_back({shared_.controls.get(), POLLIN, 0});
-  for (const auto& rail : shared_.rails) {
-    waits_.push_back({rail->async_fd(), POLLIN, 0});
+  waits_.push_back({shared_.looks.get(), POLLIN, 0});
+  for (const auto& rail : shared_.rails)
     if (rail->manager() != nullptr) waits_.push_back({rail->manager()->event_fd(), POLLIN, 0});
-  }
 }
 
 void VerbsTransport::wait(std::chrono::microseconds longest) {

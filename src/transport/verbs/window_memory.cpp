@@ -49,7 +49,7 @@ void WindowMemory::ensure_connected() {
 void WindowMemory::move(std::span<const tutti::Block> blocks, ibv_wr_opcode opcode) {
   ensure_connected();
   for (const tutti::Block& block : blocks) {
-    waiting_.push_back({.opcode = opcode, .block = block, .ends_call = &block == &blocks.back()});
+    waiting_.push_back({.opcode = opcode, .block = block});
     ++started_;
   }
 }
@@ -61,7 +61,6 @@ void WindowMemory::notify(std::uint32_t id, std::uint64_t total) {
   waiting_.push_back({.opcode = IBV_WR_RDMA_WRITE,
                       .block = {.remote = word * sizeof total, .bytes = sizeof total},
                       .is_notification = true,
-                      .ends_call = true,
                       .total = total});
   ++started_;
 }
@@ -94,6 +93,11 @@ Write WindowMemory::next_write(Waiting& operation) {
   rest.bytes -= bytes;
   write.signalled = operation.ends_call && rest.bytes == 0;
   return write;
+}
+
+void WindowMemory::submit() {
+  if (!waiting_.empty()) waiting_.back().ends_call = true;
+  pump();
 }
 
 void WindowMemory::pump() {

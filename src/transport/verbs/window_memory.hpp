@@ -25,7 +25,7 @@ class WindowMemory final : public RemoteMemory {
   [[nodiscard]] std::string explain() const override;
   void put(std::span<const tutti::Block> blocks) override { move(blocks, IBV_WR_RDMA_WRITE); }
   void get(std::span<const tutti::Block> blocks) override { move(blocks, IBV_WR_RDMA_READ); }
-  void submit() override { pump(); }
+  void submit() override;
   void notify(std::uint32_t id, std::uint64_t total) override;
   /// A device's atomics are as a rule atomic among themselves only (IBV_ATOMIC_HCA), not with those of
   /// processors: the owner's, and those of ranks of its host.
