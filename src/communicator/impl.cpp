@@ -22,6 +22,8 @@ namespace {
 // docs/performance.md.
 constexpr unsigned spin_alone = 4000;
 constexpr unsigned spin_shared = 20;
+constexpr unsigned spin_alternating =
+    1;  // one processor: whoever is awaited cannot work before it is given away
 
 /// What is forced must exist. Whether it suits a call is found out by that call.
 void check_forced(const Options& options) {
@@ -158,8 +160,9 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
   tickets_received.resize(n);
   served_sent.resize(n);
   served_received.resize(n);
-  spin_polls =
-      tcp == nullptr && static_cast<int>(shm->locals().size()) <= shm->cpus() ? spin_alone : spin_shared;
+  spin_polls = shm->cpus() == 1                                                          ? spin_alternating
+               : tcp == nullptr && static_cast<int>(shm->locals().size()) <= shm->cpus() ? spin_alone
+                                                                                         : spin_shared;
 }
 
 }  // namespace tutti::detail
