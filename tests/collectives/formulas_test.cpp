@@ -73,6 +73,17 @@ TEST_P(Ranks, TwoShot) {
   EXPECT_EQ(found.chunks, n * 2 * (n - 1));
 }
 
+TEST_P(Ranks, Doubling) {
+  const int n = GetParam();
+  const Cost found = cost(Collective::all_reduce, "doubling", n);
+  const int players = static_cast<int>(std::bit_floor(static_cast<unsigned>(n)));
+  const int rounds = ceil_log2(players), pairs = n - players;
+  EXPECT_EQ(found.steps, rounds + 1);
+  EXPECT_EQ(found.messages, players * rounds + 2 * pairs);
+  EXPECT_EQ(found.most_messages, rounds + (pairs > 0 ? 1 : 0));
+  EXPECT_EQ(found.chunks, found.messages);
+}
+
 TEST_P(Ranks, HalvingDoubling) {
   const int n = GetParam();
   const int rounds = ceil_log2(n);

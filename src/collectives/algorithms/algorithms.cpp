@@ -16,6 +16,7 @@ constexpr std::array table = {
     Algorithm{"two_shot", all_reduce, make::all_reduce_two_shot, true, true, false, false},
     Algorithm{"ring", all_reduce, make::all_reduce_ring, true, true, false, false},
     Algorithm{"double_tree", all_reduce, make::all_reduce_double_tree, true, true, false, false},
+    Algorithm{"doubling", all_reduce, make::all_reduce_doubling, true, false, false, false},
     Algorithm{"halving_doubling", all_reduce, make::all_reduce_halving_doubling, true, true, false, false},
     Algorithm{"hierarchical", all_reduce, nullptr, true, true, false, false, make::all_reduce_hierarchical},
     Algorithm{"hierarchical_tree", all_reduce, nullptr, true, true, false, false,

@@ -1,3 +1,4 @@
+#include <bit>
 #include <utility>
 
 #include "collectives/algorithms/make.hpp"
@@ -64,6 +65,39 @@ Schedule all_reduce_double_tree(int ranks, Rank /*root*/) {
       Builder::At spread =
           (top ? reduce.complete() : b.at(rank_at(place), down).from(parent, down)).store(out(tree));
       for (const int child : tree_children(place, ranks)) spread.to(rank_at(child), down);
+    }
+  }
+  return std::move(b).build();
+}
+
+/// Recursive doubling (Thakur, Rabenseifner, Gropp 2005): everything goes to one partner a round, and the
+/// fewest messages of all. Beyond a power of two of ranks, pairs of neighbours fold into the first of the
+/// two, which gives the result back. Who is first in order comes first in the fold, so all results are equal.
+Schedule all_reduce_doubling(int ranks, Rank /*root*/) {
+  Builder b("doubling", Collective::all_reduce, ranks, 1);
+  const int players = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)));
+  const int pairs = ranks - players;
+  const auto rank_of = [&](int player) { return player < pairs ? 2 * player : player + pairs; };
+  if (ranks == 1) b.at(0).store(out(0)).fold(in(0)).complete();
+  for (int me = 0; me < players && ranks > 1; ++me) {
+    const Rank rank = rank_of(me);
+    if (me < pairs) {
+      b.at(rank + 1).fold(in(0)).to(rank);
+      b.at(rank + 1).store(out(0)).from(rank);
+    }
+    Builder::At first = b.at(rank).fold(in(0));
+    if (me < pairs) first.from(rank + 1).store(out(0));
+    first.to(rank_of(me ^ 1));
+    Operand mine = me < pairs ? out(0) : in(0);
+    for (int distance = 1; distance < players; distance *= 2, mine = out(0)) {
+      Builder::At both = b.at(rank);
+      if ((me & distance) == 0) both.fold(mine).from(rank_of(me ^ distance));
+      if ((me & distance) != 0) both.from(rank_of(me ^ distance)).fold(mine);
+      both.store(out(0));
+      if (2 * distance < players)
+        both.to(rank_of(me ^ (2 * distance)));
+      else if (both.complete(); me < pairs)
+        both.to(rank + 1);
     }
   }
   return std::move(b).build();

@@ -10,6 +10,7 @@ Schedule all_reduce_all_pairs(int ranks, Rank root);
 Schedule all_reduce_two_shot(int ranks, Rank root);
 Schedule all_reduce_ring(int ranks, Rank root);
 Schedule all_reduce_double_tree(int ranks, Rank root);
+Schedule all_reduce_doubling(int ranks, Rank root);
 Schedule all_reduce_halving_doubling(int ranks, Rank root);
 Schedule all_reduce_direct(int ranks, Rank root);
 Schedule all_reduce_direct_pull(int ranks, Rank root);
