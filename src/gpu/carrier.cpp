@@ -31,16 +31,18 @@ std::shared_ptr<void> try_register(transport::Transport& transport, const std::b
 }  // namespace
 
 Proxy::Carrier::Carrier(transport::Transport& transport, const Device& device, const device::Mailbox& layout,
-                        const Line& line)
+                        const Line& line, int which, int all)
     : device_(device),
       layout_(layout),
       line_(line),
+      which_(static_cast<std::size_t>(which)),
+      all_(static_cast<std::size_t>(all)),
       longest_(transport.max_message_bytes()),
       registered_(line.direct == nullptr ? try_register(transport, line.out_slots, layout.bytes_of_slots())
                                          : nullptr),
-      sender_(transport.sender(line.peer, carrier_channel)),
-      receiver_(transport.receiver(line.peer, carrier_channel)),
-      counts_(std::size_t{device::channels} * layout.slices) {}
+      sender_(transport.sender(line.peer, which)),
+      receiver_(transport.receiver(line.peer, which)),
+      counts_((std::size_t{device::channels} * layout.slices - which_ + all_ - 1) / all_) {}
 
 // Calls that nobody saw in time are left out.
 std::optional<Frame> Proxy::Carrier::next_call() {
@@ -54,13 +56,14 @@ std::optional<Frame> Proxy::Carrier::next_call() {
   return frame;
 }
 
-// What is to be sent next: of all FIFOs in turn, so that none waits for a busy one.
+// What is to be sent next: of its FIFOs in turn, so that none waits for a busy one. The first carrier of a
+// pair tells of calls, too.
 std::optional<Frame> Proxy::Carrier::next() {
   for (std::size_t tries = 0; tries < counts_.size(); ++tries) {
-    const std::size_t fifo = turn_++ % counts_.size();
+    const std::size_t turn = turn_++ % counts_.size(), fifo = which_ + turn * all_;
     if (fifo == 0)
       if (const auto call = next_call()) return call;
-    Counts& counts = counts_[fifo];
+    Counts& counts = counts_[turn];
     Frame frame;
     frame.channel = static_cast<std::uint8_t>(fifo / layout_.slices);
     frame.slice = static_cast<std::uint16_t>(fifo % layout_.slices);

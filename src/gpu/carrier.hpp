@@ -1,5 +1,5 @@
 /// \file
-/// One peer's part of a Proxy.
+/// One peer's part of a Proxy: all FIFOs of the pair, or a share of them.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,9 @@
 
 namespace tutti::gpu {
 
-/// Of the transport; all FIFOs of a pair share it.
-inline constexpr int carrier_channel = 0;
+/// Carriers of a pair whose messages are in device memory. Each has a channel of the transport, which may
+/// lead over an adapter of its own.
+inline constexpr int direct_carriers = 4;
 
 /// What announces bytes, or says that some were taken. Sent as bytes.
 struct Frame {
@@ -31,9 +32,10 @@ static_assert(sizeof(Frame) == 24);
 
 class Proxy::Carrier {
  public:
-  /// Connects; may block for a while. Throws Error.
+  /// Connects by channel `which` of the transport, and takes every `all`-th FIFO from that on; may block for
+  /// a while. Throws Error.
   Carrier(transport::Transport& transport, const Device& device, const device::Mailbox& layout,
-          const Line& line);
+          const Line& line, int which, int all);
   /// Nothing blocks. True when something moved. Throws Error(peer_lost, system, mismatch).
   bool send();
   bool receive();
@@ -61,11 +63,12 @@ class Proxy::Carrier {
   const Device& device_;
   const device::Mailbox layout_;
   const Line line_;
+  const std::size_t which_, all_;
   const std::size_t longest_;
   std::shared_ptr<void> registered_;  ///< the outbox, with the transport's devices
   transport::Sender& sender_;
   transport::Receiver& receiver_;
-  std::vector<Counts> counts_;  ///< by channel and slice
+  std::vector<Counts> counts_;  ///< of its FIFOs, which are numbered by channel and slice
   std::uint64_t calls_ = 0;     ///< the last one that the peer was told of
   std::size_t turn_ = 0;
   std::optional<Parcel> out_, in_;

@@ -30,7 +30,9 @@ Proxy::Proxy(Network& network, Device device, const device::Mailbox& layout, con
     transport::Transport& transport = network.to(line.peer);
     if (std::find(transports_.begin(), transports_.end(), &transport) == transports_.end())
       transports_.push_back(&transport);
-    carriers_.push_back(std::make_unique<Carrier>(transport, device_, layout, line));
+    const int carriers = line.direct != nullptr ? direct_carriers : 1;
+    for (int which = 0; which < carriers; ++which)
+      carriers_.push_back(std::make_unique<Carrier>(transport, device_, layout, line, which, carriers));
   }
   thread_ = std::thread([this] { work(); });
 }

@@ -23,20 +23,23 @@ using namespace std::chrono_literals;
 // An adapter that cannot reach device memory may never say so.
 constexpr std::chrono::milliseconds patience = 10s;
 constexpr transport::Tag tag = 0x6770'7570;
+// Every carrier moves a part of the pattern.
+constexpr std::size_t part_bytes = device::proof_bytes / direct_carriers;
 
-/// The pattern's way to one peer, and that of the peer's.
+/// A part's way to one peer, and that of the peer's.
 class Exchange {
  public:
-  Exchange(Network& network, const Line& line)
+  Exchange(Network& network, const Line& line, int carrier)
       : line_(line),
+        begin_(part_bytes * static_cast<std::size_t>(carrier)),
         transport_(network.to(line.peer)),
-        sender_(transport_.sender(line.peer, carrier_channel)),
-        receiver_(transport_.receiver(line.peer, carrier_channel)) {}
+        sender_(transport_.sender(line.peer, carrier)),
+        receiver_(transport_.receiver(line.peer, carrier)) {}
 
   /// True when both are through. Throws Error, Mismatch.
   bool advance() {
-    const transport::Placement placement{line_.direct, line_.out_slots, device::proof_bytes, line_.theirs,
-                                         line_.their_slots};
+    const transport::Placement placement{line_.direct, line_.out_slots + begin_, part_bytes, line_.theirs,
+                                         line_.their_slots + begin_};
     sent_ = sent_ || sender_.try_place(placement, nullptr, 0, tag);
     received_ = received_ || receiver_.try_receive(nullptr, 0, tag);
     transport_.progress();
@@ -46,6 +49,7 @@ class Exchange {
 
  private:
   const Line& line_;
+  const std::size_t begin_;
   transport::Transport& transport_;
   transport::Sender& sender_;
   transport::Receiver& receiver_;
@@ -55,7 +59,7 @@ class Exchange {
 // All patterns, as far as the network knows.
 void exchange(Network& network, const Setting& setting, const std::vector<Line>& lines,
               std::map<Rank, std::string>& failed) {
-  std::map<Rank, std::unique_ptr<Exchange>> under_way;
+  std::multimap<Rank, std::unique_ptr<Exchange>> under_way;
   const auto attempt = [&](Rank peer, const auto& step) {
     try {
       return step();
@@ -67,9 +71,9 @@ void exchange(Network& network, const Setting& setting, const std::vector<Line>&
     return true;
   };
   for (const Line& line : lines)
-    if (line.direct != nullptr)
+    for (int carrier = 0; line.direct != nullptr && carrier < direct_carriers; ++carrier)
       attempt(line.peer, [&] {
-        under_way.emplace(line.peer, std::make_unique<Exchange>(network, line));
+        under_way.emplace(line.peer, std::make_unique<Exchange>(network, line, carrier));
         return true;
       });
   const Deadline deadline(std::min(setting.group.timeout, patience));

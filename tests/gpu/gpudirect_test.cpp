@@ -5,12 +5,17 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <string>
 
 #include <tutti/gpu.hpp>
 #include <tutti/local.hpp>
 
+#include "gpu/carrier.hpp"
 #include "gpu/emulated_memory.hpp"
 #include "transport/verbs_fake.hpp"
 #include "transport/verbs_faulty.hpp"
@@ -26,8 +31,8 @@ using testing::Not;
 /// Adapters, and what goes wrong with them and device memory.
 class Adapters final : public fabric::ForwardingVerbs {
  public:
-  explicit Adapters(std::shared_ptr<EmulatedApi> api)
-      : ForwardingVerbs(fabric::fake_verbs(fabric::fake_devices(1))), api_(std::move(api)) {}
+  explicit Adapters(std::shared_ptr<EmulatedApi> api, int devices = 1)
+      : ForwardingVerbs(fabric::fake_verbs(fabric::fake_devices(devices))), api_(std::move(api)) {}
   /// Nothing gets through any more.
   void cut_off() { fabric::cut_off(*to_, "fake0"); }
 
@@ -35,7 +40,18 @@ class Adapters final : public fabric::ForwardingVerbs {
   std::atomic<bool> corrupt{false};         ///< what they read there is wrong
   std::atomic<bool> may_not_write{false};   ///< what they write there is refused
   std::atomic<int> reads{0};                ///< of device memory
+  /// Likewise, by the name of the adapter.
+  [[nodiscard]] std::map<std::string, int> reads_by_adapter() {
+    const std::scoped_lock lock(mutex_);
+    return reads_by_adapter_;
+  }
 
+  ibv_context* open_device(const std::string& name) override {
+    ibv_context* const opened = ForwardingVerbs::open_device(name);
+    const std::scoped_lock lock(mutex_);
+    names_[opened] = name;
+    return opened;
+  }
   ibv_mr* reg_mr(ibv_pd* domain, void* at, std::size_t bytes, int access) override {
     if (no_peer_memory && is_device(at)) {
       errno = EFAULT;
@@ -49,6 +65,10 @@ class Adapters final : public fabric::ForwardingVerbs {
       auto* const from = reinterpret_cast<std::byte*>(request->sg_list[0].addr);
       if (!is_device(from)) continue;
       ++reads;
+      {
+        const std::scoped_lock lock(mutex_);
+        ++reads_by_adapter_[names_.at(pair->context)];
+      }
       if (corrupt) from[100] ^= std::byte{1};
       if (may_not_write) request->wr.rdma.rkey = 1;
     }
@@ -60,6 +80,9 @@ class Adapters final : public fabric::ForwardingVerbs {
     return api_->look_at(at).kind == gpu::Pointer::Kind::device;
   }
   std::shared_ptr<EmulatedApi> api_;
+  std::mutex mutex_;
+  std::map<const ibv_context*, std::string> names_;
+  std::map<std::string, int> reads_by_adapter_;
 };
 
 class GpuDirect : public GpuTest {
@@ -112,7 +135,29 @@ TEST_F(GpuDirect, ByAddressWhereThereAreNoDmaBufs) {
 TEST_F(GpuDirect, WritesAreFlushedWhereTheDeviceNeedsIt) {
   api->writes = gpu::NetworkWrites::flushed;
   expect_right(2, hosts_of(1), HasSubstr("from and into device memory (dma-buf, flushed)"));
-  EXPECT_EQ(api->flushes, adapters->reads);  // of every message, and the two patterns
+  // Of every message, and once for the parts of a pattern.
+  EXPECT_EQ(api->flushes, adapters->reads - 2 * (gpu::direct_carriers - 1));
+}
+
+TEST_F(GpuDirect, FifosOfAPairAreSpreadOverAllAdapters) {
+  adapters = std::make_shared<Adapters>(api, 2);
+  transport::verbs::replace_verbs(adapters);
+  ::setenv("TUTTI_VERBS_DEVICES", "all", 1);
+  Options options;
+  options.transport = "verbs";
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, hosts_of(1));
+        EXPECT_THAT(gpu.explain(), HasSubstr("from and into device memory (dma-buf)"));
+        exercise(memory, comm, gpu, 100'003);  // in several slices
+      },
+      options);
+  ::unsetenv("TUTTI_VERBS_DEVICES");
+  const auto reads = adapters->reads_by_adapter();
+  ASSERT_EQ(reads.size(), 2U);
+  constexpr int patterns = gpu::direct_carriers;  // of both ranks, on each
+  for (const auto& [name, messages] : reads) EXPECT_GT(messages, 10 * patterns) << name;
 }
 
 TEST_F(GpuDirect, NotIfTheDeviceNeverSeesThem) {
@@ -143,7 +188,7 @@ TEST_F(GpuDirect, APathThatCorruptsIsNotTaken) {
   expect_right(2, hosts_of(1),
                AllOf(HasSubstr("through page-locked host memory"),
                      HasSubstr("into its device memory did not arrive")));
-  EXPECT_EQ(adapters->reads, 2);  // the patterns
+  EXPECT_EQ(adapters->reads, 2 * gpu::direct_carriers);  // the patterns
 }
 
 TEST_F(GpuDirect, APathThatBreaksTheConnectionIsNotTaken) {
