@@ -25,7 +25,9 @@ class GpuState;
 /// What a person may choose; equal on all ranks.
 struct GpuOptions {
   /// Most blocks that a launch takes, each of which keeps one multiprocessor busy; 1 to 128. Those of all
-  /// ranks that are threads on one GPU must fit on it side by side, else Error(invalid_argument).
+  /// ranks that are threads on one GPU must fit on it side by side, else Error(invalid_argument). A group of
+  /// sends and receives takes at least one for every rank it sends to, and one for every one it receives
+  /// from.
   int blocks = 16;
   /// Bytes of device memory for messages, about. At least 4 KiB a message are taken.
   std::size_t memory = std::size_t{16} << 20;

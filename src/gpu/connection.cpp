@@ -19,6 +19,7 @@ struct Connection::Card {
   DeviceId device_id{};
   std::int32_t device = -1;
   std::uint32_t slices = 0, slot_bytes = 0;
+  std::int32_t blocks = 0;           ///< GpuOptions::blocks
   std::int32_t resident_blocks = 0;  ///< of the device
   std::int32_t host_size = 0;
   bool peer_access = true, fabric = true;
@@ -74,15 +75,16 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
   card.device_id = api_->device_id(device_);
   card.slices = arena_.slices;
   card.slot_bytes = arena_.slot_bytes;
+  card.blocks = setting.options.blocks;
   card.resident_blocks = api_->resident_blocks();
   card.host_size = setting.options.host_size;
   card.peer_access = setting.options.peer_access;
   card.fabric = setting.options.fabric;
   const auto cards = all_gather(setting, card);
   for (std::size_t r = 0; r < cards.size(); ++r)
-    if (cards[r].slices != card.slices || cards[r].slot_bytes != card.slot_bytes ||
-        cards[r].host_size != card.host_size || cards[r].peer_access != card.peer_access ||
-        cards[r].fabric != card.fabric)
+    if (cards[r].slices != card.slices || cards[r].blocks != card.blocks ||
+        cards[r].slot_bytes != card.slot_bytes || cards[r].host_size != card.host_size ||
+        cards[r].peer_access != card.peer_access || cards[r].fabric != card.fabric)
       throw Error(ErrorCode::mismatch,
                   fmt::format("rank {} has other GpuOptions than rank {}; all ranks must have the same", r,
                               setting.group.rank),

@@ -44,11 +44,11 @@ void add_move(Parts& to, std::uint64_t bytes, std::uint32_t salt, const device::
 
 }  // namespace
 
-std::vector<std::byte> message_program(std::span<const Call> calls, Rank rank, const device::Arena& arena) {
-  constexpr std::uint32_t most_slices = 4;
+std::vector<std::byte> message_program(std::span<const Call> calls, Rank rank, int slices,
+                                       const device::Arena& arena) {
   Parts to;
   to.header.stride = arena.slot_bytes;
-  to.header.slices = std::min(arena.slices, most_slices);
+  to.header.slices = static_cast<std::uint32_t>(slices);
   to.header.collective = false;
   std::map<std::pair<Operation, Rank>, std::vector<std::size_t>> by_lane;
   for (std::size_t i = 0; i < calls.size(); ++i) by_lane[{calls[i].operation, calls[i].root}].push_back(i);

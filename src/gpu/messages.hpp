@@ -15,7 +15,9 @@ namespace tutti::gpu {
 /// Sends and receives of `rank`, side by side: those to one peer, and those from one, are a lane, in the
 /// order of the calls. Buffer i of the launch is that of call i. A message to oneself is a copy from a send's
 /// buffer to that of the receive of the same place among its kind; both must be there and of one size.
-std::vector<std::byte> message_program(std::span<const Call> calls, Rank rank, const device::Arena& arena);
+/// `slices`: blocks a lane, the same on all ranks.
+std::vector<std::byte> message_program(std::span<const Call> calls, Rank rank, int slices,
+                                       const device::Arena& arena);
 
 /// An all_to_all_v among `size` ranks whose counts are in the launch. `slices`: blocks a lane, of which there
 /// are two: one sends and one receives.

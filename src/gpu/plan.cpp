@@ -178,6 +178,14 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
   return plan;
 }
 
+// Both ends must take as many, whatever else is in their groups: there may be a lane to every rank and one
+// from it.
+int Planner::message_slices() const {
+  constexpr int most = 4;
+  return std::clamp(setting_.options.blocks / (2 * setting_.group.size), 1,
+                    std::min(most, static_cast<int>(connection_.arena().slices)));
+}
+
 Plan& Planner::messages(std::span<const Call> calls) {
   // Sends to one peer and receives from one are one lane each, in the order of their calls.
   PlanKey key;
@@ -191,7 +199,7 @@ Plan& Planner::messages(std::span<const Call> calls) {
   auto plan = std::make_unique<Plan>();
   plan->key = key;
   plan->counts = counts;
-  upload(*plan, message_program(calls, setting_.group.rank, connection_.arena()));
+  upload(*plan, message_program(calls, setting_.group.rank, message_slices(), connection_.arena()));
   plan->title =
       calls.size() == 1 ? describe(calls[0]) : fmt::format("group of {} sends and receives", calls.size());
   plan->tag = static_cast<std::uint32_t>(mix(0, "messages") >> 32);

@@ -61,6 +61,7 @@ class Planner {
   void upload(Plan& plan, const std::vector<std::byte>& flat);
   Plan* find(const PlanKey& key, const std::vector<std::size_t>& counts, bool reachable = false) const;
   std::byte* room_for(std::size_t bytes);
+  [[nodiscard]] int message_slices() const;
 
   std::shared_ptr<Api> api_;
   const Setting& setting_;

@@ -2,9 +2,11 @@
 /// What tests of Gpu over the emulated device share.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <memory>
 
 #include <tutti/gpu.hpp>
@@ -31,6 +33,18 @@ class EmulatedMemory final : public DeviceMemory {
  private:
   EmulatedApi& api_;
 };
+
+/// Of the error that `call` throws, whose text has `text` in it.
+inline ErrorCode code_of(const std::function<void()>& call, const char* text) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr(text));
+    return error.code();
+  }
+  ADD_FAILURE() << "no error about: " << text;
+  return ErrorCode::system;
+}
 
 class GpuTest : public testing::Test {
  public:

@@ -2,6 +2,7 @@
 /// The one compute kernel of a block: kernels::Fold, with the same bits as result, by all threads of it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -86,14 +87,17 @@ TUTTI_DEVICE void fold_vectors(const Block& block, const Fold& fold, std::size_t
     Accumulators<Format, Op, 16> values[kUnroll];
     for (std::uint32_t s = 0; s < fold.source_count; ++s) {
       Chunk<16> loaded[kUnroll];
+      const std::byte* const source = fold.sources[s] + at;
       for (int u = 0; u < kUnroll; ++u)
-        loaded[u] = load_chunk<16>(fold.sources[s] + at + static_cast<std::size_t>(u) * step);
+        loaded[u] = load_chunk<16>(source + static_cast<std::size_t>(u) * step);
       for (int u = 0; u < kUnroll; ++u) values[u].add(fold, s, loaded[u]);
     }
-    for (int u = 0; u < kUnroll; ++u) {
-      const auto result = values[u].result(fold);
-      for (std::uint32_t k = 0; k < fold.sink_count; ++k)
-        store_chunk<16>(fold.sinks[k] + at + static_cast<std::size_t>(u) * step, result);
+    Chunk<16> results[kUnroll];
+    for (int u = 0; u < kUnroll; ++u) results[u] = values[u].result(fold);
+    for (std::uint32_t k = 0; k < fold.sink_count; ++k) {
+      std::byte* const sink = fold.sinks[k] + at;
+      for (int u = 0; u < kUnroll; ++u)
+        store_chunk<16>(sink + static_cast<std::size_t>(u) * step, results[u]);
     }
   }
   if constexpr (kUnroll > 1) fold_vectors<Format, Op, 1>(block, fold, begin, end);
@@ -118,7 +122,8 @@ TUTTI_DEVICE void fold_singly(const Block& block, const Fold& fold, std::size_t 
 /// All threads of the block call it; there is no barrier in it.
 template <class Format, class Op, class Block>
 TUTTI_DEVICE_CALL void fold_elements(const Block& block, const Fold& fold, std::size_t bytes) {
-  constexpr int unroll = sizeof(typename Format::Stored) == 1 ? 1 : 2;
+  // As many as leave a thread with 64 registers, so that a multiprocessor has room for two blocks.
+  constexpr int unroll = std::min(static_cast<int>(sizeof(typename Format::Stored)), 4);
   const Alignment alignment(fold);
   const bool vectors = alignment.bytes == 16 && bytes >= alignment.head;
   const std::size_t head = vectors ? alignment.head : 0;
@@ -137,9 +142,11 @@ TUTTI_DEVICE void copy_chunks(const Block& block, const Fold& fold, std::size_t 
     Chunk<kBytes> loaded[kUnroll];
     for (int u = 0; u < kUnroll; ++u)
       loaded[u] = load_chunk<kBytes>(source + begin + first + static_cast<std::size_t>(u) * step);
-    for (std::uint32_t k = 0; k < fold.sink_count; ++k)
+    for (std::uint32_t k = 0; k < fold.sink_count; ++k) {
+      std::byte* const sink = fold.sinks[k] + begin + first;
       for (int u = 0; u < kUnroll; ++u)
-        store_chunk<kBytes>(fold.sinks[k] + begin + first + static_cast<std::size_t>(u) * step, loaded[u]);
+        store_chunk<kBytes>(sink + static_cast<std::size_t>(u) * step, loaded[u]);
+    }
   }
   if constexpr (kUnroll > 1) copy_chunks<kBytes, 1>(block, fold, begin, end);
 }
@@ -153,7 +160,7 @@ TUTTI_DEVICE_CALL void copy_bytes(const Block& block, const Fold& fold, std::siz
   copy_chunks<1, 1>(block, fold, 0, head);
   if (alignment.bytes == 16) {
     const std::size_t body = (bytes - head) & ~std::size_t{15};
-    copy_chunks<16, 4>(block, fold, head, head + body);
+    copy_chunks<16, 8>(block, fold, head, head + body);
     head += body;
   } else {
     const std::size_t body = (bytes - head) & ~std::size_t{3};

@@ -84,7 +84,8 @@ TUTTI_DEVICE_CALL bool fold_units(const Block& block, const PacketFold& step, Wa
   const std::size_t a_segment = units(step.bytes), all = a_segment * step.segments;
   for (auto u = static_cast<std::size_t>(block.thread()); u < all;
        u += static_cast<std::size_t>(block.threads())) {
-    const std::size_t segment = u / a_segment, offset = u % a_segment * unit_bytes;
+    const std::size_t segment = step.segments == 1 ? 0 : u / a_segment;  // a division takes long
+    const std::size_t offset = (u - segment * a_segment) * unit_bytes;
     const std::size_t valid = step.bytes - offset;
     Accumulators<Format, Op, unit_bytes> values;
     for (std::uint32_t s = 0; s < step.fold.source_count; ++s) {
