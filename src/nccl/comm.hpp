@@ -131,8 +131,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::mutex use_;  ///< of what follows; never held while a host waits for other ranks, but in jobs
   std::shared_ptr<gpu::Api> api_;
   std::optional<Gpu> gpu_;
-  gpu::Event event_ = nullptr;
-  bool recorded_ = false;
+  gpu::Event between_streams_ = nullptr;
+  gpu::Event copies_read_ = nullptr;  ///< those of `scaled_`, outside captures
+  bool copied_ = false;               ///< since then there are such
   std::shared_ptr<Neighbours> neighbours_;
   std::vector<UniqueId> successors_;  ///< by rank: the id under which it would gather survivors
   std::vector<gpu::DeviceMemory> scaled_;

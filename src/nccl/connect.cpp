@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "bootstrap/rendezvous.hpp"
 #include "nccl/comm.hpp"
@@ -41,7 +42,8 @@ void Comm::connect(const std::shared_ptr<Communicator>& communicator) {
   GpuOptions options;
   options.blocks = config_.blocks;
   gpu_.emplace(*communicator, options);
-  event_ = api_->create_event();
+  between_streams_ = api_->create_event();
+  copies_read_ = api_->create_event();
   // Should the communicator fail, its survivors meet where the first of them listens.
   const UniqueId mine = UniqueId::create(options_from_environment().interface);
   successors_.resize(static_cast<std::size_t>(size_));
@@ -84,8 +86,8 @@ void Comm::join_survivors(Comm& parent, const std::vector<Rank>& survivors) {
 
 void Comm::disconnect() {
   if (!successors_.empty()) bootstrap::drop_listener(successors_[static_cast<std::size_t>(rank_)]);
-  if (api_ && event_ != nullptr) api_->destroy_event(event_);
-  event_ = nullptr;
+  for (gpu::Event* const event : {&between_streams_, &copies_read_})
+    if (*event != nullptr) api_->destroy_event(std::exchange(*event, nullptr));
   gpu_.reset();
   const std::scoped_lock lock(state_mutex_);
   communicator_.reset();

@@ -37,10 +37,10 @@ void Comm::gather_streams(std::span<const Queued> calls, bool before) {
     if (queued.stream != first && std::ranges::find(others, queued.stream) == others.end())
       others.push_back(queued.stream);
   if (others.empty()) return;
-  if (!before) api_->record(event_, first);
+  if (!before) api_->record(between_streams_, first);
   for (const gpu::Stream other : others) {
-    if (before) api_->record(event_, other);
-    api_->wait_event(before ? first : other, event_);
+    if (before) api_->record(between_streams_, other);
+    api_->wait_event(before ? first : other, between_streams_);
   }
 }
 
@@ -76,7 +76,7 @@ void Comm::run(std::span<const Queued> calls) {
   std::size_t scaled_calls = 0;
   const bool scales = std::ranges::any_of(calls, [](const auto& c) { return c.factor_at != nullptr; });
   const bool captured = api_->is_capturing(stream);
-  if (scales && recorded_ && !captured) api_->wait_event(stream, event_);  // the copies are still being read
+  if (scales && copied_ && !captured) api_->wait_event(stream, copies_read_);
   for (const Queued& queued : calls) {
     Call call = queued.call;
     if (queued.factor_at != nullptr) call.in = scaled(queued, scaled_calls++, stream);
@@ -84,8 +84,8 @@ void Comm::run(std::span<const Queued> calls) {
   }
   group.run();
   if (scales && !captured) {
-    api_->record(event_, stream);
-    recorded_ = true;
+    api_->record(copies_read_, stream);
+    copied_ = true;
   }
   gather_streams(calls, false);
 }
