@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -139,6 +140,13 @@ struct Settings {
   std::size_t largest = 1024 * MiB;
 };
 
+/// Microseconds, by all ranks at once.
+double time_of_copy(tutti::Communicator& comm, const Device& device, std::size_t bytes) {
+  return time_in_graph(device, comm, 4, [&] {
+    must(cudaMemcpyAsync(device.out, device.in, bytes, cudaMemcpyDeviceToDevice, device.stream));
+  });
+}
+
 /// Percent of what a copy of the same bytes by all ranks at once reaches.
 double percent_of_copy(tutti::Communicator& comm, tutti::Gpu& gpu, const Device& device,
                        const Workload& workload, std::size_t bytes, DataType type) {
@@ -148,14 +156,16 @@ double percent_of_copy(tutti::Communicator& comm, tutti::Gpu& gpu, const Device&
     workload.call(ops, device, count, type, static_cast<std::size_t>(comm.size()));
   });
   gpu.check();
-  const double copy = time_in_graph(device, comm, 4, [&] {
-    must(cudaMemcpyAsync(device.out, device.in, bytes, cudaMemcpyDeviceToDevice, device.stream));
-  });
-  return 100 * workload.copies * copy / us;
+  return 100 * workload.copies * time_of_copy(comm, device, bytes) / us;
 }
 
-void measure_bandwidth(tutti::Communicator& comm, tutti::Gpu& gpu, const Device& device,
-                       const Settings& settings) {
+void measure_bandwidth(tutti::Communicator& comm, const Settings& settings) {
+  const Device device(settings.largest);
+  tutti::Gpu gpu(comm);
+  const double copy = time_of_copy(comm, device, 256 * MiB);
+  if (comm.rank() == 0)
+    std::printf("  roofline: all ranks copy 256 MiB at once, %.0f GB/s read and as much written\n",
+                static_cast<double>(256 * MiB) * comm.size() / copy / 1e3);
   for (const auto& workload : workloads(comm.size()))
     for (const DataType type : {DataType::float32, DataType::bfloat16})
       for (const std::size_t bytes : {256 * MiB, 1024 * MiB}) {
@@ -168,14 +178,18 @@ void measure_bandwidth(tutti::Communicator& comm, tutti::Gpu& gpu, const Device&
       }
 }
 
-void measure_latency(tutti::Communicator& comm, tutti::Gpu& gpu, const Device& device) {
+void measure_latency(tutti::Communicator& comm) {
+  const Device device(MiB);
+  tutti::Gpu gpu(comm);
+  if (comm.rank() == 0) std::printf("  %s\n", gpu.explain().c_str());
   auto ops = gpu.on(device.stream);
   for (const auto& [bytes, wanted] : {std::pair<std::size_t, double>{1024, 5}, {8192, 6}}) {
     const double us = time_in_graph(device, comm, 100, [&, n = bytes / sizeof(float)] {
       ops.all_reduce(device.in, device.out, n, DataType::float32);
     });
-    if (comm.rank() == 0)
-      print({"all_reduce of " + std::to_string(bytes) + " bytes in a graph", us, "us", wanted});
+    const std::string what = "all_reduce of " + std::to_string(bytes) + " bytes in a graph";
+    if (comm.rank() == 0 && comm.size() == 2) print({what, us, "us", wanted});
+    if (comm.rank() == 0 && comm.size() != 2) std::printf("  %-50s %10.2f us\n", what.c_str(), us);
   }
   // Few enough not to wait for room in the stream's queue.
   std::vector<double> times;
@@ -194,6 +208,7 @@ void measure_latency(tutti::Communicator& comm, tutti::Gpu& gpu, const Device& d
 
 /// Start-up, with a warm context, and the device memory that it takes.
 void measure_start(tutti::Communicator& comm) {
+  must(cudaFree(nullptr));  // the context is there
   std::vector<double> times;
   double held = 0;
   for (int batch = 0; batch < 5; ++batch) {
@@ -216,12 +231,20 @@ void measure_start(tutti::Communicator& comm) {
 }
 
 /// How many blocks it takes.
-void sweep_blocks(tutti::Communicator& comm, const Device& device) {
+void sweep_blocks(tutti::Communicator& comm) {
+  const Device device(256 * MiB);
   const auto all_reduce = workloads(comm.size()).front();
   double best = 0, at_sixteen = 0;
   for (const int blocks : {4, 8, 16, 32, 64}) {
-    tutti::Gpu gpu(comm, {.blocks = blocks});
-    const double percent = percent_of_copy(comm, gpu, device, all_reduce, 256 * MiB, DataType::float32);
+    std::optional<tutti::Gpu> gpu;
+    try {
+      gpu.emplace(comm, tutti::GpuOptions{.blocks = blocks});
+    } catch (const tutti::Error& error) {  // on all ranks: so many do not fit
+      if (error.code() != tutti::ErrorCode::invalid_argument) throw;
+      if (comm.rank() == 0) std::printf("  %2d blocks a rank do not fit\n", blocks);
+      continue;
+    }
+    const double percent = percent_of_copy(comm, *gpu, device, all_reduce, 256 * MiB, DataType::float32);
     if (comm.rank() == 0) std::printf("  %2d blocks a rank: %6.2f %% of a copy\n", blocks, percent);
     best = std::max(best, percent);
     if (blocks == 16) at_sixteen = percent;
@@ -231,7 +254,8 @@ void sweep_blocks(tutti::Communicator& comm, const Device& device) {
 }
 
 /// Not a figure to reach: what the network half costs on this machine.
-void measure_other_ways(tutti::Communicator& comm, const Device& device) {
+void measure_other_ways(tutti::Communicator& comm) {
+  const Device device(64 * MiB);
   const std::pair<const char*, tutti::GpuOptions> ways[] = {{"page-locked memory", {.peer_access = false}},
                                                             {"the network (shm)", {.host_size = 1}}};
   for (const auto& [name, options] : ways) {
@@ -251,8 +275,9 @@ void measure_other_ways(tutti::Communicator& comm, const Device& device) {
 
 /// all_reduce, residual and norm of 16 tokens x 8192 in bfloat16: in one kernel, and as an all_reduce and a
 /// kernel that does the rest, which is the fused one of one rank.
-void measure_norm(tutti::Communicator& comm, tutti::Gpu& gpu) {
-  constexpr std::size_t bytes = std::size_t{1} << 20, calls = 100;
+void measure_norm(tutti::Communicator& comm) {
+  constexpr std::size_t bytes = MiB, calls = 100;
+  tutti::Gpu gpu(comm);
   auto alone = *comm.split(comm.rank());
   tutti::Gpu own(alone);
   const Device device(4 * bytes);
@@ -282,18 +307,21 @@ void measure_norm(tutti::Communicator& comm, tutti::Gpu& gpu) {
   print({"fused all_reduce and RMS norm, saved", 100 * (1 - fused / separate), "%", 30, true});
 }
 
-void run(tutti::Communicator& comm, const Settings& settings) {
-  const Device device(settings.largest);
-  measure_start(comm);
-  {
-    tutti::Gpu gpu(comm);
-    if (comm.rank() == 0) std::printf("%s\n", gpu.explain().c_str());
-    measure_latency(comm, gpu, device);
-    measure_norm(comm, gpu);
-    measure_bandwidth(comm, gpu, device, settings);
+struct Section {
+  const char* name;
+  std::function<void(tutti::Communicator&)> measure;
+};
+
+/// One that fails does not keep the others from being measured.
+bool run(const Section& section, int ranks) {
+  try {
+    tutti::run_local(ranks, section.measure);
+    return true;
+  } catch (const std::exception& error) {
+    std::printf("%-52s FAILED: %s\n", section.name, error.what());
+    std::fflush(stdout);
+    return false;
   }
-  sweep_blocks(comm, device);
-  measure_other_ways(comm, device);
 }
 
 }  // namespace
@@ -306,11 +334,14 @@ int main(int argc, char** argv) {
       ->transform(CLI::AsSizeValue(false));
   CLI11_PARSE(app, argc, argv);
   settings.largest = std::max(settings.largest, 256 * MiB);
-  try {
-    tutti::run_local(settings.ranks, [&](tutti::Communicator& comm) { run(comm, settings); });
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "gpu-bench: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  const Section sections[] = {
+      {"start-up", measure_start},
+      {"latency", measure_latency},
+      {"fused norm", measure_norm},
+      {"bandwidth", [&](tutti::Communicator& comm) { measure_bandwidth(comm, settings); }},
+      {"blocks", sweep_blocks},
+      {"other ways", measure_other_ways}};
+  int failed = 0;
+  for (const Section& section : sections) failed += run(section, settings.ranks) ? 0 : 1;
+  return failed == 0 ? 0 : 1;
 }

@@ -4,7 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <span>
 #include <string>
@@ -122,25 +124,32 @@ TEST_F(CudaTest, TheBitsOfTheProcessorsInEveryTypeAndOperation) {
       }());
 }
 
+/// What a rank captured, replayed `times` times when all ranks are ready.
+void replay(Communicator& comm, cudaStream_t stream, int times) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  must(cudaStreamEndCapture(stream, &graph));
+  must(cudaGraphInstantiate(&executable, graph, 0));
+  comm.barrier();
+  for (int time = 0; time < times; ++time) must(cudaGraphLaunch(executable, stream));
+  must(cudaStreamSynchronize(stream));
+  comm.barrier();
+  must(cudaGraphExecDestroy(executable));
+  must(cudaGraphDestroy(graph));
+}
+
 TEST_F(CudaTest, CapturedCallsAreReplayed) {
   run_local(2, [&](Communicator& comm) {
     Gpu gpu(comm);
     const OwnStream own;
     for (const std::size_t count : {1000, 1000000}) {
       const OnGpu<float> buffer(memory, std::vector<float>(count, 1));
-      cudaGraph_t graph = nullptr;
-      cudaGraphExec_t executable = nullptr;
       must(cudaStreamBeginCapture(own.stream, cudaStreamCaptureModeThreadLocal));
       gpu.on(own.stream).all_reduce(buffer.data(), buffer.data(), count, DataType::float32);
-      must(cudaStreamEndCapture(own.stream, &graph));
-      must(cudaGraphInstantiate(&executable, graph, 0));
-      comm.barrier();
-      for (int time = 0; time < 3; ++time) must(cudaGraphLaunch(executable, own.stream));
-      memory.synchronize(own.stream);
+      replay(comm, own.stream, 3);
       gpu.check();
       ASSERT_EQ(buffer.values(), std::vector<float>(count, 8));
-      must(cudaGraphExecDestroy(executable));
-      must(cudaGraphDestroy(graph));
+      comm.barrier();
     }
   });
 }
@@ -188,6 +197,143 @@ TEST_F(CudaTest, HostMemoryIsRefused) {
     std::vector<float> host(64);
     EXPECT_THROW(gpu.on(nullptr).all_reduce(host.data(), host.data(), 64, DataType::float32), Error);
   });
+}
+
+TEST_F(CudaTest, TwoCommunicatorsInOneGraph) {
+  run_local(2, [&](Communicator& comm) {
+    Communicator other = comm.duplicate();
+    Gpu first(comm), second(other);
+    const OwnStream own;
+    const OnGpu<float> buffer(memory, std::vector<float>(20000, 1));
+    must(cudaStreamBeginCapture(own.stream, cudaStreamCaptureModeThreadLocal));
+    first.on(own.stream).all_reduce(buffer.data(), buffer.data(), 20000, DataType::float32);
+    second.on(own.stream).all_reduce(buffer.data(), buffer.data(), 20000, DataType::float32);
+    replay(comm, own.stream, 2);
+    first.check();
+    second.check();
+    EXPECT_EQ(buffer.values(), std::vector<float>(20000, 16));
+  });
+}
+
+TEST_F(CudaTest, MemoryIsAllocatedDuringACaptureOfAnyMode) {
+  for (const auto mode :
+       {cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed})
+    run_local(mode == cudaStreamCaptureModeGlobal ? 1 : 2, [&](Communicator& comm) {
+      Gpu gpu(comm);
+      const OwnStream own;
+      const OnGpu<float> in(memory, std::vector<float>(20000, 1));
+      comm.barrier();
+      must(cudaStreamBeginCapture(own.stream, mode));
+      const auto out = gpu.allocate<float>(20000);
+      gpu.on(own.stream).all_reduce(in.data(), out.data(), 20000, DataType::float32);
+      replay(comm, own.stream, 1);
+      gpu.check();
+      std::vector<float> found(20000);
+      memory.get(found.data(), reinterpret_cast<const std::byte*>(out.data()), 80000);
+      EXPECT_EQ(found, std::vector<float>(20000, static_cast<float>(comm.size())));
+      comm.barrier();
+    });
+}
+
+TEST_F(CudaTest, MessagesInAGroup) {
+  run_local(3, [&](Communicator& comm) {
+    Gpu gpu(comm);
+    const OwnStream own;
+    constexpr std::size_t count = 300007;
+    const Rank next = (comm.rank() + 1) % 3, before = (comm.rank() + 2) % 3;
+    const OnGpu<float> out(memory, numbers(count, comm.rank())), in(memory, count);
+    comm.barrier();
+    auto group = gpu.group(own.stream);
+    group.send(out.data(), count, DataType::float32, next);
+    group.receive(in.data(), count, DataType::float32, before);
+    group.run();
+    memory.synchronize(own.stream);
+    gpu.check();
+    EXPECT_EQ(in.values(), numbers(count, before));
+    comm.barrier();
+  });
+}
+
+TEST_F(CudaTest, CountsThatOnlyTheDeviceKnows) {
+  run_local(2, [&](Communicator& comm) {
+    Gpu gpu(comm);
+    const OwnStream own;
+    // Rank r sends r + 1 elements to rank 0 and 100000 to rank 1.
+    const auto mine = static_cast<std::uint64_t>(comm.rank() + 1);
+    const bool first = comm.rank() == 0;
+    const OnGpu<std::uint64_t> sent(memory, std::vector<std::uint64_t>{mine, 100000}),
+        received(memory,
+                 first ? std::vector<std::uint64_t>{1, 2} : std::vector<std::uint64_t>{100000, 100000});
+    const OnGpu<float> in(memory, numbers(mine + 100000, comm.rank())),
+        out(memory, std::vector<float>(200000, -1));
+    comm.barrier();
+    gpu.on(own.stream)
+        .all_to_all_v(in.data(), {.counts = sent.data(), .room = mine + 100000}, out.data(),
+                      {.counts = received.data(), .room = 200000}, DataType::float32);
+    memory.synchronize(own.stream);
+    gpu.check();
+    std::vector<float> wanted(200000, -1);
+    std::size_t at = 0;
+    for (Rank from = 0; from < 2; ++from) {
+      const auto theirs = numbers(static_cast<std::size_t>(from) + 1 + 100000, from);
+      const std::size_t begin = first ? 0 : static_cast<std::size_t>(from) + 1;
+      const std::size_t length = first ? static_cast<std::size_t>(from) + 1 : 100000;
+      std::copy_n(theirs.begin() + static_cast<std::ptrdiff_t>(begin), length,
+                  wanted.begin() + static_cast<std::ptrdiff_t>(at));
+      at += length;
+    }
+    EXPECT_EQ(out.values(), wanted);
+    comm.barrier();
+  });
+}
+
+TEST_F(CudaTest, TheNormIsThatOfTheSum) {
+  run_local(2, [&](Communicator& comm) {
+    Gpu gpu(comm);
+    const OwnStream own;
+    constexpr std::size_t tokens = 16, hidden = 8192, count = tokens * hidden;
+    const OnGpu<float> in(memory, numbers(count, comm.rank())),
+        residual(memory, std::vector<float>(count, 1)), weight(memory, std::vector<float>(hidden, 2)),
+        out(memory, count), sums(memory, count);
+    comm.barrier();
+    gpu.on(own.stream)
+        .all_reduce_rms_norm({.in = in.data(),
+                              .residual = residual.data(),
+                              .weight = weight.data(),
+                              .out = out.data(),
+                              .residual_out = sums.data(),
+                              .tokens = tokens,
+                              .hidden = hidden,
+                              .type = DataType::float32});
+    memory.synchronize(own.stream);
+    gpu.check();
+    auto wanted = numbers(count, 0);
+    const auto theirs = numbers(count, 1), normalized = out.values();
+    for (std::size_t i = 0; i < count; ++i) wanted[i] += theirs[i] + 1;
+    EXPECT_EQ(sums.values(), wanted);
+    for (std::size_t row = 0; row < tokens; ++row) {
+      double squares = 0;
+      for (std::size_t i = row * hidden; i < (row + 1) * hidden; ++i)
+        squares += static_cast<double>(wanted[i]) * wanted[i];
+      const double factor = 2 / std::sqrt(squares / hidden + 1e-6);
+      for (std::size_t i = row * hidden; i < (row + 1) * hidden; ++i)
+        ASSERT_NEAR(normalized[i], wanted[i] * factor, 1e-5 * wanted[i]) << i;
+    }
+    comm.barrier();
+  });
+}
+
+TEST_F(CudaTest, WhatWouldNotEndIsRefused) {
+  run_local(2, [&](Communicator& comm) {
+    Gpu gpu(comm);
+    const OnGpu<float> buffer(memory, 64);
+    EXPECT_THROW(gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32), Error);
+    EXPECT_THROW(gpu.on(cudaStreamLegacy).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32),
+                 Error);
+    comm.barrier();
+  });
+  // More blocks than any device runs side by side.
+  run_local(64, [](Communicator& comm) { EXPECT_THROW(Gpu(comm, {.blocks = 128}), Error); });
 }
 
 // Started by the test below, as ranks of their own; CUDA does not survive a fork.
