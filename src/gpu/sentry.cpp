@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <chrono>
 
 #include "bootstrap/frame.hpp"
@@ -80,7 +81,8 @@ void Sentry::watch() {
 }
 
 void Sentry::look() {
-  if (device::load_relaxed_system(&control_.report.cause) == 0) return;
+  // The kernel's release of the cause comes after all else that it reports.
+  if (std::atomic_ref(control_.report.cause).load(std::memory_order_acquire) == 0) return;
   std::optional<Error> to_tell;
   {
     const std::scoped_lock lock(mutex_);
