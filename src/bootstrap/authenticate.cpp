@@ -115,9 +115,10 @@ FileDescriptor connect_authenticated(const std::string& address, std::uint16_t p
         case Outcome::proved:
           return std::move(*socket);
         case Outcome::refused:
-          throw Error(ErrorCode::unauthorized,
-                      "rank " + std::to_string(hello.rank) + " and " + to_string(endpoint) +
-                          " do not know the same secret; give all ranks the same unique id");
+          throw Error(ErrorCode::unauthorized, "rank " + std::to_string(hello.rank) + " and " +
+                                                   to_string(endpoint) +
+                                                   " do not know the same secret; give all ranks the same "
+                                                   "unique id, or the same TUTTI_SECRET");
         case Outcome::closed:
           last = deadline.passed() ? "no answer to the handshake"
                                    : "the connection was closed during the handshake";

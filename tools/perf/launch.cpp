@@ -13,6 +13,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <exception>
 
 #include <tutti/error.hpp>
 #include <tutti/local.hpp>
@@ -118,6 +119,9 @@ bool wait_for(std::vector<Child>& children, std::chrono::milliseconds grace) {
   return well;
 }
 
+/// Passes through a communicator whose rank failed, which lets the others know, when that was printed.
+struct Printed {};
+
 }  // namespace
 
 bool run_threads(const Settings& settings, const Body& body) {
@@ -157,6 +161,25 @@ bool run_processes(const Settings& settings, const Body& body) {
   for (Rank rank = 1; rank < settings.ranks; ++rank)
     if (fork_rank(rank, children) == 0) return as_rank(rank, id);
   return wait_for(children, settings.options.timeout + std::chrono::seconds(5));
+}
+
+bool run_ranks(const char* tool, const Settings& settings, const Body& body) {
+  const auto printing = [&](Communicator& comm) {
+    try {
+      return body(comm);
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "{}: rank {}: {}\n", tool, comm.rank(), error.what());
+      throw Printed();
+    }
+  };
+  try {
+    if (settings.ranks > 0 && settings.threads) return run_threads(settings, printing);
+    if (settings.ranks > 0) return run_processes(settings, printing);
+    Communicator comm = Communicator::from_environment(settings.options);
+    return printing(comm);
+  } catch (const Printed&) {
+    return false;
+  }
 }
 
 }  // namespace tutti::perf

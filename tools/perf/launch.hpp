@@ -1,5 +1,5 @@
 /// \file
-/// Ranks on this host without a launcher.
+/// Ranks as the settings say: on this host without a launcher, or this process as one of a launcher's.
 #pragma once
 
 #include <functional>
@@ -18,5 +18,9 @@ bool run_threads(const Settings& settings, const Body& body);
 /// well; one that is killed is reported on stderr, and so are those that then do not end in time and are
 /// killed here. Returns in the children as well: what `body` returned. Throws Error in both.
 bool run_processes(const Settings& settings, const Body& body);
+
+/// One of these, or on `settings.ranks` == 0 as a launcher's rank. What a rank throws is printed with its
+/// number, after the name of the tool; then, and where a body returned false, the result is false.
+bool run_ranks(const char* tool, const Settings& settings, const Body& body);
 
 }  // namespace tutti::perf

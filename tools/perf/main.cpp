@@ -12,19 +12,9 @@ namespace {
 
 using namespace tutti;
 
-bool run_all(const perf::Settings& settings) {
-  const auto rank_body = [&](Communicator& comm) {
-    try {
-      return perf::sweep(comm, settings, stdout);
-    } catch (const Error& error) {
-      fmt::print(stderr, "tutti-perf: rank {}: {}\n", comm.rank(), error.what());
-      throw;
-    }
-  };
-  if (settings.ranks > 0 && settings.threads) return perf::run_threads(settings, rank_body);
-  if (settings.ranks > 0) return perf::run_processes(settings, rank_body);
-  Communicator comm = Communicator::from_environment(settings.options);
-  return rank_body(comm);
+bool run(const perf::Settings& settings) {
+  return perf::run_ranks("tutti-perf", settings,
+                         [&](Communicator& comm) { return perf::sweep(comm, settings, stdout); });
 }
 
 }  // namespace
@@ -33,7 +23,7 @@ int main(int argc, char** argv) {
   try {
     const auto command = perf::parse_command_line(argc, argv);
     if (const int* status = std::get_if<int>(&command)) return *status;
-    return run_all(std::get<perf::Settings>(command)) ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run(std::get<perf::Settings>(command)) ? EXIT_SUCCESS : EXIT_FAILURE;
   } catch (const std::exception& error) {
     fmt::print(stderr, "tutti-perf: {}\n", error.what());
     return EXIT_FAILURE;

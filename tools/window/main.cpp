@@ -71,20 +71,9 @@ bool measure(Communicator& comm, const Settings& settings) {
   return good;
 }
 
-bool run_all(const Settings& settings) {
-  const auto body = [&](Communicator& comm) {
-    try {
-      return measure(comm, settings);
-    } catch (const Error& error) {
-      fmt::print(stderr, "tutti-window-perf: rank {}: {}\n", comm.rank(), error.what());
-      throw;
-    }
-  };
-  if (settings.launch.ranks > 0)
-    return settings.launch.threads ? perf::run_threads(settings.launch, body)
-                                   : perf::run_processes(settings.launch, body);
-  Communicator comm = Communicator::from_environment(settings.launch.options);
-  return body(comm);
+bool run(const Settings& settings) {
+  return perf::run_ranks("tutti-window-perf", settings.launch,
+                         [&](Communicator& comm) { return measure(comm, settings); });
 }
 
 }  // namespace
@@ -93,7 +82,7 @@ int main(int argc, char** argv) {
   try {
     const auto command = parse_command_line(argc, argv);
     if (const int* status = std::get_if<int>(&command)) return *status;
-    return run_all(std::get<Settings>(command)) ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run(std::get<Settings>(command)) ? EXIT_SUCCESS : EXIT_FAILURE;
   } catch (const std::exception& error) {
     fmt::print(stderr, "tutti-window-perf: {}\n", error.what());
     return EXIT_FAILURE;
