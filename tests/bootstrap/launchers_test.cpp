@@ -7,6 +7,7 @@
 
 #include "bootstrap/environment.hpp"
 #include "bootstrap/ranks.hpp"
+#include "command.hpp"
 
 #ifdef __SANITIZE_ADDRESS__
 /// libpmix 4.2 and what it loads do not free a few strings in PMIx_Finalize.
@@ -43,20 +44,8 @@ TEST(LaunchedRank, RankTwoIsAbsent) {
   std::printf("NAMED\n");
 }
 
-struct Outcome {
-  int status = -1;
-  std::string output;
-};
-
-Outcome run(const std::string& command) {
-  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
-  Outcome outcome;
-  std::array<char, 4096> piece{};
-  for (std::size_t got = 0; (got = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;)
-    outcome.output.append(piece.data(), got);
-  outcome.status = ::pclose(pipe);
-  return outcome;
-}
+using tutti::test::Outcome;
+using tutti::test::run_command;
 
 std::string program() {
   std::array<char, 4096> path{};
@@ -80,11 +69,11 @@ class Launchers : public testing::TestWithParam<LauncherCommand> {
  protected:
   static Outcome start(const std::string& test) {
     const auto [name, binary, command] = GetParam();
-    return run("EXPECTED_LAUNCHER=" + std::string(name) + " timeout 60 " + command + " " + program() +
-               " --gtest_filter=LaunchedRank." + test);
+    return run_command("EXPECTED_LAUNCHER=" + std::string(name) + " timeout 60 " + command + " " + program() +
+                       " --gtest_filter=LaunchedRank." + test);
   }
   void SetUp() override {
-    if (run(std::string("command -v ") + GetParam().binary).status != 0)
+    if (run_command(std::string("command -v ") + GetParam().binary).status != 0)
       GTEST_SKIP() << GetParam().binary << " is not installed";
 #ifndef TUTTI_HAVE_PMIX
     if (GetParam().name == std::string("PMIx")) GTEST_SKIP() << "built without PMIx";

@@ -2,14 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <string>
 
 #include "bootstrap/rendezvous.hpp"
+#include "command.hpp"
 #include "doctor/finding.hpp"
 
 namespace tutti::doctor {
@@ -17,25 +15,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Outcome {
-  int status = -1;
-  std::string output;
-};
-
-Outcome run(const std::string& command) {
-  Outcome outcome;
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  std::array<char, 4096> some{};
-  while (std::fgets(some.data(), some.size(), pipe) != nullptr) outcome.output += some.data();
-  const int status = ::pclose(pipe);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return outcome;
-}
+using test::Outcome;
+using test::run_command;
 
 const std::string doctor = TUTTI_DOCTOR;
 
 TEST(Doctor, ExaminesThisMachine) {
-  const Outcome outcome = run(doctor);
+  const Outcome outcome = run_command(doctor);
   for (const char* area :
        {"processors\n", "memory\n", "shared memory\n", "network\n", "rdma\n", "gpu\n", "pcie\n"})
     EXPECT_THAT(outcome.output, HasSubstr(area));
@@ -43,14 +29,14 @@ TEST(Doctor, ExaminesThisMachine) {
 }
 
 TEST(Doctor, MeasuresPairsOfRanksItStarts) {
-  const Outcome outcome = run(doctor + " --ranks 3");
+  const Outcome outcome = run_command(doctor + " --ranks 3");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.output, HasSubstr("ranks 0, 1, 2"));
   EXPECT_THAT(outcome.output, HasSubstr("3 pairs by shm"));
 }
 
 TEST(Doctor, WritesJsonInsteadOfWords) {
-  const Outcome outcome = run(doctor + " --ranks 2 --transport tcp --json -");
+  const Outcome outcome = run_command(doctor + " --ranks 2 --transport tcp --json - 2>/dev/null");
   const auto json = nlohmann::json::parse(outcome.output);
   EXPECT_EQ(json.at("machines").size(), 1U);
   EXPECT_EQ(json.at("machines").at(0).at("ranks").size(), 2U);
@@ -66,8 +52,8 @@ TEST(Doctor, RunsUnderMpirun) {
   if (mpirun.empty()) GTEST_SKIP() << "there is no mpirun";
   // PMIx leaks a few bytes of its own.
   const Outcome outcome =
-      run("ASAN_OPTIONS=detect_leaks=0 " + mpirun + " --allow-run-as-root --oversubscribe -n 2 " + doctor +
-          " --json - 2>/dev/null");
+      run_command("ASAN_OPTIONS=detect_leaks=0 " + mpirun + " --allow-run-as-root --oversubscribe -n 2 " +
+                  doctor + " --json - 2>/dev/null");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(nlohmann::json::parse(outcome.output).at("machines").at(0).at("ranks").size(), 2U);
 }
@@ -75,7 +61,7 @@ TEST(Doctor, RunsUnderMpirun) {
 TEST(Doctor, AGroupThatDoesNotComeTogetherIsAnError) {
   const std::string id = bootstrap::reserve_id("127.0.0.1").to_string();
   const Outcome outcome =
-      run("TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_ID=" + id + " " + doctor + " --timeout 0.5 2>&1");
+      run_command("TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_ID=" + id + " " + doctor + " --timeout 0.5 2>&1");
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.output, HasSubstr("the ranks do not come together"));
   EXPECT_THAT(outcome.output, HasSubstr("firewall"));
@@ -83,8 +69,8 @@ TEST(Doctor, AGroupThatDoesNotComeTogetherIsAnError) {
 }
 
 TEST(Doctor, RefusesUnknownOptions) {
-  EXPECT_EQ(run(doctor + " --bogus 2>&1").status, 2);
-  EXPECT_EQ(run(doctor + " --help").status, 0);
+  EXPECT_EQ(run_command(doctor + " --bogus 2>&1").status, 2);
+  EXPECT_EQ(run_command(doctor + " --help").status, 0);
 }
 
 }  // namespace

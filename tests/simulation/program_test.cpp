@@ -2,12 +2,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -16,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "command.hpp"
 #include "simulation/compare.hpp"
 
 namespace tutti::simulation {
@@ -25,10 +22,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-struct Outcome {
-  int status = -1;
-  std::string output;  ///< of both streams
-};
+using test::Outcome;
 
 std::string slurp(const std::string& file) {
   std::ifstream in(file);
@@ -44,15 +38,11 @@ class Program : public testing::Test {
   }
 
   static Outcome run([[maybe_unused]] const std::string& arguments) {
-    Outcome outcome;
 #ifdef TUTTI_SIM
-    std::FILE* pipe = ::popen((std::string(TUTTI_SIM) + " " + arguments + " 2>&1").c_str(), "r");
-    std::array<char, 4096> some{};
-    while (std::fgets(some.data(), some.size(), pipe) != nullptr) outcome.output += some.data();
-    const int status = ::pclose(pipe);
-    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return test::run_command(TUTTI_SIM " " + arguments);
+#else
+    return {};
 #endif
-    return outcome;
   }
 
   /// A file of this process, as tests run side by side; it goes with the test.

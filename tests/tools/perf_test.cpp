@@ -2,15 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sys/wait.h>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
 
+#include "command.hpp"
 #include "perf/benchmark.hpp"
 
 namespace tutti {
@@ -18,28 +17,9 @@ namespace {
 
 using testing::HasSubstr;
 
-struct Outcome {
-  int status = -1;
-  std::string output;  ///< of both streams
-};
+using test::Outcome;
 
-/// Runs a command line and hands every line of its output to `look` as it comes.
-template <class Look>
-Outcome run(const std::string& command, Look look) {
-  Outcome outcome;
-  std::FILE* pipe = ::popen(("{ " + command + "; } 2>&1").c_str(), "r");
-  char line[4096];
-  while (std::fgets(line, sizeof line, pipe) != nullptr) {
-    outcome.output += line;
-    look(std::string(line));
-  }
-  const int status = ::pclose(pipe);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return outcome;
-}
-Outcome run(const std::string& command) {
-  return run(command, [](const std::string&) {});
-}
+Outcome run(const std::string& command) { return test::run_command(command); }
 
 const std::string perf = TUTTI_PERF;
 const std::string quick = " -n 2 --batches 2 -w 1 ";
@@ -139,8 +119,8 @@ TEST(Perf, FailsWhenTheJsonCannotBeWritten) {
 
 TEST(Perf, ReportsAChildThatIsKilled) {
   int victim = 0;
-  const Outcome outcome =
-      run(perf + " all_reduce --ranks 3 -b 8 -e 1M -n 1000000 --timeout 10", [&](const std::string& line) {
+  const Outcome outcome = test::run_command(
+      perf + " all_reduce --ranks 3 -b 8 -e 1M -n 1000000 --timeout 10", [&](const std::string& line) {
         std::smatch match;
         if (std::regex_search(line, match, std::regex("Rank +2 Pid +([0-9]+)"))) victim = std::stoi(match[1]);
         if (line.find("(elements)") != std::string::npos) ::kill(victim, SIGKILL);

@@ -1,12 +1,9 @@
 // tutti-topo as a person runs it.
 #include <gmock/gmock.h>
 
-#include <sys/wait.h>
-
-#include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "command.hpp"
 #include "samples.hpp"
 #include "topology/json.hpp"
 
@@ -16,10 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-struct Outcome {
-  int status = -1;
-  std::string output;
-};
+using test::Outcome;
 
 class Program : public ::testing::Test {
  protected:
@@ -33,15 +27,11 @@ class Program : public ::testing::Test {
 
   static Outcome launch([[maybe_unused]] const std::string& launcher,
                         [[maybe_unused]] const std::string& arguments) {
-    Outcome outcome;
 #ifdef TUTTI_TOPO
-    std::FILE* pipe = ::popen((launcher + TUTTI_TOPO + " " + arguments + " 2>&1").c_str(), "r");
-    std::array<char, 4096> some{};
-    while (std::fgets(some.data(), some.size(), pipe) != nullptr) outcome.output += some.data();
-    const int status = ::pclose(pipe);
-    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return test::run_command(launcher + TUTTI_TOPO " " + arguments);
+#else
+    return {};
 #endif
-    return outcome;
   }
 };
 

@@ -1,16 +1,14 @@
 // tutti-tune as a user runs it.
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include <sys/wait.h>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "command.hpp"
 #include "tune/check.hpp"
 
 namespace tutti {
@@ -27,14 +25,10 @@ class Tune : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   int run(const std::string& arguments) {
-    output_.clear();
-    const std::string command =
-        "XDG_CACHE_HOME=" + folder_.string() + " TUTTI_TUNING= " TUTTI_TUNE " " + arguments + " 2>&1";
-    std::FILE* pipe = ::popen(command.c_str(), "r");
-    char line[4096];
-    while (std::fgets(line, sizeof line, pipe) != nullptr) output_ += line;
-    const int status = ::pclose(pipe);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const test::Outcome outcome = test::run_command("XDG_CACHE_HOME=" + folder_.string() +
+                                                    " TUTTI_TUNING= " TUTTI_TUNE " " + arguments);
+    output_ = outcome.output;
+    return outcome.status;
   }
   static nlohmann::json read(const std::filesystem::path& file) {
     std::ifstream in(file);
