@@ -47,9 +47,8 @@ std::string text_of(const std::string& setting) {
     if (!fs::exists(file, none)) return {};
   }
   std::ostringstream text;
-  std::ifstream in(file);
-  text << in.rdbuf();
-  if (!in)
+  text << std::ifstream(file).rdbuf();
+  if (text.view().empty())  // a directory opens, too
     throw Error(ErrorCode::invalid_argument,
                 "cannot read the tuning " + file + "; tutti-tune writes it, TUTTI_TUNING=off does without");
   return text.str();

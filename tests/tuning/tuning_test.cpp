@@ -274,8 +274,10 @@ TEST_F(Files, AllRanksTakeWhatRankZeroHas) {
 
 TEST_F(Files, ThatAreNamedMustBeThere) {
   Options options;
-  options.tuning = folder_ / "nowhere.json";
-  EXPECT_THROW(Communicator(UniqueId::create("lo"), 0, 1, options), Error);
+  for (const auto& file : {folder_ / "nowhere.json", folder_}) {
+    options.tuning = file;
+    EXPECT_THROW(Communicator(UniqueId::create("lo"), 0, 1, options), Error) << file;
+  }
 }
 
 TEST_F(Files, OfThisMachineAreFoundByItsHash) {
