@@ -56,7 +56,8 @@ Network network_for(const Case& c) {
   return network;
 }
 
-// FIFOs that a rank sends on, those of the communicator's own first calls included.
+// FIFOs that a rank sends on: those that shared memory has from the start, for the usual schedules, those of
+// the communicator's own first calls, and the call's.
 std::size_t memory_held(const Case& c, Rank rank) {
   const Network network = network_for(c);
   Quotient all = everybody(network);
@@ -73,6 +74,11 @@ std::size_t memory_held(const Case& c, Rank rank) {
   add(*first, {.bytes = sizeof(float)});
   add(*c.algorithm, workload(c));
   std::set<std::pair<Rank, int>> fifos;  // a multicast is one
+  for (Rank peer = 0; peer < c.ranks; ++peer)
+    for (const int channel : {0, 1}) {
+      if (peer == rank && c.ranks > 2) fifos.insert({rank, max_channels + channel});
+      if (peer != rank && (c.ranks == 2 || channel == 0)) fifos.insert({peer, channel});
+    }
   for (const FifoKind& fifo : all.fifos)
     if (fifo.from == rank) fifos.insert({fifo.channel >= max_channels ? rank : fifo.to, fifo.channel});
   return fifos.size() * Layout(c.ranks).fifo_stride + Layout::control_bytes;
