@@ -115,6 +115,7 @@ TEST(Perf, FailsWhenTheJsonCannotBeWritten) {
   const Outcome outcome = run(perf + " barrier --ranks 2 --json /no/such/folder/x.json" + quick);
   EXPECT_NE(outcome.status, 0);
   EXPECT_THAT(outcome.output, HasSubstr("/no/such/folder/x.json"));
+  EXPECT_THAT(outcome.output, Not(HasSubstr("out-of-place"))) << "nothing is measured for nothing";
 }
 
 TEST(Perf, ReportsAChildThatIsKilled) {

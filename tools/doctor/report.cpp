@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <sstream>
 
-#include <tutti/error.hpp>
+#include "output_file.hpp"
 
 namespace tutti::doctor {
 
@@ -96,10 +95,7 @@ void write_json(const std::string& file, const Report& report) {
     fmt::print("{}", text);
     return;
   }
-  std::ofstream stream(file);
-  stream << text;
-  stream.close();
-  if (!stream) throw Error(ErrorCode::system, "cannot write the findings to " + file);
+  write_file(file, text);
 }
 
 }  // namespace tutti::doctor

@@ -1,8 +1,6 @@
-#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include <tutti/error.hpp>
-
+#include "output_file.hpp"
 #include "perf/report.hpp"
 
 namespace tutti::perf {
@@ -45,10 +43,7 @@ void write_json(const std::string& file, const Settings& settings, const std::ve
   json["wrong"] = summary.wrong;
   json["average_busbw_gbs"] = summary.average_busbw;
 
-  std::ofstream stream(file);
-  stream << json.dump(2) << '\n';
-  stream.close();
-  if (!stream) throw Error(ErrorCode::system, "cannot write the results to " + file);
+  write_file(file, json.dump(2) + '\n');
 }
 
 }  // namespace tutti::perf

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "output_file.hpp"
 #include "perf/buffers.hpp"
 #include "perf/pattern.hpp"
 #include "perf/report.hpp"
@@ -184,6 +185,7 @@ bool sweep(Communicator& comm, const Settings& settings, std::FILE* to) {
   const std::vector<Point> all = points(settings, comm.size());
   const std::vector<Place> places = gather_places(comm);
   const bool reports = comm.rank() == 0;
+  if (reports && !settings.json.empty()) check_writable(settings.json);
   const Progress progress(reports);
   if (reports) {
     print_ranks(to, settings, places);

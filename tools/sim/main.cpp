@@ -3,13 +3,11 @@
 
 #include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include <tutti/error.hpp>
-
+#include "output_file.hpp"
 #include "sim/plot.hpp"
 #include "sim/report.hpp"
 #include "sim/settings.hpp"
@@ -20,14 +18,10 @@ namespace {
 
 using namespace tutti;
 
-void write(const std::string& name, const std::string& text) {
-  std::ofstream file(name);
-  file << text;
-  if (!file.flush()) throw Error(ErrorCode::system, "cannot write " + name);
-}
-
 void run(const sim::Settings& settings) {
   const topology::Machine machine = topology::load(settings.topology);
+  for (const std::string& file : {settings.json, settings.plot})
+    if (!file.empty()) check_writable(file);
   nlohmann::json all = nlohmann::json::array();
   std::vector<sim::Point> points;
   sim::print_header(stdout);
@@ -47,8 +41,8 @@ void run(const sim::Settings& settings) {
       if (!settings.json.empty()) all.push_back(sim::to_json(network, answer));
     }
   }
-  if (!settings.json.empty()) write(settings.json, all.dump(2) + '\n');
-  if (!settings.plot.empty()) write(settings.plot, sim::plot(settings.collective, points));
+  if (!settings.json.empty()) write_file(settings.json, all.dump(2) + '\n');
+  if (!settings.plot.empty()) write_file(settings.plot, sim::plot(settings.collective, points));
 }
 
 }  // namespace

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include <tutti/error.hpp>
-
+#include "output_file.hpp"
 #include "perf/measure.hpp"
 #include "tuning/decide.hpp"
 
@@ -146,9 +144,7 @@ void write_json(const std::string& file, const std::vector<Verdict>& verdicts,
     json["rounds"] = rounds;
     all["samples"].push_back(std::move(json));
   }
-  std::ofstream out(file);
-  out << all.dump(1) << '\n';
-  if (!out.flush()) throw Error(ErrorCode::system, "cannot write " + file);
+  write_file(file, all.dump(1) + '\n');
 }
 
 }  // namespace tutti::tune

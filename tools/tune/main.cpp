@@ -10,6 +10,7 @@
 
 #include <tutti/error.hpp>
 
+#include "output_file.hpp"
 #include "topology/discover.hpp"
 #include "tune/check.hpp"
 #include "tune/measure.hpp"
@@ -72,9 +73,8 @@ void tune_machine(const tune::Settings& settings, const std::string& file, std::
   }
   if (const auto parent = std::filesystem::path(file).parent_path(); !parent.empty())
     std::filesystem::create_directories(parent);
-  std::ofstream out(file);
-  out << tuning::to_json(tuning);
-  if (!out.flush()) throw Error(ErrorCode::system, "cannot write " + file);
+  write_file(file + ".new", tuning::to_json(tuning));
+  std::filesystem::rename(file + ".new", file);  // communicators that are just made find all of it
   fmt::print("written: {}\n", file);
 }
 
