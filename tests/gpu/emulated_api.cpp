@@ -1,6 +1,7 @@
 #include "gpu/emulated_api.hpp"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -128,8 +129,10 @@ gpu::DeviceId EmulatedApi::device_id(int device) { return {std::byte{1}, static_
 std::string EmulatedApi::device_name(int) { return "emulated"; }
 bool EmulatedApi::reach_device(int other) { return other == current_device() || !peers_apart; }
 std::uint64_t EmulatedApi::address_space() {
-  return processes ? std::hash<std::thread::id>()(std::this_thread::get_id())
-                   : static_cast<std::uint64_t>(::getpid());
+  if (processes) return std::hash<std::thread::id>()(std::this_thread::get_id());
+  struct stat pid_namespace {};  // process ids repeat between the lab's nodes
+  ::stat("/proc/self/ns/pid", &pid_namespace);
+  return static_cast<std::uint64_t>(pid_namespace.st_ino) << 32U | static_cast<std::uint64_t>(::getpid());
 }
 
 void EmulatedApi::upload(std::byte* to, const std::byte* from, std::size_t bytes) {
