@@ -132,7 +132,7 @@ TEST_F(LabResources, QueuePairsAreThoseOfTheSchedules) {
     Collective collective;
     const char* algorithm;
     int node_size;
-    std::size_t busiest, all;  ///< queue pairs of the busiest adapter, of all adapters
+    int busiest, all;  ///< queue pairs of the busiest adapter, of all adapters
   };
   for (const auto& use : {
            Use{Operation::all_reduce, Collective::all_reduce, "ring", 1, 2, 2 * ranks},
@@ -144,9 +144,10 @@ TEST_F(LabResources, QueuePairsAreThoseOfTheSchedules) {
                ranks * (ranks / 2 - 1)},  // along the rails
        }) {
     SCOPED_TRACE(std::string(use.algorithm) + ", nodes of " + std::to_string(use.node_size));
-    std::size_t busiest = 0, all = 0;
+    int busiest = 0, all = 0;
     for (Rank rank = 0; rank < ranks; ++rank) {
-      const auto pairs = peers_of(use.collective, use.algorithm, rank, ranks, use.node_size).size();
+      const int pairs =
+          static_cast<int>(peers_of(use.collective, use.algorithm, rank, ranks, use.node_size).size());
       busiest = std::max(busiest, pairs);
       all += pairs;
     }
