@@ -55,22 +55,22 @@ TEST_F(SideBySide, WhatIsNotACallIsDoneAtOnceDuringACapture) {
     Gpu gpu(comm, small);
     const gpu::Stream stream = api->create_stream();
     constexpr std::size_t count = 20000;
-    const OnGpu<float> first(memory, std::vector<float>(count, 1));
+    const OnGpu<float> first(memory, std::vector<float>(count, 1)), sums(memory, std::vector<float>(count));
     api->begin_capture(stream);
-    gpu.on(stream).all_reduce(first.data(), first.data(), count, DataType::float32);
+    gpu.on(stream).all_reduce(first.data(), sums.data(), count, DataType::float32);
     const auto second = gpu.allocate<float>(count);
-    const auto registration = gpu.register_memory(first.data(), count * sizeof(float));
+    const auto registration = gpu.register_memory(sums.data(), count * sizeof(float));
     const int before = api->one_sided;
-    gpu.on(stream).all_reduce(first.data(), second.data(), count, DataType::float32);
+    gpu.on(stream).all_reduce(sums.data(), second.data(), count, DataType::float32);
     const auto graph = api->end_capture(stream);
     EXPECT_GT(api->one_sided, before);
-    EXPECT_EQ(first.values()[0], 1.0F);  // captured, not run
+    EXPECT_EQ(sums.values()[0], 0.0F);  // captured, not run
     comm.barrier();
     for (int time = 0; time < 2; ++time) api->replay(graph, stream);
     api->synchronize(stream);
     gpu.check();
-    EXPECT_EQ(first.values(), std::vector<float>(count, 4));
-    EXPECT_EQ(second.span()[count - 1], 8);
+    EXPECT_EQ(sums.values(), std::vector<float>(count, 2));
+    EXPECT_EQ(second.span()[count - 1], 4);
     comm.barrier();
     api->destroy_stream(stream);
   });
