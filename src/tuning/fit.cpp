@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -27,6 +28,15 @@ Costs costs_of(const HostCosts& costs) { return {.inside = {.costs = costs}, .be
 // In the order of simulation::host_costs.
 Vector parts(const Spent& spent) {
   return {spent.calls, spent.latency, spent.messages, spent.steps, spent.copies, spent.folds};
+}
+
+// Whether calls that follow each other take as long as one does. Where one rank only takes and the others
+// only give, or the other way round, they overlap: such times tell nothing of latencies, but how algorithms
+// compare.
+bool in_step(const Sample& sample) {
+  const Collective collective = sample.question.collective;
+  return collective != Collective::reduce && collective != Collective::gather &&
+         collective != Collective::scatter;
 }
 
 // Gauss with pivots in order: `a` is symmetric and positive definite.
@@ -120,7 +130,9 @@ Curve fit_curve(std::span<const Sample> samples) {
   std::vector<std::map<std::string, double>> factors;
   HostCosts costs;
   for (const auto& [bytes, those] : by_size) {
-    costs = fit(those, costs);
+    std::vector<Sample> telling;
+    std::ranges::copy_if(those, std::back_inserter(telling), in_step);
+    costs = fit(telling, costs);
     curve.points.push_back({.bytes = bytes, .costs = costs});
     auto& of_size = factors.emplace_back();
     for (const Sample& sample : those) {

@@ -20,7 +20,9 @@ struct Sample {
 simulation::HostCosts fit(std::span<const Sample> samples, const simulation::HostCosts& start);
 
 /// A point a size, and the factors that remain, each the median of its own and its neighbours' sizes: what
-/// disturbed one measurement decides nothing. `samples`: not empty, of one transport and number of ranks.
+/// disturbed one measurement decides nothing. Constants are fitted to collectives whose calls do not overlap
+/// when they follow each other: not to reduce, gather and scatter. `samples`: not empty, of one transport and
+/// number of ranks.
 Curve fit_curve(std::span<const Sample> samples);
 
 }  // namespace tutti::tuning

@@ -100,5 +100,21 @@ TEST(Fit, KeepsWhatTheModelDoesNotKnowAsAFactor) {
       5 * predict(disturbed, *find_algorithm(Collective::all_reduce, "two_shot"), inside({.costs = truth})));
 }
 
+// Reductions to one rank that follow each other overlap.
+TEST(Fit, ConstantsComeFromCallsThatDoNotOverlap) {
+  constexpr std::size_t bytes = 1UL << 12U;
+  std::vector<Sample> samples = samples_of(4, bytes);
+  const Curve apart = fit_curve(samples);
+  for (Sample& sample : samples)
+    if (sample.question.collective == Collective::reduce) sample.seconds /= 4;
+  const Curve overlapping = fit_curve(samples);
+  for (const auto constant : simulation::host_costs)
+    EXPECT_EQ(overlapping.points[0].costs.*constant, apart.points[0].costs.*constant);
+  for (const auto& [key, factor] : apart.points[0].factors) {
+    const bool overlaps = key.starts_with("reduce ");
+    EXPECT_NEAR(overlapping.points[0].factors.at(key) / factor, overlaps ? 0.25 : 1, 1e-9) << key;
+  }
+}
+
 }  // namespace
 }  // namespace tutti::tuning

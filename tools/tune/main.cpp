@@ -22,10 +22,9 @@ namespace {
 
 using namespace tutti;
 
-// What constants are fitted to, and what is checked besides.
-constexpr std::array fitted = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
-                               Collective::all_to_all, Collective::broadcast};
-constexpr std::array checked = {Collective::reduce, Collective::gather, Collective::scatter};
+constexpr std::array collectives = {
+    Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather, Collective::all_to_all,
+    Collective::broadcast,  Collective::reduce,         Collective::gather,     Collective::scatter};
 
 // Every fourth power of two, from one element on.
 std::vector<std::size_t> sizes(std::size_t largest) {
@@ -37,13 +36,11 @@ std::vector<std::size_t> sizes(std::size_t largest) {
 }
 
 tune::Series series(const tune::Settings& settings, const std::string& transport, int ranks, bool chosen) {
-  tune::Series all{.transport = transport,
-                   .ranks = ranks,
-                   .collectives = {fitted.begin(), fitted.end()},
-                   .sizes = sizes(settings.largest),
-                   .chosen = chosen};
-  if (chosen) all.collectives.insert(all.collectives.end(), checked.begin(), checked.end());
-  return all;
+  return {.transport = transport,
+          .ranks = ranks,
+          .collectives = {collectives.begin(), collectives.end()},
+          .sizes = sizes(settings.largest),
+          .chosen = chosen};
 }
 
 void print(std::FILE* to, const tuning::Curve& curve) {
