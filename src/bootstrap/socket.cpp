@@ -8,6 +8,8 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "base/system_error.hpp"
 
@@ -74,8 +76,14 @@ FileDescriptor listen_at(const Endpoint& endpoint) {
   auto socket = open_socket(address.storage.ss_family);
   // A port that is named may have connections of an earlier group in TIME_WAIT.
   if (endpoint.port != 0) set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (::bind(socket.get(), address.get(), address.size) != 0 || ::listen(socket.get(), SOMAXCONN) != 0)
-    throw_errno("listening at " + to_string(endpoint));
+  // And a rank that calls before anybody listens may be given that very port for its own end, for a moment.
+  const Deadline deadline(std::chrono::seconds(1));
+  while (::bind(socket.get(), address.get(), address.size) != 0) {
+    if (errno != EADDRINUSE || endpoint.port == 0 || deadline.passed())
+      throw_errno("listening at " + to_string(endpoint));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  if (::listen(socket.get(), SOMAXCONN) != 0) throw_errno("listening at " + to_string(endpoint));
   return socket;
 }
 

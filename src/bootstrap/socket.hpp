@@ -23,8 +23,8 @@ struct Endpoint {
 /// "10.0.0.1:80", "[::1]:80".
 std::string to_string(const Endpoint& endpoint);
 
-/// Listens at that address only; port 0: the system chooses. Throws Error(invalid_argument) for text that is
-/// no numeric address, Error(system).
+/// Listens at that address only; port 0: the system chooses. Waits up to a second for a port that is in use.
+/// Throws Error(invalid_argument) for text that is no numeric address, Error(system).
 FileDescriptor listen_at(const Endpoint& endpoint);
 
 /// A connection waiting at a listener; none: an empty descriptor and errno says why.

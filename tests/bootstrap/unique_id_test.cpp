@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <thread>
+
 #include "bootstrap/ranks.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "topology/interface.hpp"
@@ -68,6 +71,23 @@ TEST(UniqueId, AReservedOneIsListenedAtByWhoeverJoinsAsRankZero) {
   on_threads(2,
              [&](Rank rank) { sessions[static_cast<std::size_t>(rank)] = Session::join(id, rank, 2, 5s); });
   leave_all(sessions);
+}
+
+// As by a rank that calls before rank 0 listens, and is given that port for its own end.
+TEST(UniqueId, APortThatIsTakenForAMomentIsWaitedFor) {
+  const auto id = reserve_id("");
+  auto taken = listen_at(read(id).endpoint);
+  const std::jthread leaves([&] {
+    std::this_thread::sleep_for(100ms);
+    taken = {};
+  });
+  EXPECT_TRUE(take_listener(id));
+}
+
+TEST(UniqueId, APortThatStaysTakenIsAnError) {
+  const auto id = reserve_id("");
+  const auto taken = listen_at(read(id).endpoint);
+  EXPECT_THROW(take_listener(id), Error);
 }
 
 }  // namespace
