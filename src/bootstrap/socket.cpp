@@ -76,7 +76,7 @@ FileDescriptor listen_at(const Endpoint& endpoint) {
   auto socket = open_socket(address.storage.ss_family);
   // A port that is named may have connections of an earlier group in TIME_WAIT.
   if (endpoint.port != 0) set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  // And a rank that calls before anybody listens may be given that very port for its own end, for a moment.
+  // And a rank that calls before anybody listens may have it for its own end, for a moment (try_connect).
   const Deadline deadline(std::chrono::seconds(1));
   while (::bind(socket.get(), address.get(), address.size) != 0) {
     if (errno != EADDRINUSE || endpoint.port == 0 || deadline.passed())
@@ -105,8 +105,13 @@ std::optional<FileDescriptor> try_connect(const Endpoint& endpoint, const Deadli
       code = errno;
     }
   }
-  // With no listener at a port of the ephemeral range, TCP may connect a socket to itself.
-  if (code == 0 && to_string(local_endpoint(socket.get())) == to_string(endpoint)) code = ECONNREFUSED;
+  // With no listener at a port of the ephemeral range, TCP may connect a socket to itself. Closed in the
+  // usual way it would keep the port for a minute (TIME_WAIT), and rank 0 could not listen there.
+  if (code == 0 && to_string(local_endpoint(socket.get())) == to_string(endpoint)) {
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    code = ECONNREFUSED;
+  }
   if (code == 0) return socket;
   errno = code;
   if (may_pass(code)) return std::nullopt;
