@@ -1,10 +1,12 @@
-// Which results of a lowered schedule go past the caches.
+// Which results of a lowered schedule go past the caches, and that they are the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
 #include "collectives/algorithms.hpp"
+#include "communicator/exercise.hpp"
+#include "communicator/ranks.hpp"
 #include "execution/lower.hpp"
 #include "gpu/flatten.hpp"
 
@@ -78,6 +80,22 @@ TEST(Streaming, KeepsItsSinksInBroadcasts) {
   const Results at = results_of(Collective::broadcast, "chain", settings_of(total + 1, total));
   EXPECT_GT(at.received, 0);
   EXPECT_EQ(at.streamed_received, at.received);
+}
+
+TEST(Streaming, ChangesNoResult) {
+  Options options = test::over("shm");
+  options.stream_from = 0;
+  run_local(
+      4,
+      [](Communicator& comm) {
+        for (const Operation operation : test::data_operations())
+          for (const std::size_t count : {1, 37, 40000})
+            for (const bool in_place : {false, true}) {
+              if (in_place && !test::can_be_in_place(operation)) continue;
+              test::expect_right(comm, {.operation = operation, .count = count, .in_place = in_place});
+            }
+      },
+      options);
 }
 
 }  // namespace tutti
