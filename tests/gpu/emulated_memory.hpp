@@ -46,6 +46,13 @@ inline ErrorCode code_of(const std::function<void()>& call, const char* text) {
   return ErrorCode::system;
 }
 
+/// Of communicators whose calls all end within a minute.
+inline Options quick() {
+  Options options;
+  options.timeout = std::chrono::seconds(60);
+  return options;
+}
+
 class GpuTest : public testing::Test {
  public:
   static constexpr GpuOptions small{.blocks = 4, .memory = std::size_t{1} << 20};

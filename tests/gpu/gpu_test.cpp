@@ -5,12 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstring>
-#include <functional>
 #include <latch>
 #include <span>
-#include <thread>
 
 #include <tutti/local.hpp>
 
@@ -22,12 +18,6 @@ namespace tutti::test {
 namespace {
 
 using testing::HasSubstr;
-
-Options quick() {
-  Options options;
-  options.timeout = std::chrono::seconds(60);
-  return options;
-}
 
 TEST_F(GpuTest, EveryOperationAsOnHostMemory) {
   for (const int ranks : {1, 2, 3})
@@ -203,54 +193,6 @@ TEST_F(GpuTest, TwoCommunicatorsInOneGraph) {
       quick());
 }
 
-TEST_F(GpuTest, BadCallsAreRefusedBeforeAnythingIsEnqueued) {
-  run_local(
-      2,
-      [&](Communicator& comm) {
-        Gpu gpu(comm, small);
-        const OnGpu<float> good(memory, std::vector<float>(64, 1));
-        std::vector<float> host(64);
-        auto ops = gpu.on(nullptr);
-        const auto reduce = [&](const float* in, float* out) {
-          ops.all_reduce(in, out, 60, DataType::float32);
-        };
-        constexpr auto invalid = ErrorCode::invalid_argument;
-        EXPECT_EQ(code_of([&] { reduce(host.data(), good.data()); }, "the input is plain host memory"),
-                  invalid);
-        EXPECT_EQ(code_of([&] { reduce(good.data(), host.data()); }, "the output is plain host memory"),
-                  invalid);
-        EXPECT_EQ(code_of(
-                      [&] {
-                        ops.all_reduce(reinterpret_cast<std::byte*>(good.data()) + 1, good.data(), 4,
-                                       DataType::float32);
-                      },
-                      "overlap"),
-                  invalid);
-        auto* crooked = reinterpret_cast<std::byte*>(good.data()) + 130;
-        EXPECT_EQ(code_of([&] { ops.all_reduce(crooked, good.data(), 4, DataType::float32); }, "not aligned"),
-                  invalid);
-        EXPECT_EQ(code_of([&] { reduce(nullptr, good.data()); }, "null"), invalid);
-        float* freed = nullptr;
-        {
-          const OnGpu<float> short_lived(memory, 64);
-          freed = short_lived.data();
-        }
-        EXPECT_EQ(code_of([&] { reduce(good.data(), freed); }, "or was freed"), invalid);
-        api->set_device(1);
-        const OnGpu<float> other(memory, 64);
-        const gpu::Stream stream = api->create_stream();
-        api->set_device(0);
-        EXPECT_EQ(code_of([&] { reduce(good.data(), other.data()); }, "memory of device 1"), invalid);
-        EXPECT_EQ(code_of([&] { gpu.on(stream).barrier(); }, "stream belongs to device 1"), invalid);
-        api->destroy_stream(stream);
-        ops.all_reduce(good.data(), good.data(), 64, DataType::float32);  // all is as before
-        api->synchronize(nullptr);
-        gpu.check();
-        EXPECT_EQ(good.values(), std::vector<float>(64, 2));
-      },
-      quick());
-}
-
 TEST_F(GpuTest, PinnedAndManagedMemoryIsTaken) {
   run_local(
       2,
@@ -265,148 +207,6 @@ TEST_F(GpuTest, PinnedAndManagedMemoryIsTaken) {
         }
       },
       quick());
-}
-
-TEST_F(GpuTest, OptionsMustAgree) {
-  run_local(
-      2,
-      [&](Communicator& comm) {
-        EXPECT_EQ(code_of([&] { const Gpu gpu(comm, {.blocks = 4 + 4 * comm.rank()}); }, "other GpuOptions"),
-                  ErrorCode::mismatch);
-        EXPECT_EQ(code_of([&] { const Gpu gpu(comm, {.host_size = comm.rank()}); }, "other GpuOptions"),
-                  ErrorCode::mismatch);
-        EXPECT_EQ(code_of([&] { const Gpu gpu(comm, {.blocks = 0}); }, "blocks is 0"),
-                  ErrorCode::invalid_argument);
-      },
-      quick());
-}
-
-TEST_F(GpuTest, ADeadlineNamesTheCallAndTheRank) {
-  run_local(
-      2,
-      [&](Communicator& comm) {
-        GpuOptions options = small;
-        options.timeout = std::chrono::milliseconds(100);
-        Gpu gpu(comm, options);
-        const OnGpu<float> buffer(memory, 64);
-        if (comm.rank() == 0) {
-          gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
-          api->synchronize(nullptr);
-          try {
-            gpu.check();
-            ADD_FAILURE() << "the missing rank was not noticed";
-          } catch (const Error& error) {
-            EXPECT_EQ(error.code(), ErrorCode::timeout);
-            EXPECT_THAT(error.ranks(), testing::ElementsAre(1));
-            EXPECT_THAT(error.what(), HasSubstr("all_reduce(64 x float32, sum) #1"));
-          }
-          EXPECT_EQ(code_of([&] { gpu.on(nullptr).barrier(); }, "#1"),
-                    ErrorCode::timeout);  // and from then on
-        }
-        hear_of_failure(comm);
-      },
-      quick());
-}
-
-TEST_F(GpuTest, AnAbortEndsARunningKernel) {
-  run_local(
-      2,
-      [&](Communicator& comm) {
-        Gpu gpu(comm, small);
-        const OnGpu<float> buffer(memory, 64);
-        if (comm.rank() == 1) {
-          std::this_thread::sleep_for(std::chrono::milliseconds(50));
-          comm.abort("the test says so");
-          return;
-        }
-        gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
-        api->synchronize(nullptr);
-        EXPECT_EQ(code_of([&] { gpu.check(); }, "the test says so"), ErrorCode::aborted);
-      },
-      quick());
-}
-
-TEST_F(GpuTest, AnAbortFromAnotherThreadEndsTheRanksOwnKernel) {
-  run_local(
-      2,
-      [&](Communicator& comm) {
-        Gpu gpu(comm, small);
-        if (comm.rank() == 1) {  // takes no part, and hears of it
-          while (true) try {
-              gpu.check();
-              std::this_thread::sleep_for(std::chrono::milliseconds(5));
-            } catch (const Error& error) {
-              EXPECT_EQ(error.code(), ErrorCode::aborted);
-              return;
-            }
-        }
-        const OnGpu<float> buffer(memory, 64);
-        gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
-        std::chrono::steady_clock::time_point aborted;
-        std::thread other([&] {
-          std::this_thread::sleep_for(std::chrono::milliseconds(50));
-          aborted = std::chrono::steady_clock::now();
-          comm.abort("another thread says so");
-        });
-        api->synchronize(nullptr);
-        other.join();
-        EXPECT_LT(std::chrono::steady_clock::now() - aborted, std::chrono::seconds(1));
-        EXPECT_EQ(code_of([&] { gpu.check(); }, "another thread says so"), ErrorCode::aborted);
-      },
-      quick());
-}
-
-/// Both ranks enqueue one call, which differ. One finds out, and tells the other.
-void expect_mismatch(EmulatedApi& api, const GpuOptions& options,
-                     const std::function<void(Gpu&, float*, Rank)>& call) {
-  EmulatedMemory memory(api);
-  std::atomic<int> mismatches = 0;
-  run_local(
-      2,
-      [&](Communicator& comm) {
-        Gpu gpu(comm, options);
-        const OnGpu<float> buffer(memory, 60000);
-        call(gpu, buffer.data(), comm.rank());
-        api.synchronize(nullptr);
-        try {
-          while (true) {  // a rank that waits for nobody hears of it later
-            gpu.check();
-            comm.barrier();
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
-          }
-        } catch (const Error& error) {
-          EXPECT_TRUE(error.code() == ErrorCode::mismatch || error.code() == ErrorCode::aborted)
-              << error.what();
-          if (error.code() == ErrorCode::mismatch) ++mismatches;
-        }
-      },
-      quick());
-  EXPECT_GE(mismatches, 1);
-}
-
-TEST_F(GpuTest, CallsThatDifferAreFound) {
-  constexpr auto type = DataType::float32;
-  for (const GpuOptions& options : {small, through_host_memory(), hosts_of(1)}) {
-    expect_mismatch(*api, options, [](Gpu& gpu, float* buffer, Rank rank) {
-      gpu.on(nullptr).all_reduce(buffer, buffer, 64, type, rank == 0 ? ReduceOp::sum : ReduceOp::max);
-    });
-    // Packets here, slots or the peer's buffers there.
-    expect_mismatch(*api, options, [](Gpu& gpu, float* buffer, Rank rank) {
-      gpu.on(nullptr).all_reduce(buffer, buffer, rank == 0 ? 64 : 60000, type);
-    });
-    expect_mismatch(*api, options, [](Gpu& gpu, float* buffer, Rank rank) {
-      if (rank == 0)
-        gpu.on(nullptr).broadcast(buffer, buffer, 5000, type, 1);
-      else
-        gpu.on(nullptr).reduce(buffer, buffer, 5000, type, 1);
-    });
-    expect_mismatch(*api, options, [](Gpu& gpu, float* buffer, Rank rank) {
-      if (rank == 0)
-        gpu.on(nullptr).send(buffer, 100, type, 1);
-      else
-        gpu.on(nullptr).receive(buffer, 100, DataType::int32, 0);
-    });
-  }
 }
 
 TEST_F(GpuTest, PlansThatAreNotUsedMakeRoom) {
@@ -445,18 +245,6 @@ TEST_F(GpuTest, PlansSayWhatTheyDo) {
         comm.barrier();
       },
       quick());
-}
-
-TEST(GpuWithoutDevice, SaysWhatIsMissing) {
-  gpu::replace_api(nullptr);
-  run_local(1, [](Communicator& comm) {
-    try {
-      const Gpu gpu(comm);
-      GTEST_SKIP() << "there is a GPU";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::unsupported) << error.what();
-    }
-  });
 }
 
 }  // namespace
