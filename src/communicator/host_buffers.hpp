@@ -30,13 +30,13 @@ class HostBuffers {
   HostBuffers() { (void)owner_of(this); }
   /// Throws Error(invalid_argument) for memory of a device.
   void require_reachable(const Call& call, const Sizes& sizes) {
-    if (sizes.in_bytes != 0 && owner(call.in) == Owner::device) refuse(call, "input");
-    if (sizes.out_bytes != 0 && owner(call.out) == Owner::device) refuse(call, "output");
+    if (sizes.in_bytes != 0 && owner(inputs_, call.in) == Owner::device) refuse(call, "input");
+    if (sizes.out_bytes != 0 && owner(outputs_, call.out) == Owner::device) refuse(call, "output");
   }
   /// Not CUDA's.
   bool plain(const Call& call, const Sizes& sizes) {
-    return (sizes.in_bytes == 0 || owner(call.in) == Owner::host) &&
-           (sizes.out_bytes == 0 || owner(call.out) == Owner::host);
+    return (sizes.in_bytes == 0 || owner(inputs_, call.in) == Owner::host) &&
+           (sizes.out_bytes == 0 || owner(outputs_, call.out) == Owner::host);
   }
 
  private:
@@ -44,16 +44,17 @@ class HostBuffers {
     const void* pointer = nullptr;
     Owner owner = Owner::host;
   };
-  Owner owner(const void* pointer) {
+  using Table = std::array<Known, 1 << 6>;
+  static Owner owner(Table& table, const void* pointer) {
     const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-    Known& known = known_[(address >> 6 ^ address >> 13) % known_.size()];
+    Known& known = table[address * 0x9E3779B97F4A7C15ULL >> 58];
     if (known.pointer != pointer) [[unlikely]]
       known = {pointer, owner_of(pointer)};
     return known.owner;
   }
   [[noreturn]] static void refuse(const Call& call, const char* which);
 
-  std::array<Known, 64> known_;
+  Table inputs_, outputs_;  ///< two, so that the buffers of one call never take each other's place
 };
 
 }  // namespace tutti
