@@ -13,8 +13,8 @@ using transport::shm::CallEntry;
 
 std::size_t elements(const Call& call) {
   std::size_t count = call.count;
-  for (const auto& counts : {call.in_counts, call.out_counts})
-    for (const std::size_t c : counts) count += c;
+  for (const std::size_t c : call.in_counts) count += c;
+  for (const std::size_t c : call.out_counts) count += c;
   return count;
 }
 

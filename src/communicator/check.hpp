@@ -19,4 +19,14 @@ struct Sizes {
 /// ranks.
 Sizes check(const Call& call, Rank rank, int size);
 
+/// True when a call is one made before, buffers and all, so that what was found of that one holds. Never for
+/// v-forms, whose counts lie in the caller's memory.
+inline bool repeats(const Call& call, const Call& before) {
+  return call.in == before.in && call.out == before.out && call.count == before.count &&
+         call.operation == before.operation && call.type == before.type && call.root == before.root &&
+         call.reduction.op == before.reduction.op && call.reduction.factor == before.reduction.factor &&
+         call.in_counts.empty() && call.out_counts.empty() && before.in_counts.empty() &&
+         before.out_counts.empty();
+}
+
 }  // namespace tutti

@@ -190,7 +190,9 @@ struct Impl {
   unsigned spin_polls = 0;
 
   HostBuffers host_buffers;
-  Task blocking;                       ///< reused by blocking calls
+  Task blocking;  ///< reused by blocking calls
+  Call admitted;  ///< the last call that passed, and its
+  Sizes admitted_sizes;
   std::deque<Queued> collectives;      ///< run one after the other
   std::vector<Queued> point_to_point;  ///< run side by side, in order for each peer and direction
   std::vector<std::uint64_t> tickets_sent, tickets_received, served_sent, served_received;  ///< by peer

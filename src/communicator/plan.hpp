@@ -109,6 +109,7 @@ class Planner {
   Setting setting_;
   std::map<std::pair<const Algorithm*, Rank>, Schedule> schedules_;
   std::shared_ptr<const Plan> cache_[cache_entries];
+  const std::shared_ptr<const Plan>* latest_ = nullptr;  ///< in `cache_`
   struct User {
     Schedule schedule;
     bool in_place;  ///< proved in place, too

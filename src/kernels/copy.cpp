@@ -1,5 +1,7 @@
 #include "kernels/targets.hpp"
 
+#include "base/prefetch.hpp"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/copy.cpp"
 #include "hwy/foreach_target.h"
@@ -8,17 +10,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace tutti::kernels::HWY_NAMESPACE {
-
-/// Asks for the cache line of `at` in order to write it. Any address will do.
-HWY_INLINE void prefetch_for_write(const std::byte* at) {
-#if HWY_ARCH_X86
-  asm volatile("prefetchw %0"
-               :
-               : "m"(*at));  // the builtin is a prefetch for reading unless PRFCHW is enabled
-#else
-  __builtin_prefetch(at, 1);
-#endif
-}
 
 /// Whole groups of vectors only; returns the bytes copied. The sink is often a slot that another core read
 /// last, so that waiting for the right to write its lines is most of the time.

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "base/prefetch.hpp"
 #include "kernels/fold.hpp"
 
 namespace tutti::transport::shm {
@@ -76,7 +77,10 @@ bool ShmSender::units_free(std::uint32_t end) {
   return end - units_taken_ <= memory_.units;
 }
 
+// Its readers read a line last: the next message of this length finds the lines that it will write taken
+// back.
 void ShmSender::write_lines(const std::byte* data, std::size_t bytes, Tag tag) {
+  const std::uint32_t count = lines_for(bytes);
   std::uint32_t position = line_;
   std::size_t done = 0;
   for (; bytes - done > line_payload; done += line_payload, ++position) {
@@ -88,6 +92,8 @@ void ShmSender::write_lines(const std::byte* data, std::size_t bytes, Tag tag) {
   if (bytes != 0) std::memcpy(line.payload, data + done, bytes - done);
   line.word.store(word_for(position, tag), std::memory_order_release);
   line_ = position + 1;
+  for (std::uint32_t ahead = 0; ahead < count; ++ahead)
+    prefetch_for_write(memory_.lines[(line_ + ahead) % line_count].payload);
   ++traffic_.messages_sent;
   traffic_.bytes_sent += bytes;
   arena_->wake(readers_);
