@@ -1,4 +1,4 @@
-// What the first call of a size costs above later ones, on the ranks of one mpirun:
+// What the first call of a size costs, beside the next five and later ones, on the ranks of one mpirun:
 // mpirun -n 8 --oversubscribe first-call-bench
 #include <fmt/core.h>
 
@@ -25,28 +25,34 @@ float timed_all_reduce(tutti::Communicator& comm, std::span<const float> in, std
   return slowest;
 }
 
+float median(std::span<const float> times) {
+  std::vector<float> sorted(times.begin(), times.end());
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 2];
+}
+
 }  // namespace
 
 int main() {
   auto comm = tutti::Communicator::from_environment();
   constexpr std::size_t sizes[] = {8, 4096, 65536, std::size_t{1} << 20, std::size_t{16} << 20};
-  constexpr int calls = 60, warm = 20;
+  constexpr std::size_t rounds = 61, next = 5, settled = 20;
   const std::vector<float> in(sizes[4] / sizeof(float), 1.0F);
   std::vector<float> out(in.size());
+  std::vector<float> times[std::size(sizes)];
+  for (auto& of_size : times) of_size.reserve(rounds);
+  // A round makes each call once, so that later ones follow the same call as the first one did.
+  for (std::size_t round = 0; round < rounds; ++round)
+    for (std::size_t s = 0; s < std::size(sizes); ++s) {
+      const std::size_t count = sizes[s] / sizeof(float);
+      times[s].push_back(timed_all_reduce(comm, std::span(in).first(count), std::span(out).first(count)));
+    }
+  if (comm.rank() != 0) return 0;
   // Printed at the end: who prints wakes mpirun, which takes a processor from a rank.
-  std::string table =
-      fmt::format("{:>10} {:>10} {:>10} {:>10}\n", "bytes", "first us", "later us", "above us");
-  for (const std::size_t bytes : sizes) {
-    const std::size_t count = bytes / sizeof(float);
-    std::vector<float> times;
-    times.reserve(calls);
-    for (int call = 0; call < calls; ++call)
-      times.push_back(timed_all_reduce(comm, std::span(in).first(count), std::span(out).first(count)));
-    const float first = times[0];
-    times.erase(times.begin(), times.begin() + warm);
-    std::sort(times.begin(), times.end());
-    const float later = times[times.size() / 2];
-    table += fmt::format("{:>10} {:>10.1f} {:>10.1f} {:>10.1f}\n", bytes, first, later, first - later);
+  fmt::print("{:>10} {:>10} {:>10} {:>10}\n", "bytes", "first us", "next us", "later us");
+  for (std::size_t s = 0; s < std::size(sizes); ++s) {
+    const auto all = std::span<const float>(times[s]);
+    fmt::print("{:>10} {:>10.1f} {:>10.1f} {:>10.1f}\n", sizes[s], all[0], median(all.subspan(1, next)),
+               median(all.subspan(settled)));
   }
-  if (comm.rank() == 0) fmt::print("{}", table);
 }

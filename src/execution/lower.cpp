@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <map>
 #include <optional>
 #include <tuple>
 
@@ -63,6 +62,7 @@ class Lowering {
     program_.kernel = kernels::fold_for(settings_.type, settings_.op);
     program_.stable = settings_.stable;
     program_.lanes.resize(schedule_.lanes[static_cast<std::size_t>(rank_)].size());
+    reserve();
     if (shape_.divisible) ranges_ = chunk_ranges(schedule_, rank_);
     if (settings_.one_sided) {
       program_.piece = program_.stride = piece;
@@ -93,6 +93,15 @@ class Lowering {
   }
 
  private:
+  // Of one part.
+  void reserve() {
+    std::size_t sources = 0, sinks = 0;
+    for (const Lane& lane : schedule_.lanes[static_cast<std::size_t>(rank_)])
+      for (const Step& step : lane) sources += step.sources.size(), sinks += step.sinks.size();
+    program_.sources.reserve(sources);
+    program_.sinks.reserve(sinks);
+  }
+
   // `chunk`: bytes of a chunk of a divisible buffer in this part, which covers [origin, origin + total) of
   // it.
   void add_part(std::size_t chunk, std::size_t scratch_chunk, std::size_t origin, std::size_t total,
@@ -105,6 +114,7 @@ class Lowering {
     for (std::size_t l = 0; l < lanes.size(); ++l) {
       Part part;
       part.iterations = iterations;
+      part.instructions.reserve(lanes[l].size());
       for (std::size_t s = 0; s < lanes[l].size(); ++s) {
         auto instruction = lower_step(lanes[l][s], l, s);
         if (!instruction) continue;
@@ -248,9 +258,11 @@ class Lowering {
 
   bool multicasts(Rank from, int channel) {
     if (!channels_.multicasts()) return false;
-    const auto [known, added] = multicast_.try_emplace({from, channel}, false);
-    if (added) known->second = is_multicast(schedule_, from, channel);
-    return known->second;
+    const auto place = static_cast<std::size_t>(from) * max_channels + static_cast<std::size_t>(channel);
+    if (multicast_.empty()) multicast_.resize(static_cast<std::size_t>(schedule_.ranks) * max_channels);
+    auto& known = multicast_[place];
+    if (!known) known = is_multicast(schedule_, from, channel);
+    return *known;
   }
 
   // In place, a step like out[r] = in[r] of an all_gather copies memory to itself: drop that sink.
@@ -305,7 +317,7 @@ class Lowering {
   Channels& channels_;
   Program program_;
   std::vector<std::vector<ChunkRange>> ranges_;
-  std::map<std::pair<Rank, int>, bool> multicast_;  // what was asked before
+  std::vector<std::optional<bool>> multicast_;  // what was asked before, by rank and channel
   std::size_t element_ = 1, chunk_ = 0, scratch_chunk_ = 0, origin_ = 0, part_total_ = 0;
 };
 
