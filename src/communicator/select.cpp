@@ -31,9 +31,12 @@ std::size_t piece_of(const Circumstances& call) {
   return tuning::piece(call.collective, call.bytes, call.ranks, call.shared_memory);
 }
 
+// Where ranks may write into each other's memory, all share the work of each call. Of a short broadcast the
+// work is less than telling everybody that everybody has come.
 std::string_view one_sided_choice(const Circumstances& call) {
-  const bool pushes = find_algorithm(call.collective, "direct") != nullptr && !call.attach_only;
-  return pushes && call.collective == Collective::all_reduce ? "direct" : "direct_pull";
+  const bool tells = call.collective == Collective::broadcast && call.ranks > 2 && call.bytes < 256 * KiB;
+  const bool pushes = find_algorithm(call.collective, "direct") != nullptr && !call.attach_only && !tells;
+  return pushes ? "direct" : "direct_pull";
 }
 
 bool usable(const Algorithm& algorithm, const Circumstances& call) {

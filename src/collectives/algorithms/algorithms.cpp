@@ -48,6 +48,7 @@ constexpr std::array table = {
     Algorithm{"tree", broadcast, make::broadcast_tree, true, true, false, false},
     Algorithm{"chain", broadcast, make::broadcast_chain, true, true, false, false},
     Algorithm{"scatter_all_gather", broadcast, make::broadcast_scatter_all_gather, true, true, false, false},
+    Algorithm{"direct", broadcast, make::broadcast_direct, true, true, true, true},
     Algorithm{"direct_pull", broadcast, make::broadcast_direct_pull, true, true, true, false},
 
     Algorithm{"all_pairs", gather, make::gather_all_pairs, true, true, false, false},

@@ -78,6 +78,22 @@ Schedule broadcast_scatter_all_gather(int ranks, Rank root) {
   return std::move(b).build();
 }
 
+/// Rank c writes chunk c of the root's input into the outputs of all others: read once, and everybody works.
+Schedule broadcast_direct(int ranks, Rank root) {
+  Builder b("direct", Collective::broadcast, ranks, ranks);
+  b.root(root);
+  meet(b, ranks);
+  for (Rank me = 0; me < ranks; ++me) {
+    b.at(root).store(out(me)).fold(in(me));
+    if (ranks == 1) break;
+    Builder::At step = b.at(me).fold(in_of(root, me, me));
+    for (int i = 0; i < ranks; ++i)
+      if (const Rank other = (me + i) % ranks; other != root) step.store(out_of(other, me, me));
+  }
+  meet(b, ranks);
+  return std::move(b).build();
+}
+
 /// Everybody fetches the root's input.
 Schedule broadcast_direct_pull(int ranks, Rank root) {
   Builder b("direct_pull", Collective::broadcast, ranks, 1);

@@ -36,6 +36,7 @@ Schedule broadcast_all_pairs(int ranks, Rank root);
 Schedule broadcast_tree(int ranks, Rank root);
 Schedule broadcast_chain(int ranks, Rank root);
 Schedule broadcast_scatter_all_gather(int ranks, Rank root);
+Schedule broadcast_direct(int ranks, Rank root);
 Schedule broadcast_direct_pull(int ranks, Rank root);
 
 Schedule gather_all_pairs(int ranks, Rank root);
