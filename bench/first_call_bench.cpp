@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include <CLI/CLI.hpp>
 
 #include <tutti/tutti.hpp>
 
@@ -33,17 +36,24 @@ float median(std::span<const float> times) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  bool cold = false;
+  CLI::App app{"First calls of a size beside later ones"};
+  app.add_flag("--cold", cold,
+               "Ranks write 64 MiB of other memory before each call: as cold as the first one");
+  CLI11_PARSE(app, argc, argv);
   auto comm = tutti::Communicator::from_environment();
   constexpr std::size_t sizes[] = {8, 4096, 65536, std::size_t{1} << 20, std::size_t{16} << 20};
   constexpr std::size_t rounds = 61, next = 5, settled = 20;
   const std::vector<float> in(sizes[4] / sizeof(float), 1.0F);
   std::vector<float> out(in.size());
+  std::vector<std::uint8_t> other(cold ? std::size_t{64} << 20 : 0);
   std::vector<float> times[std::size(sizes)];
   for (auto& of_size : times) of_size.reserve(rounds);
   // A round makes each call once, so that later ones follow the same call as the first one did.
   for (std::size_t round = 0; round < rounds; ++round)
     for (std::size_t s = 0; s < std::size(sizes); ++s) {
+      std::fill(other.begin(), other.end(), static_cast<std::uint8_t>(round));
       const std::size_t count = sizes[s] / sizeof(float);
       times[s].push_back(timed_all_reduce(comm, std::span(in).first(count), std::span(out).first(count)));
     }
