@@ -11,6 +11,9 @@ namespace tutti::transport::verbs {
 
 namespace {
 
+/// Above it, InfiniBand switches that route adaptively do so for plain writes only.
+constexpr std::size_t separate_from = 8192;
+
 const Port* usable_port(const Device& device, int wanted) {
   const auto found = std::ranges::find_if(
       device.ports, [&](const Port& port) { return wanted == 0 ? port.active : port.number == wanted; });
@@ -86,6 +89,12 @@ std::vector<ChosenGid> gid_candidates(const Port& port, int forced_index) {
   if (port.layer == LinkLayer::roce)
     std::ranges::stable_sort(candidates, {}, [](const ChosenGid& one) { return gid_class(one.gid); });
   return candidates;
+}
+
+Signal signal_for(Signal wanted, LinkLayer layer, std::size_t bytes) {
+  if (wanted != Signal::automatic) return wanted;
+  if (layer == LinkLayer::iwarp) return Signal::send;
+  return layer == LinkLayer::infiniband && bytes > separate_from ? Signal::separate : Signal::immediate;
 }
 
 }  // namespace tutti::transport::verbs

@@ -30,4 +30,7 @@ struct ChosenGid {
 /// link-local IPv6; for InfiniBand the first; a forced one alone. Empty when there is none.
 std::vector<ChosenGid> gid_candidates(const Port& port, int forced_index);
 
+/// What `automatic` means for so many bytes on this link; anything else is itself.
+Signal signal_for(Signal wanted, LinkLayer layer, std::size_t bytes);
+
 }  // namespace tutti::transport::verbs

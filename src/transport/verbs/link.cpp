@@ -12,8 +12,6 @@ namespace tutti::transport::verbs {
 
 namespace {
 
-/// Above it, InfiniBand switches that route adaptively do so for plain writes only.
-constexpr std::size_t separate_from = 8192;
 /// What the peer sent before it closed is still taken for so long.
 constexpr std::chrono::milliseconds loss_grace{2};
 // The scratch page: a header for each message that is sent from the caller's memory, then signals in turn.
@@ -57,19 +55,12 @@ std::size_t Link::rail_of(int channel, int part) const {
   return static_cast<std::size_t>((channel + part) % rails_);
 }
 
-Signal Link::signal_for(std::size_t rail, std::size_t bytes) const {
-  if (shared_.options.signal != Signal::automatic) return shared_.options.signal;
-  const auto layer = shared_.rails[rail]->port().layer;
-  if (layer == LinkLayer::iwarp) return Signal::send;
-  return layer == LinkLayer::infiniband && bytes > separate_from ? Signal::separate : Signal::immediate;
-}
-
 bool Link::has_room(int channel, const Outgoing& message, int parts) const {
   for (int part = 0; part < parts; ++part) {
     const auto rail = rail_of(channel, part);
     const std::size_t longest = shared_.rails[rail]->port().longest_message;
     const auto length = part_of(message.header.bytes, parts, part).bytes + sizeof(Header);
-    const bool extra = signal_for(rail, length) != Signal::immediate;
+    const bool extra = shared_.rails[rail]->signal_for(length) != Signal::immediate;
     auto needed = requests_of(length, longest, extra);
     if (part == 0 && message.placed.bytes > 0) needed += requests_of(message.placed.bytes, longest, false);
     if (pairs_[rail]->room() < static_cast<int>(needed)) return false;
@@ -140,7 +131,7 @@ void Link::post_part(int channel, std::uint64_t sequence, Outgoing& message, int
   }
   std::size_t left = part.bytes + (index == 0 ? sizeof(Header) : 0);
   if (payload.length > 0) write.pieces[static_cast<std::size_t>(write.piece_count++)] = payload;
-  const Signal signal = signal_for(rail, left);
+  const Signal signal = shared_.rails[rail]->signal_for(left);
   QueuePair& pair = *pairs_[rail];
   const std::uint32_t longest = shared_.rails[rail]->port().longest_message;
   for (; left > longest; left -= longest) pair.add(take_front(write, longest));
@@ -211,7 +202,7 @@ bool Link::post_credit(int channel) {
   // may be waiting for credits, and cannot wake a link on which it may not post.
   if (resting()) wake();
   if (!ready() || asked_ || finished() || pairs_[rail]->room() < 1) return false;
-  const Signal signal = signal_for(rail, 0);
+  const Signal signal = shared_.rails[rail]->signal_for(0);
   add_signal(rail, signal, Write{},
              Immediate{true, channel, 0, epoch_, static_cast<std::uint16_t>(released_[c])});
   told_[c] = released_[c];

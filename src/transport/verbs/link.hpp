@@ -131,7 +131,6 @@ class Link {
   void take(const Bye& bye);
   void take(const Rest& rest);
   void take(const Stay& stay);
-  [[nodiscard]] Signal signal_for(std::size_t rail, std::size_t bytes) const;
   [[nodiscard]] bool has_room(int channel, const Outgoing& message, int parts) const;
   void post_placed(std::size_t rail, const Outgoing& message);
   void post_part(int channel, std::uint64_t sequence, Outgoing& message, int parts, int part);

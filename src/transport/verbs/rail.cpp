@@ -15,8 +15,6 @@ namespace {
 constexpr std::size_t receive_bytes = 8;
 constexpr std::size_t places_a_block = 4096 / receive_bytes;
 
-void make_nonblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
-
 }  // namespace
 
 Rail::Rail(Verbs& verbs, ChosenPort chosen, ChosenGid gid, const VerbsOptions& options, Rank rank, int peers)
@@ -27,11 +25,9 @@ Rail::Rail(Verbs& verbs, ChosenPort chosen, ChosenGid gid, const VerbsOptions& o
       rank_(rank),
       patience_{options.timeout, effective_retries(options.retries, chosen_.device.vendor)} {
   context_ = Context(made(verbs.open_device(device().name), place(), "opening the device"), {&verbs});
-  make_nonblocking(async_fd());
+  ::fcntl(async_fd(), F_SETFL, ::fcntl(async_fd(), F_GETFL) | O_NONBLOCK);
   domain_ = Domain(made(verbs.alloc_pd(context_.get()), place(), "allocating a protection domain"), {&verbs});
-  channel_ = EventChannel(
-      made(verbs.create_comp_channel(context_.get()), place(), "creating an event channel"), {&verbs});
-  make_nonblocking(event_fd());
+  events_.emplace(verbs, context_.get(), place());
   make_queues(peers);
   if (port().layer == LinkLayer::iwarp) manager_ = std::make_unique<ConnectionManager>(place(), gid_.gid);
 }
@@ -42,9 +38,10 @@ void Rail::make_queues(int peers) {
     throw call_error(place(), "querying the device", code);
   const int a_pair = sends_a_pair + receives_a_peer;
   most_pairs_ = std::min({limits.max_cqe / a_pair, limits.max_qp, std::max(peers, 1)});
-  completions_ = CompletionQueue(made(verbs_.create_cq(context_.get(), most_pairs_ * a_pair, channel_.get()),
-                                      place(), "creating a completion queue"),
-                                 {&verbs_});
+  completions_ =
+      CompletionQueue(made(verbs_.create_cq(context_.get(), most_pairs_ * a_pair, events_->channel()),
+                           place(), "creating a completion queue"),
+                      {&verbs_});
   if (!options_.shared_receives || limits.max_srq == 0 || limits.max_srq_wr < most_pairs_ * receives_a_peer)
     return;
   ibv_srq_init_attr attributes{};
@@ -142,7 +139,7 @@ int Rail::poll(std::span<ibv_wc> completions) {
   const int count =
       verbs_.poll_cq(completions_.get(), static_cast<int>(completions.size()), completions.data());
   if (count < 0) throw call_error(place(), "polling the completion queue", EIO);
-  fired_ = fired_ || count > 0;
+  if (count > 0) events_->taken();
   return count;
 }
 
@@ -155,21 +152,6 @@ std::uint32_t Rail::take_receive(const ibv_wc& completion, QueuePair& pair) {
   }
   post_receive(number, pair.handle());
   return ntohl(value);
-}
-
-void Rail::arm() {
-  if (armed_ && fired_) clear_events();
-  if (armed_) return;
-  verbs_.req_notify_cq(completions_.get());
-  armed_ = true;
-  fired_ = false;
-}
-
-void Rail::clear_events() {
-  unsigned count = 0;
-  for (ibv_cq* queue = nullptr; verbs_.get_cq_event(channel_.get(), &queue) == 0;) ++count;
-  if (count > 0) verbs_.ack_cq_events(completions_.get(), count);
-  armed_ = false;
 }
 
 ibv_event_type Rail::take_async() {

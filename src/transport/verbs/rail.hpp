@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "transport/verbs/choice.hpp"
+#include "transport/verbs/completion_events.hpp"
 #include "transport/verbs/connection_manager.hpp"
 #include "transport/verbs/memory.hpp"
 #include "transport/verbs/queue_pair.hpp"
@@ -35,6 +37,11 @@ class Rail {
   [[nodiscard]] const ChosenGid& gid() const { return gid_; }
   [[nodiscard]] Place place(Rank peer = -1) const;
   [[nodiscard]] const Patience& patience() const { return patience_; }
+  [[nodiscard]] Signal wanted_signal() const { return options_.signal; }
+  /// How the receiver of so many bytes learns of them.
+  [[nodiscard]] Signal signal_for(std::size_t bytes) const {
+    return verbs::signal_for(options_.signal, port().layer, bytes);
+  }
   /// What connects its queue pairs; nullptr where they are connected by numbers alone.
   [[nodiscard]] ConnectionManager* manager() const { return manager_.get(); }
   [[nodiscard]] bool shares_receives() const { return shared_ != nullptr; }
@@ -56,10 +63,10 @@ class Rail {
 
   /// Before sleeping: the next completion makes `event_fd` readable. A system call, but not where an earlier
   /// one still holds.
-  void arm();
+  void arm() { events_->arm(completions_.get()); }
   /// The event was seen.
-  void clear_events();
-  [[nodiscard]] int event_fd() const { return channel_->fd; }
+  void clear_events() { events_->clear(completions_.get()); }
+  [[nodiscard]] int event_fd() const { return events_->fd(); }
   [[nodiscard]] int async_fd() const { return context_->async_fd; }
   /// The next asynchronous event that has come; acknowledged. Call when `async_fd` is readable.
   ibv_event_type take_async();
@@ -80,15 +87,13 @@ class Rail {
   Patience patience_;
   Context context_;
   Domain domain_;
-  EventChannel channel_;
+  std::optional<CompletionEvents> events_;  ///< always, once constructed
   CompletionQueue completions_;
   SharedReceiveQueue shared_;
   std::unique_ptr<ConnectionManager> manager_;
   int most_pairs_ = 0;
   int pairs_ = 0;
   int shared_posted_ = 0;
-  bool armed_ = false;
-  bool fired_ = false;                                  ///< completions came since
   std::vector<std::unique_ptr<Block>> receive_blocks_;  ///< a page of receive buffers each
   std::vector<std::size_t> free_places_;
   std::unordered_map<std::uint32_t, std::vector<std::size_t>> own_places_;  ///< of pairs with their own queue
