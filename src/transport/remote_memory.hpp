@@ -34,8 +34,9 @@ class RemoteMemory {
   /// `blocks` are read during the call only; what they name belongs to the operation until it is done.
   virtual void put(std::span<const Block> blocks) = 0;
   virtual void get(std::span<const Block> blocks) = 0;
-  /// Sets this rank's counter of notification `id` at the target to `total`, after all earlier operations.
-  virtual void notify(std::uint32_t id, std::uint64_t total) = 0;
+  /// One more notification `id` of this rank at the target, after all earlier operations. It may be part of
+  /// the operation before it.
+  virtual void notify(std::uint32_t id) = 0;
   /// False: atomics take another way, that to the owner of the memory.
   [[nodiscard]] virtual bool has_atomics() const = 0;
   /// `before` is set when done, and must stay until then.
@@ -57,6 +58,9 @@ class RemoteMemory {
 struct Exposure {
   std::span<std::byte> memory;
   std::span<std::byte> counters;  ///< 64-bit words [number][source], written by peers with running totals
+  /// Takes a notification that came without its word: number, which exists, and source. Called by `progress`
+  /// and `wait`.
+  std::function<void(std::uint32_t, Rank)> signalled;
   Rank rank = 0;
   int size = 1;
 };
@@ -76,6 +80,10 @@ class RemoteAccess {
   virtual Bytes answer(Rank from, std::span<const std::byte> question) = 0;
   /// The memory of a rank that the transport reaches. `ask` lives as long.
   virtual std::unique_ptr<RemoteMemory> reach(Rank target, Ask ask) = 0;
+  /// Takes the notifications that have come without words. As `wait` on the thread of the window.
+  virtual void progress() = 0;
+  /// Sleeps until one may have come; at most `longest`.
+  virtual void wait(std::chrono::microseconds longest) = 0;
 };
 
 }  // namespace tutti::transport

@@ -10,9 +10,13 @@ Counters::Counters(std::byte* memory, std::uint32_t numbers, int ranks)
       ranks_(ranks),
       taken_(std::size_t{numbers} * static_cast<std::size_t>(ranks)) {}
 
-void Counters::set(std::uint32_t id, Rank source, std::uint64_t total) const {
+void Counters::add(std::uint32_t id, Rank source) const {
   auto* word = reinterpret_cast<std::uint64_t*>(memory_ + offset_of(id, source, ranks_));
-  std::atomic_ref(*word).store(total, std::memory_order_release);
+  std::atomic_ref(*word).fetch_add(1, std::memory_order_release);
+}
+
+void Counters::add_beside(std::uint32_t id, Rank source) {
+  --taken_[offset_of(id, source, ranks_) / sizeof(std::uint64_t)];
 }
 
 std::uint64_t Counters::pending(std::uint32_t id, Rank source) const {

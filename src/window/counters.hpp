@@ -13,10 +13,11 @@
 
 namespace tutti::detail {
 
-/// One word for each number and each source, [id][source]: how many notifications that source has sent. Each
-/// word has one writer, which writes running totals: a plain store by ranks of this host, a frame from TCP
-/// peers, a small RDMA WRITE behind the data. So no transport needs atomics, receives or credits for them.
-/// Whoever reads a total with acquire sees the data that it stands for.
+/// One word for each number and each source, [id][source]: how many notifications that source has put there.
+/// Each word has one writer, which writes running totals: the source where it is on this host, the server's
+/// thread for TCP peers, the device for RDMA peers. Whoever reads a total with acquire sees the data that it
+/// stands for. What came by other means, immediates of RDMA, is counted beside the words; each notification
+/// takes one of the two ways.
 class Counters {
  public:
   /// Over zeroed memory of `bytes_for` bytes, which must stay.
@@ -30,8 +31,10 @@ class Counters {
            sizeof(std::uint64_t);
   }
   [[nodiscard]] std::uint32_t numbers() const { return numbers_; }
-  /// From any thread.
-  void set(std::uint32_t id, Rank source, std::uint64_t total) const;
+  /// One more in the word; for its one writer.
+  void add(std::uint32_t id, Rank source) const;
+  /// One more that is not in the word; for the reader's thread.
+  void add_beside(std::uint32_t id, Rank source);
   /// Notifications that came and were not taken; `from` < 0: of all.
   [[nodiscard]] std::uint64_t arrived(std::uint32_t id, Rank from) const;
   /// Takes `count`, and returns true, if so many have arrived.
@@ -42,7 +45,7 @@ class Counters {
   std::byte* memory_;
   std::uint32_t numbers_;
   int ranks_;
-  std::vector<std::uint64_t> taken_;  ///< in the same places
+  std::vector<std::uint64_t> taken_;  ///< in the same places; less what came beside the words, modulo 2^64
 };
 
 }  // namespace tutti::detail

@@ -91,7 +91,6 @@ class Chooser {
     WindowPeer peer;
     peer.bytes = contact(rank).bytes;
     peer.misalignment = contact(rank).misalignment;
-    peer.notified.resize(setting_.options.notifications);
     if (rank == setting_.group.rank)
       peer.memory = over_own();
     else if (shares(rank))
@@ -144,9 +143,9 @@ class Chooser {
 
   void over_network(Rank rank, WindowPeer& peer) const {
     if (access_ == nullptr || !setting_.network->reaches(rank)) {
-      peer.memory = over_tcp(rank, setting_.network == nullptr ? setting_.why_no_network
-                                   : access_ == nullptr        ? "windows do not use iWARP"
-                                                               : setting_.network->explain(rank));
+      peer.memory = over_tcp(rank, setting_.network == nullptr        ? setting_.why_no_network
+                                   : !setting_.network->reaches(rank) ? setting_.network->explain(rank)
+                                                                      : "windows do not use iWARP");
       return;
     }
     peer.owner = over_tcp(rank, "atomics are done by the owner");
@@ -177,20 +176,22 @@ bool needs_server(const WindowSetting& setting) {
 
 }  // namespace
 
-WindowPeers::WindowPeers(const WindowSetting& setting, const Counters& counters) {
+WindowPeers::WindowPeers(const WindowSetting& setting, Counters& counters) {
   const std::size_t counter_bytes = Counters::bytes_for(counters.numbers(), setting.group.size);
   if (setting.network != nullptr)
     access = setting.network->expose(
-        {setting.memory, {setting.counters.get(), counter_bytes}, setting.group.rank, setting.group.size});
+        {.memory = setting.memory,
+         .counters = {setting.counters.get(), counter_bytes},
+         .signalled = [&counters](std::uint32_t id, Rank from) { counters.add_beside(id, from); },
+         .rank = setting.group.rank,
+         .size = setting.group.size});
   std::shared_ptr<transport::tcp::TcpListener> listener;
   if (needs_server(setting)) {
     listener = setting.listener();
     transport::tcp::Served served;
     served.memory = setting.memory;
     served.notifications = counters.numbers();
-    served.notify = [&counters](std::uint32_t id, Rank from, std::uint64_t total) {
-      counters.set(id, from, total);
-    };
+    served.notify = [&counters](std::uint32_t id, Rank from) { counters.add(id, from); };
     if (access)
       served.ask = [this](Rank from, std::span<const std::byte> question) {
         return access->answer(from, question);

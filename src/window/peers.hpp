@@ -32,7 +32,6 @@ struct WindowPeer {
   /// The server of the rank's window: for atomics that `memory` cannot do, and to connect; or nullptr.
   std::unique_ptr<transport::tcp::TcpMemory> owner;
   std::unique_ptr<transport::RemoteMemory> memory;
-  std::vector<std::uint64_t> notified;  ///< totals, by number
   std::deque<Timed> timed;
   std::unique_ptr<std::uint64_t> before = std::make_unique<std::uint64_t>();  ///< what an atomic returns
   bool busy = false;                                                          ///< in the list of busy targets
@@ -43,7 +42,7 @@ struct WindowPeer {
 /// the server; both before the memory.
 struct WindowPeers {
   /// `setting` and `counters` must stay.
-  WindowPeers(const WindowSetting& setting, const Counters& counters);
+  WindowPeers(const WindowSetting& setting, Counters& counters);
   std::unique_ptr<transport::RemoteAccess> access;       ///< of `setting.network`, or nullptr
   std::unique_ptr<transport::tcp::WindowServer> server;  ///< only where some peer needs it
   std::vector<WindowPeer> all;

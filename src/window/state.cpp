@@ -79,7 +79,7 @@ Transfer WindowState::start(const Subject& subject, Direction direction, std::sp
   transfer.target_ = subject.target;
   use(subject, [&](WindowPeer& to) {
     if (!blocks.empty()) direction == Direction::put ? to.memory->put(blocks) : to.memory->get(blocks);
-    if (options.notify) to.memory->notify(*options.notify, ++to.notified[*options.notify]);
+    if (options.notify) to.memory->notify(*options.notify);
     to.memory->submit();
     transfer.number_ = to.memory->started();
     if (options.deadline)
@@ -147,7 +147,7 @@ std::uint64_t WindowState::atomic(
   transport::RemoteMemory& way = to.memory->has_atomics() ? *to.memory : *to.owner;
   // A result may come after its wait has failed, so its place is not on the stack.
   use(subject, [&](WindowPeer&) { start(way, to.before.get()), way.submit(); });
-  wait_until(subject, way, way.started(), Deadline(setting_.group.timeout));
+  wait_until(subject, way, way.started(), setting_.group.timeout);
   return *to.before;
 }
 

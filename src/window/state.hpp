@@ -56,6 +56,8 @@ class WindowState : public std::enable_shared_from_this<WindowState> {
   [[nodiscard]] std::string title() const;
   void check_block(const Subject& subject, const Block& block) const;
   void check_number(std::uint32_t id) const;
+  void check_notification(std::uint32_t id, Rank from) const;
+  bool take_notification(std::uint32_t id, std::uint64_t count, Rank from);
   Transfer start(const Subject& subject, Direction direction, std::span<const Block> blocks,
                  const TransferOptions& options);
   /// Runs what uses the way to a target; a failure is kept for all later uses.
@@ -71,8 +73,8 @@ class WindowState : public std::enable_shared_from_this<WindowState> {
   }
   [[noreturn]] void fail(const Subject& subject, WindowPeer& to, const Error& why) const;
 
-  void wait_until(const Subject& subject, transport::RemoteMemory& way, std::uint64_t number, Deadline limit,
-                  bool all = false);
+  void wait_until(const Subject& subject, transport::RemoteMemory& way, std::uint64_t number,
+                  std::chrono::milliseconds limit, bool all = false);
   /// Throws when the window is over or the target gone; `grace`: what a rank sent before it went may still
   /// arrive for so long.
   void check_target(const Subject& subject, Clock::duration grace);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/coarse_clock.hpp"
 #include "base/yield.hpp"
 #include "window/state.hpp"
 
@@ -16,6 +17,9 @@ using namespace std::chrono_literals;
 constexpr auto look_interval = 1ms;
 constexpr auto gone_grace = 100ms;  ///< what a rank did before it went may take so long to be seen
 constexpr auto linger = 1s;         ///< for own transfers, when a window is destroyed
+/// Longer than there and back where both sides sleep on the way, hundreds of microseconds in a virtual
+/// machine: else each would sleep because the other one does.
+constexpr auto yields_for = 1ms;
 
 /// How a wait goes on: polls at once, then yields, then sleeps longer and longer.
 class Patience {
@@ -25,11 +29,13 @@ class Patience {
     if (++polls_ < 100) return true;
     const auto now = Clock::now();
     if (polls_ == 100) since_ = now;
-    if (now - since_ > 200us) return false;
+    if (now - since_ > yields_for) return false;
     const auto away = yield_processor(now);
     if (away && *away >= dear_yield) avoid_yields(now + *away);
     return away.has_value();
   }
+  /// Now and then: for what may wait a little.
+  [[nodiscard]] bool due() const { return polls_ % 8 == 0 || polls_ > 100; }
   std::chrono::microseconds nap() {
     nap_ = std::min<std::chrono::microseconds>(nap_ * 2, 500us);
     return nap_;
@@ -71,17 +77,19 @@ void WindowState::progress() {
 }
 
 void WindowState::sleep(std::chrono::microseconds longest) {
-  if (busy_.empty())
-    std::this_thread::sleep_for(longest);
-  else
+  if (!busy_.empty())
     peer(busy_.front()).memory->wait(longest);
+  else if (peers_->access)
+    peers_->access->wait(longest);
+  else
+    std::this_thread::sleep_for(longest);
 }
 
 void WindowState::look_around() {
   if (fork_generation() != generation_)
     throw Error(ErrorCode::forked,
                 title() + ": it belongs to the parent process; make a new one in the child");
-  const auto now = Clock::now();
+  const auto now = coarse_now();
   if (now - looked_ < look_interval) return;
   looked_ = now;
   setting_.check();
@@ -110,13 +118,15 @@ void WindowState::check_deadlines(WindowPeer& to, std::uint64_t number, bool all
 }
 
 void WindowState::wait_until(const Subject& subject, transport::RemoteMemory& way, std::uint64_t number,
-                             Deadline limit, bool all) {
+                             std::chrono::milliseconds limit, bool all) {
   WindowPeer& to = peer(subject.target);
+  std::optional<Deadline> deadline;  // not before the first look at the clock
   for (Patience patience; use(subject, [&](WindowPeer&) { return way.done(); }) < number;) {
     if (&way == to.memory.get()) check_deadlines(to, number, all);
     if (patience.awake()) continue;
     check_target(subject, gone_grace);
-    if (limit.passed())
+    if (!deadline) deadline.emplace(limit);
+    if (deadline->passed())
       throw Error(ErrorCode::timeout,
                   describe(subject) +
                       ": not done in time; it is still under way and can be waited for again "
@@ -129,7 +139,7 @@ void WindowState::wait_until(const Subject& subject, transport::RemoteMemory& wa
 void WindowState::wait(const Transfer& transfer, std::optional<std::chrono::milliseconds> timeout) {
   WindowPeer& to = peer(transfer.target_);
   wait_until({"transfer", transfer.target_}, *to.memory, transfer.number_,
-             Deadline(timeout.value_or(setting_.group.timeout)));
+             timeout.value_or(setting_.group.timeout));
 }
 
 bool WindowState::test(const Transfer& transfer) {
@@ -142,7 +152,7 @@ bool WindowState::test(const Transfer& transfer) {
 
 void WindowState::flush(Rank target) {
   WindowPeer& to = peer(target);
-  wait_until({"flush", target}, *to.memory, to.memory->started(), Deadline(setting_.group.timeout), true);
+  wait_until({"flush", target}, *to.memory, to.memory->started(), setting_.group.timeout, true);
 }
 
 // Who is awaited and cannot send any more.
@@ -163,13 +173,15 @@ void WindowState::check_sources(std::uint32_t id, Rank from) {
 void WindowState::wait_notification(std::uint32_t id, std::uint64_t count, Rank from,
                                     std::optional<std::chrono::milliseconds> timeout) {
   const auto limit = timeout.value_or(setting_.group.timeout);
-  const Deadline deadline(limit);
-  for (Patience patience; !test_notification(id, count, from);) {
-    progress();
+  std::optional<Deadline> deadline;  // as above
+  check_notification(id, from);
+  for (Patience patience; !take_notification(id, count, from);) {
+    if (patience.due()) progress();
     if (patience.awake()) continue;
     look_around();
     check_sources(id, from);
-    if (deadline.passed())
+    if (!deadline) deadline.emplace(limit);
+    if (deadline->passed())
       throw Error(
           ErrorCode::timeout,
           fmt::format("{}: waited {} ms for {} of notification {}{}; {} came", title(), limit.count(), count,
@@ -180,11 +192,20 @@ void WindowState::wait_notification(std::uint32_t id, std::uint64_t count, Rank 
 }
 
 bool WindowState::test_notification(std::uint32_t id, std::uint64_t count, Rank from) {
-  check_number(id);
-  if (from != any_rank) static_cast<void>(peer(from));
-  if (counters_.take(id, count, from)) return true;
+  check_notification(id, from);
+  if (take_notification(id, count, from)) return true;
   look_around();
   return false;
+}
+
+void WindowState::check_notification(std::uint32_t id, Rank from) const {
+  check_number(id);
+  if (from != any_rank) static_cast<void>(peer(from));
+}
+
+bool WindowState::take_notification(std::uint32_t id, std::uint64_t count, Rank from) {
+  if (peers_->access) peers_->access->progress();
+  return counters_.take(id, count, from);
 }
 
 }  // namespace tutti::detail

@@ -2,6 +2,8 @@
 /// The real RDMA devices of this machine, as tests use them.
 #pragma once
 
+#include <algorithm>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,6 +25,20 @@ inline std::vector<std::vector<std::string>> device_nodes(int rails) {
     nodes.push_back(devices);
   }
   return nodes;
+}
+
+/// A hardware counter of a device, as the kernel shows it; -1 where there is none.
+inline long counter(const std::string& device, const std::string& name) {
+  long value = -1;
+  std::ifstream("/sys/class/infiniband/" + device + "/ports/1/hw_counters/" + name) >> value;
+  return value;
+}
+/// How often an immediate met an empty receive queue, on the first devices of these nodes.
+inline long receivers_not_ready(const std::vector<std::vector<std::string>>& nodes) {
+  long sum = 0;
+  for (const auto& node : nodes)
+    for (const auto* name : {"rcvd_rnr_err", "send_rnr_err"}) sum += std::max(0L, counter(node[0], name));
+  return sum;
 }
 
 /// Options of a rank; more ranks than nodes share devices.

@@ -7,7 +7,6 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
 
 #include <tutti/error.hpp>
 
@@ -20,12 +19,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-long counter(const std::string& device, const std::string& name) {
-  long value = -1;
-  std::ifstream("/sys/class/infiniband/" + device + "/ports/1/hw_counters/" + name) >> value;
-  return value;
-}
 
 bool fault(const std::string& arguments) {
   return std::system(("lab-fault " + arguments + " 2>/dev/null").c_str()) == 0;  // NOLINT(cert-env33-c)
@@ -170,13 +163,7 @@ TEST(VerbsLoss, AFlapShorterThanTheBudgetIsBridged) {
 TEST(VerbsLoss, NoReceiverIsEverNotReady) {
   const auto nodes = device_nodes(1);
   if (nodes.empty()) GTEST_SKIP() << "no RDMA device";
-  const auto not_ready = [&] {
-    long sum = 0;
-    for (const auto& node : nodes)
-      for (const auto* name : {"rcvd_rnr_err", "send_rnr_err"}) sum += std::max(0L, counter(node[0], name));
-    return sum;
-  };
-  const auto before = not_ready();
+  const auto before = receivers_not_ready(nodes);
   for (const bool shared : {true, false}) {
     verbs::VerbsOptions options;
     options.shared_receives = shared;
@@ -186,7 +173,7 @@ TEST(VerbsLoss, NoReceiverIsEverNotReady) {
     check_named("three_random").run(subject);
     check_named("flood_four_channels").run(subject);
   }
-  EXPECT_EQ(not_ready(), before);
+  EXPECT_EQ(receivers_not_ready(nodes), before);
 }
 
 }  // namespace

@@ -42,7 +42,15 @@ Seat seat_of(Communicator& comm, bool library_memory) {
 void run_over_verbs(Way way, int ranks, const std::function<void(Seat&)>& body,
                     std::chrono::milliseconds timeout) {
   using namespace transport::testing;
-  const auto transports = way == Way::verbs_fake ? fake_ranks(ranks) : device_ranks(ranks, 1);
+  const auto fake = fake_verbs(fabric_for(ranks, 1));
+  const auto transports =
+      way == Way::verbs_fake ? verbs_ranks(ranks, same(fake), [](Rank rank) { return fake_options(rank, 1); })
+                             : device_ranks(ranks, 1);
+  const auto not_ready = [&] {
+    return way == Way::verbs_fake ? static_cast<long>(counters_of(*fake).receiver_not_ready)
+                                  : receivers_not_ready(device_nodes(1));
+  };
+  const long not_ready_before = not_ready();
   const auto listeners = listeners_at("127.0.0.1", ranks);
   const auto groups = local_groups(ranks);
   std::barrier meeting(ranks);
@@ -72,6 +80,7 @@ void run_over_verbs(Way way, int ranks, const std::function<void(Seat&)>& body,
     };
     body(seat);
   });
+  EXPECT_EQ(not_ready(), not_ready_before) << "a notification met an empty receive queue";
 }
 #endif
 

@@ -144,6 +144,39 @@ TEST_P(Windows, NotificationsAreCountedByNumberAndSource) {
   });
 }
 
+// More than transports hold for one who does not look; then with one who looks now and then.
+TEST_P(Windows, NoNotificationIsLostOnOneWhoDoesNotLook) {
+  run(GetParam(), 2, [](Seat& seat) {
+    constexpr std::uint64_t puts = 1000;
+    auto place = seat.place(8 * (puts + 1));
+    const auto words = place.as<std::uint64_t>();
+    std::mt19937 random(3);
+    for (std::uint64_t round = 0; round < 3; ++round) {
+      if (seat.rank == 0) {
+        for (std::uint64_t k = 1; k <= puts; ++k) {
+          words[k] = round * puts + k;
+          place.window.put(1, {.local = 8 * k, .remote = 8 * k, .bytes = 8}, {.notify = 2});
+          if (k % 50 == 0) place.window.notify(1, 3);
+        }
+        place.window.flush();
+      }
+      if (round == 0) seat.barrier();  // until then no look
+      if (seat.rank == 1) {
+        for (std::uint64_t taken = 0; taken < puts;) {
+          const auto some = std::min(puts - taken, std::uint64_t{random() % 100 + 1});
+          place.window.wait_notification(2, some, 0);
+          taken += some;
+          for (std::uint64_t k = taken - some + 1; k <= taken; ++k) ASSERT_EQ(words[k], round * puts + k);
+        }
+        place.window.wait_notification(3, puts / 50, 0);
+        EXPECT_FALSE(place.window.test_notification(2));
+        EXPECT_FALSE(place.window.test_notification(3));
+      }
+      seat.barrier();
+    }
+  });
+}
+
 TEST_P(Windows, ABatchIsPostedManyTimes) {
   run(GetParam(), 2, [](Seat& seat) {
     constexpr std::size_t block = 96;

@@ -22,7 +22,7 @@ struct LocalPlaces {
 class LocalMemory : public RemoteMemory {
  public:
   explicit LocalMemory(const LocalPlaces& places) : places_(places) {}
-  void notify(std::uint32_t id, std::uint64_t total) final;
+  void notify(std::uint32_t id) final;
   [[nodiscard]] std::uint64_t started() const final { return started_; }
   std::uint64_t done() final { return started_; }
   void wait(std::chrono::microseconds) final {}

@@ -70,7 +70,7 @@ bool ServedConnection::begin(const WindowFrame& frame) {
       return true;
     case WindowKind::notify:
       if (frame.a >= served_.notifications) return false;
-      served_.notify(static_cast<std::uint32_t>(frame.a), peer_, frame.b);
+      served_.notify(static_cast<std::uint32_t>(frame.a), peer_);
       ++finished_;
       return true;
     case WindowKind::fetch_add:

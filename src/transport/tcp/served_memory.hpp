@@ -18,8 +18,8 @@ namespace tutti::transport::tcp {
 /// What a server serves. Called on its thread.
 struct Served {
   std::span<std::byte> memory;
-  /// Sets a counter: number, source, total. The number was checked.
-  std::function<void(std::uint32_t, Rank, std::uint64_t)> notify;
+  /// Counts a notification: number, source. The number was checked.
+  std::function<void(std::uint32_t, Rank)> notify;
   std::uint32_t notifications = 0;
   /// Another transport's question, of a rank; may be empty. Throws Error: the connection is then closed.
   std::function<std::vector<std::byte>(Rank, std::span<const std::byte>)> ask;

@@ -55,8 +55,8 @@ void TcpMemory::get(std::span<const Block> blocks) {
   write();
 }
 
-void TcpMemory::notify(std::uint32_t id, std::uint64_t total) {
-  start({.kind = WindowKind::notify, .a = id, .b = total}, nullptr, 0);
+void TcpMemory::notify(std::uint32_t id) {
+  start({.kind = WindowKind::notify, .a = id}, nullptr, 0);
   write();
 }
 

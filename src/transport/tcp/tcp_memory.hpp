@@ -24,7 +24,7 @@ class TcpMemory final : public RemoteMemory {
   [[nodiscard]] std::string explain() const override { return what_; }
   void put(std::span<const Block> blocks) override;
   void get(std::span<const Block> blocks) override;
-  void notify(std::uint32_t id, std::uint64_t total) override;
+  void notify(std::uint32_t id) override;
   [[nodiscard]] bool has_atomics() const override { return true; }
   void fetch_add(std::size_t offset, std::uint64_t value, std::uint64_t* before) override;
   void compare_swap(std::size_t offset, std::uint64_t expected, std::uint64_t desired,

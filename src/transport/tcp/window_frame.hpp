@@ -11,7 +11,7 @@ enum class WindowKind : std::uint32_t {
   // to the server; each is one operation, and they run in the order of their arrival
   put,           ///< a: offset, b: bytes; payload follows
   get,           ///< a: offset, b: bytes
-  notify,        ///< a: number of the notification, b: total
+  notify,        ///< a: number of the notification
   fetch_add,     ///< a: offset, b: value
   compare_swap,  ///< a: offset, b: expected, c: desired
   ask,           ///< b: bytes; payload follows: what another transport says to its like

@@ -246,6 +246,7 @@ Receiver& VerbsTransport::receiver(Rank peer, int channel) {
 }
 
 std::unique_ptr<RemoteAccess> VerbsTransport::expose(const Exposure& exposure) {
+  if (shared_.rails.empty()) return nullptr;
   const Rail& rail = *shared_.rails.front();
   if (rail.port().layer == LinkLayer::iwarp) return nullptr;
   return std::make_unique<WindowAccess>(shared_.verbs, rail, exposure);

@@ -18,7 +18,9 @@ WindowAccess::WindowAccess(std::shared_ptr<Verbs> verbs, const Rail& rail, const
     : verbs_(std::move(verbs)),
       exposure_(exposure),
       setting_(rail.setting(-1)),
-      longest_message_(rail.port().longest_message) {
+      longest_message_(rail.port().longest_message),
+      signal_(rail.wanted_signal()),
+      layer_(rail.port().layer) {
   const Place& place = setting_.place;
   context_ = Context(made(verbs_->open_device(device()), place, "opening the device"), {verbs_.get()});
   domain_ =
@@ -34,9 +36,7 @@ WindowAccess::WindowAccess(std::shared_ptr<Verbs> verbs, const Rail& rail, const
         register_region(*verbs_, domains, exposure_.memory.data(), exposure_.memory.size(), Access::window);
   counters_ = register_region(*verbs_, domains, exposure_.counters.data(), exposure_.counters.size(),
                               Access::remote_write);
-  unused_ = CompletionQueue(
-      made(verbs_->create_cq(context_.get(), 16, nullptr), place, "creating a completion queue"),
-      {verbs_.get()});
+  served_.emplace(*verbs_, context_.get(), domain_.get(), place, exposure_, limits.max_cqe);
 }
 
 QueuePairSetting WindowAccess::setting(Rank peer) const {
@@ -52,22 +52,15 @@ RemoteAccess::Bytes WindowAccess::answer(Rank from, std::span<const std::byte> q
     throw Error(ErrorCode::mismatch, "a rank runs another version of tutti", {from});
   std::memcpy(&asked, question.data(), sizeof asked);
   QueuePairSetting its = setting(from);
-  its.completions = unused_.get();
-  its.sends = 1;
-  its.receives = 1;
-  its.max_inline = 0;
   its.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   its.reads_served = reads_served_;
-  auto pair = std::make_unique<QueuePair>(*verbs_, its);
-  pair->connect(asked.address);
   WindowAnswer mine;
-  mine.address = pair->address();
+  served_->serve(its, asked, mine);
   mine.memory = address_of(exposure_.memory.data());
   mine.counters = address_of(exposure_.counters.data());
   mine.memory_key = memory_ ? memory_->remote_key(0) : 0;
   mine.counters_key = counters_->remote_key(0);
   mine.reads = static_cast<std::uint32_t>(reads_served_);
-  served_.push_back(std::move(pair));
   const auto bytes = std::as_bytes(std::span(&mine, 1));
   return {bytes.begin(), bytes.end()};
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -36,7 +37,10 @@ void WindowMemory::ensure_connected() {
   auto pair = std::make_unique<QueuePair>(calls, setting);
   totals_ = std::make_unique<verbs::Block>(calls, Domains{access_.domain()}, sends * sizeof(std::uint64_t),
                                            Access::local_read);
-  const WindowQuestion mine{pair->address()};
+  returned_ = std::make_unique<verbs::Block>(calls, Domains{access_.domain()}, sizeof(std::uint64_t),
+                                             Access::remote_write);
+  const WindowQuestion mine{pair->address(), address_of(returned_->data()),
+                            returned_->region()->remote_key(0)};
   const auto answer = ask_(std::as_bytes(std::span(&mine, 1)));
   if (answer.size() != sizeof theirs_)
     throw Error(ErrorCode::mismatch, fmt::format("rank {} runs another version of tutti", target_),
@@ -54,30 +58,58 @@ void WindowMemory::move(std::span<const tutti::Block> blocks, ibv_wr_opcode opco
   }
 }
 
-void WindowMemory::notify(std::uint32_t id, std::uint64_t total) {
+void WindowMemory::notify(std::uint32_t id) {
   ensure_connected();
+  if (may_signal())
+    signal(id);
+  else
+    write_total(id);
+}
+
+bool WindowMemory::may_signal() const {
+  if (access_.signal_for(0) == Signal::send) return false;
+  const std::atomic_ref returned(*reinterpret_cast<std::uint64_t*>(returned_->data()));
+  return signals_ - returned.load(std::memory_order_acquire) < theirs_.signals;
+}
+
+void WindowMemory::signal(std::uint32_t id) {
+  ++signals_;
+  const bool follows_put =
+      !waiting_.empty() && !waiting_.back().ends_call && waiting_.back().opcode == IBV_WR_RDMA_WRITE;
+  if (!follows_put || access_.signal_for(waiting_.back().block.bytes) == Signal::separate) {
+    waiting_.emplace_back();
+    ++started_;
+  }
+  waiting_.back().opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  waiting_.back().immediate = id;
+}
+
+void WindowMemory::write_total(std::uint32_t id) {
   const std::size_t word = std::size_t{id} * static_cast<std::size_t>(access_.exposure().size) +
                            static_cast<std::size_t>(access_.exposure().rank);
   waiting_.push_back({.opcode = IBV_WR_RDMA_WRITE,
-                      .block = {.remote = word * sizeof total, .bytes = sizeof total},
-                      .is_notification = true,
-                      .total = total});
+                      .block = {.remote = word * sizeof(std::uint64_t), .bytes = sizeof(std::uint64_t)},
+                      .is_total = true,
+                      .total = ++written_[id]});
   ++started_;
 }
 
 // The next work request of an operation, which a port's longest message may divide.
 Write WindowMemory::next_write(Waiting& operation) {
   Write write;
-  write.opcode = operation.opcode;
   tutti::Block& rest = operation.block;
   const auto bytes = static_cast<std::uint32_t>(std::min<std::size_t>(rest.bytes, access_.longest_message()));
-  write.piece_count = 1;
-  write.inlined =
-      operation.opcode == IBV_WR_RDMA_WRITE && bytes <= static_cast<std::uint32_t>(pair_->max_inline());
-  if (operation.is_notification) {
+  const bool signals = operation.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  const bool is_last = bytes == rest.bytes;
+  write.opcode = signals && !is_last ? IBV_WR_RDMA_WRITE : operation.opcode;
+  write.immediate = operation.immediate;
+  write.piece_count = bytes > 0 ? 1 : 0;
+  write.inlined = operation.opcode != IBV_WR_RDMA_READ && bytes > 0 &&
+                  bytes <= static_cast<std::uint32_t>(pair_->max_inline());
+  write.fenced = (signals || operation.is_total) && reads_under_way_ > 0;
+  if (operation.is_total) {
     write.to = theirs_.counters + rest.remote;
     write.remote_key = theirs_.counters_key;
-    write.fenced = reads_under_way_ > 0;
     // As many places as work requests can be under way.
     std::byte* const place = totals_->data() + next_total_++ % sends * sizeof operation.total;
     std::memcpy(place, &operation.total, sizeof operation.total);
@@ -91,7 +123,7 @@ Write WindowMemory::next_write(Waiting& operation) {
   rest.local += bytes;
   rest.remote += bytes;
   rest.bytes -= bytes;
-  write.signalled = operation.ends_call && rest.bytes == 0;
+  write.signalled = operation.ends_call && is_last;
   return write;
 }
 

@@ -101,4 +101,22 @@ struct Bye {
   std::array<std::uint64_t, channels> arrived{};
 };
 
+/// Of one who wants to reach a window's memory. Asked over the authenticated connection to the window's
+/// server, like its answer.
+struct WindowQuestion {
+  Address address;
+  std::uint64_t returned = 0;  ///< the word that the owner writes: how many of my notifications it has taken
+  std::uint32_t returned_key = 0;
+};
+/// Of the memory's owner: its end, and what it gives.
+struct WindowAnswer {
+  Address address;
+  std::uint64_t memory = 0;
+  std::uint64_t counters = 0;
+  std::uint32_t memory_key = 0;
+  std::uint32_t counters_key = 0;
+  std::uint32_t reads = 1;    ///< RDMA READs that its device serves at a time
+  std::uint32_t signals = 0;  ///< notifications that may be under way as immediates
+};
+
 }  // namespace tutti::transport::verbs
