@@ -342,5 +342,45 @@ TEST_P(LabWeather, TheDataIsRight) {
   EXPECT_EQ(gave_up.so_far(), 0);
 }
 
+// Every rank puts to one of the next node and looks at what it gets now and then: immediates and totals in
+// turn.
+TEST_P(LabWeather, NotificationsAreCountedAndFollowTheirData) {
+  const auto [name, terms, shown_by] = GetParam();
+  const FaultEverywhere weather(4, terms);
+  std::optional<Rise> shown;
+  if (shown_by != nullptr) shown.emplace(4, 1, shown_by);
+  const Rise not_ready(4, 1, "rcvd_rnr_err");
+  expect_well(eight("16", "6"), [&](Communicator& comm) {
+    constexpr std::size_t words = 64;
+    constexpr std::size_t puts = 400;
+    auto buffer = comm.allocate<std::uint64_t>(2 * puts * words);
+    const auto got = buffer.span().subspan(puts * words);
+    const auto next = static_cast<Rank>((comm.rank() + 2) % comm.size());
+    const auto previous = static_cast<Rank>((comm.rank() + 6) % comm.size());
+    Window window(comm, buffer.span());
+    for (std::size_t round = 1; round <= 2; ++round) {
+      std::ranges::fill(buffer.span().first(puts * words), round);
+      std::ranges::fill(got, 0U);
+      comm.barrier();
+      for (std::size_t k = 0; k < puts; ++k)
+        window.put(next, {.local = k * words * 8, .remote = (puts + k) * words * 8, .bytes = words * 8},
+                   {.notify = 1});
+      for (std::size_t taken = 0; taken < puts; taken += puts / 8) {
+        window.wait_notification(1, puts / 8, previous);
+        const auto expected = (taken + puts / 8) * words;
+        ASSERT_EQ(std::ranges::count(got.first(expected), round), static_cast<std::ptrdiff_t>(expected));
+        std::this_thread::sleep_for(1ms);
+      }
+      EXPECT_FALSE(window.test_notification(1));
+      window.flush();
+      comm.barrier();
+    }
+  });
+  if (shown) {
+    EXPECT_GT(shown->so_far(), 0) << shown_by;
+  }
+  EXPECT_EQ(not_ready.so_far(), 0);
+}
+
 }  // namespace
 }  // namespace tutti::test
