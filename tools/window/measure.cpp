@@ -68,14 +68,15 @@ double Pair::latency(std::size_t bytes, std::size_t count, int batches) {
   std::vector<double> times;
   comm_.barrier();
   for (int batch = -1; batch < batches; ++batch) {
-    const double seconds = seconds_of([&] {
-      for (std::size_t k = 0; k < count; ++k) {
-        if (comm_.rank() == 1) window_.wait_notification(1, 1, 0);
-        window_.put(other(), block, {.notify = 1});
-        if (comm_.rank() == 0) window_.wait_notification(1, 1, 1);
-      }
-    });
-    if (batch >= 0) times.push_back(seconds / static_cast<double>(count) / 2 * 1e6);
+    auto last = Clock::now();
+    for (std::size_t k = 0; k < count; ++k) {
+      if (comm_.rank() == 1) window_.wait_notification(1, 1, 0);
+      window_.put(other(), block, {.notify = 1});
+      if (comm_.rank() == 0) window_.wait_notification(1, 1, 1);
+      const auto now = Clock::now();
+      if (batch >= 0) times.push_back(std::chrono::duration<double, std::micro>(now - last).count() / 2);
+      last = now;
+    }
   }
   window_.flush(other());
   comm_.barrier();

@@ -24,7 +24,7 @@ class Pair {
   /// rank 1 returns means nothing. Collective.
   Speed bandwidth(std::size_t bytes, std::size_t count, int batches);
   /// Microseconds from a put of `bytes` with notification to its notification at the other rank: half of the
-  /// way there and back. Collective.
+  /// way there and back, the median of all. Collective.
   double latency(std::size_t bytes, std::size_t count, int batches);
   /// Whether the other rank's last put, of this many bytes, has arrived as it was sent.
   [[nodiscard]] bool intact(std::size_t bytes);
