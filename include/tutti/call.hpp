@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tutti/schedule.hpp>
 #include <tutti/types.hpp>
@@ -49,5 +50,27 @@ struct Call {
 
 /// "all_reduce(1024 x float32, sum)", for messages.
 std::string describe(const Call& call);
+
+namespace detail {
+
+/// Calls that wait to be started, with copies of their counts and displacements, to which their spans lead:
+/// hence it moves, and cannot be copied.
+class CallList {
+ public:
+  CallList() = default;
+  CallList(CallList&&) = default;
+  CallList& operator=(CallList&&) = default;
+  CallList(const CallList&) = delete;
+  CallList& operator=(const CallList&) = delete;
+  ~CallList() = default;
+  void add(const Call& call);
+  [[nodiscard]] std::span<const Call> calls() const noexcept { return calls_; }
+
+ private:
+  std::vector<Call> calls_;
+  std::vector<std::vector<std::size_t>> counts_;
+};
+
+}  // namespace detail
 
 }  // namespace tutti

@@ -82,8 +82,7 @@ class Group : public Operations<Group, void> {
   explicit Group(detail::Impl& impl) : impl_(&impl) {}
   void submit(const Call& call);
   detail::Impl* impl_;
-  std::vector<Call> calls_;
-  std::vector<std::vector<std::size_t>> counts_;  ///< copies of the spans in calls_
+  detail::CallList calls_;
 };
 
 /// Memory that peers on this host read and write directly. Owned; freed collectively or with the

@@ -91,8 +91,6 @@ class OnStream : public Operations<OnStream, void> {
   /// rounded once. Bitwise equal on all ranks. Errors as for the other operations; collective like them.
   /// The fusion is that of TensorRT-LLM's and vLLM's all-reduce kernels.
   void all_reduce_rms_norm(const AllReduceRmsNorm& arguments);
-  /// Any other operation, as a value.
-  void call(const Call& call) { submit(call); }
 
  private:
   friend class Gpu;
@@ -109,8 +107,6 @@ class GpuGroup : public Operations<GpuGroup, void> {
  public:
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
-  /// Any operation, as a value.
-  void call(const Call& call) { submit(call); }
   /// Enqueues all collected calls.
   void run();
 
@@ -121,8 +117,7 @@ class GpuGroup : public Operations<GpuGroup, void> {
   void submit(const Call& call);
   detail::GpuState* state_;
   void* stream_;
-  std::vector<Call> calls_;
-  std::vector<std::vector<std::size_t>> counts_;  ///< copies of the spans in calls_
+  detail::CallList calls_;
 };
 
 /// Memory of a Gpu's device, from `Gpu::allocate`. Ends with its last copy, in calls that come after that, or

@@ -13,7 +13,8 @@
 
 namespace tutti {
 
-/// The operations, in terms of `Derived::submit(const Call&) -> Result` and `Derived::size()`.
+/// The operations, in terms of `Derived::submit(const Call&) -> Result`, `Derived::rank()` and
+/// `Derived::size()`.
 ///
 /// All ranks of a communicator call the same operations in the same order with the same counts, types,
 /// reductions and roots (send and receive excepted). A call that differs is found out and reported on all
@@ -39,12 +40,12 @@ class Operations {
   }
   Result all_reduce(const void* in, void* out, std::size_t count, DataType type,
                     Reduction op = ReduceOp::sum) {
-    return run({.operation = Operation::all_reduce,
-                .type = type,
-                .reduction = op,
-                .in = in,
-                .out = out,
-                .count = count});
+    return call({.operation = Operation::all_reduce,
+                 .type = type,
+                 .reduction = op,
+                 .in = in,
+                 .out = out,
+                 .count = count});
   }
 
   /// As all_reduce, with the result on `root` only. `out` of the others is not touched and may be empty.
@@ -55,13 +56,13 @@ class Operations {
   }
   Result reduce(const void* in, void* out, std::size_t count, DataType type, Rank root,
                 Reduction op = ReduceOp::sum) {
-    return run({.operation = Operation::reduce,
-                .type = type,
-                .reduction = op,
-                .root = root,
-                .in = in,
-                .out = out,
-                .count = count});
+    return call({.operation = Operation::reduce,
+                 .type = type,
+                 .reduction = op,
+                 .root = root,
+                 .in = in,
+                 .out = out,
+                 .count = count});
   }
 
   /// Rank r gets elements [r * count, (r + 1) * count) of the fold of all inputs of n * count elements. In
@@ -73,12 +74,12 @@ class Operations {
   }
   Result reduce_scatter(const void* in, void* out, std::size_t count, DataType type,
                         Reduction op = ReduceOp::sum) {
-    return run({.operation = Operation::reduce_scatter,
-                .type = type,
-                .reduction = op,
-                .in = in,
-                .out = out,
-                .count = count});
+    return call({.operation = Operation::reduce_scatter,
+                 .type = type,
+                 .reduction = op,
+                 .in = in,
+                 .out = out,
+                 .count = count});
   }
 
   /// `out` gets the `count` elements of every rank's `in`, in rank order. In place: `in == out + rank *
@@ -89,7 +90,7 @@ class Operations {
     return all_gather(in.data(), out.data(), in.size(), data_type_of<T>);
   }
   Result all_gather(const void* in, void* out, std::size_t count, DataType type) {
-    return run({.operation = Operation::all_gather, .type = type, .in = in, .out = out, .count = count});
+    return call({.operation = Operation::all_gather, .type = type, .in = in, .out = out, .count = count});
   }
 
   /// `out` of every rank gets `in` of `root`. `in` of the others is not read and may be empty. In place: `in
@@ -104,12 +105,12 @@ class Operations {
     return broadcast(in_out.data(), in_out.data(), in_out.size(), data_type_of<T>, root);
   }
   Result broadcast(const void* in, void* out, std::size_t count, DataType type, Rank root) {
-    return run({.operation = Operation::broadcast,
-                .type = type,
-                .root = root,
-                .in = in,
-                .out = out,
-                .count = count});
+    return call({.operation = Operation::broadcast,
+                 .type = type,
+                 .root = root,
+                 .in = in,
+                 .out = out,
+                 .count = count});
   }
 
   /// `out` of `root` gets the `count` elements of every rank's `in`, in rank order. In place on the root: as
@@ -120,7 +121,7 @@ class Operations {
     return gather(in.data(), out.data(), in.size(), data_type_of<T>, root);
   }
   Result gather(const void* in, void* out, std::size_t count, DataType type, Rank root) {
-    return run(
+    return call(
         {.operation = Operation::gather, .type = type, .root = root, .in = in, .out = out, .count = count});
   }
 
@@ -132,7 +133,7 @@ class Operations {
     return scatter(in.data(), out.data(), out.size(), data_type_of<T>, root);
   }
   Result scatter(const void* in, void* out, std::size_t count, DataType type, Rank root) {
-    return run(
+    return call(
         {.operation = Operation::scatter, .type = type, .root = root, .in = in, .out = out, .count = count});
   }
 
@@ -146,11 +147,11 @@ class Operations {
     return all_to_all(in.data(), out.data(), in.size() / ranks(), data_type_of<T>);
   }
   Result all_to_all(const void* in, void* out, std::size_t count, DataType type) {
-    return run({.operation = Operation::all_to_all, .type = type, .in = in, .out = out, .count = count});
+    return call({.operation = Operation::all_to_all, .type = type, .in = in, .out = out, .count = count});
   }
 
   /// Returns when all ranks have called it.
-  Result barrier() { return run({.operation = Operation::barrier}); }
+  Result barrier() { return call({.operation = Operation::barrier}); }
 
   /// all_gather with `counts[r]` elements of rank r, placed at `out + displacements[r]` (empty displacements:
   /// packed). All ranks pass the same counts. In place: `in == out + displacements[rank]`.
@@ -161,12 +162,12 @@ class Operations {
   }
   Result all_gather_v(const void* in, void* out, std::span<const std::size_t> counts,
                       std::span<const std::size_t> displacements, DataType type) {
-    return run({.operation = Operation::all_gather_v,
-                .type = type,
-                .in = in,
-                .out = out,
-                .out_counts = counts,
-                .out_displacements = displacements});
+    return call({.operation = Operation::all_gather_v,
+                 .type = type,
+                 .in = in,
+                 .out = out,
+                 .out_counts = counts,
+                 .out_displacements = displacements});
   }
 
   /// reduce_scatter with `counts[r]` elements for rank r, which lie at `in + displacements[r]` (empty:
@@ -179,13 +180,13 @@ class Operations {
   Result reduce_scatter_v(const void* in, void* out, std::span<const std::size_t> counts,
                           std::span<const std::size_t> displacements, DataType type,
                           Reduction op = ReduceOp::sum) {
-    return run({.operation = Operation::reduce_scatter_v,
-                .type = type,
-                .reduction = op,
-                .in = in,
-                .out = out,
-                .in_counts = counts,
-                .in_displacements = displacements});
+    return call({.operation = Operation::reduce_scatter_v,
+                 .type = type,
+                 .reduction = op,
+                 .in = in,
+                 .out = out,
+                 .in_counts = counts,
+                 .in_displacements = displacements});
   }
 
   /// all_to_all with its own count and displacement for every peer (empty displacements: packed). What rank s
@@ -202,14 +203,14 @@ class Operations {
                       std::span<const std::size_t> in_displacements, void* out,
                       std::span<const std::size_t> out_counts, std::span<const std::size_t> out_displacements,
                       DataType type) {
-    return run({.operation = Operation::all_to_all_v,
-                .type = type,
-                .in = in,
-                .out = out,
-                .in_counts = in_counts,
-                .in_displacements = in_displacements,
-                .out_counts = out_counts,
-                .out_displacements = out_displacements});
+    return call({.operation = Operation::all_to_all_v,
+                 .type = type,
+                 .in = in,
+                 .out = out,
+                 .in_counts = in_counts,
+                 .in_displacements = in_displacements,
+                 .out_counts = out_counts,
+                 .out_displacements = out_displacements});
   }
 
   /// Sends to `peer`, which must receive as many elements of the same type; messages between two ranks match
@@ -220,19 +221,21 @@ class Operations {
     return send(in.data(), in.size(), data_type_of<T>, peer);
   }
   Result send(const void* in, std::size_t count, DataType type, Rank peer) {
-    return run({.operation = Operation::send, .type = type, .root = peer, .in = in, .count = count});
+    return call({.operation = Operation::send, .type = type, .root = peer, .in = in, .count = count});
   }
   template <Element T>
   Result receive(std::span<T> out, Rank peer) {
     return receive(out.data(), out.size(), data_type_of<T>, peer);
   }
   Result receive(void* out, std::size_t count, DataType type, Rank peer) {
-    return run({.operation = Operation::receive, .type = type, .root = peer, .out = out, .count = count});
+    return call({.operation = Operation::receive, .type = type, .root = peer, .out = out, .count = count});
   }
+
+  /// Any operation, as a value: what all others above come down to.
+  Result call(const Call& call) { return self().submit(call); }
 
  private:
   Derived& self() { return static_cast<Derived&>(*this); }
-  Result run(const Call& call) { return self().submit(call); }
   std::size_t ranks() { return static_cast<std::size_t>(self().size()); }
   bool is(Rank root) { return self().rank() == root; }
   static void same(std::size_t a, std::size_t b, const char* operation) {

@@ -75,4 +75,14 @@ std::string describe(const Call& call) {
   return text + ")";
 }
 
+namespace detail {
+
+void CallList::add(const Call& call) {
+  Call& kept = calls_.emplace_back(call);
+  for (auto* part : {&kept.in_counts, &kept.in_displacements, &kept.out_counts, &kept.out_displacements})
+    if (!part->empty()) *part = counts_.emplace_back(part->begin(), part->end());
+}
+
+}  // namespace detail
+
 }  // namespace tutti

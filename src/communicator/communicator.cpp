@@ -144,20 +144,12 @@ int Group::size() const noexcept { return impl_->group.size; }
 
 void Group::submit(const Call& call) {
   impl_->admit(call);
-  calls_.push_back(call);
-  for (auto* part : {&calls_.back().in_counts, &calls_.back().in_displacements, &calls_.back().out_counts,
-                     &calls_.back().out_displacements}) {
-    if (part->empty()) continue;
-    counts_.emplace_back(part->begin(), part->end());
-    *part = counts_.back();
-  }
+  calls_.add(call);
 }
 
 Work Group::start() {
-  const std::vector<Call> calls = std::exchange(calls_, {});
-  Work work(impl_->start(calls));
-  counts_.clear();
-  return work;
+  const detail::CallList started = std::exchange(calls_, {});
+  return Work(impl_->start(started.calls()));
 }
 
 void Group::run() { start().wait(); }

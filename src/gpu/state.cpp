@@ -340,18 +340,11 @@ Rank GpuGroup::rank() const noexcept { return state_->rank(); }
 int GpuGroup::size() const noexcept { return state_->size(); }
 void GpuGroup::submit(const Call& call) {
   state_->admit(call, stream_);
-  calls_.push_back(call);
-  for (auto* part : {&calls_.back().in_counts, &calls_.back().in_displacements, &calls_.back().out_counts,
-                     &calls_.back().out_displacements}) {
-    if (part->empty()) continue;
-    counts_.emplace_back(part->begin(), part->end());
-    *part = counts_.back();
-  }
+  calls_.add(call);
 }
 void GpuGroup::run() {
-  const std::vector<Call> calls = std::exchange(calls_, {});
-  state_->enqueue(calls, stream_);
-  counts_.clear();
+  const detail::CallList started = std::exchange(calls_, {});
+  state_->enqueue(started.calls(), stream_);
 }
 
 Gpu::Gpu(Gpu&&) noexcept = default;

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <type_traits>
+#include <utility>
 
 #include "collectives/algorithms.hpp"
 #include "communicator/exercise.hpp"
@@ -65,6 +67,26 @@ TEST_P(Operations, ScaleEveryRanksContribution) {
                   comm, {.operation = operation, .count = count, .in_place = in_place, .factors = factors});
       },
       over(transport));
+}
+
+TEST(OperationsAsValues, AreThoseOfTheNamedFunctions) {
+  static_assert(!std::is_copy_constructible_v<Group>, "its calls lead to counts of its own");
+  run_local(3, [](Communicator& comm) {
+    for (const Operation operation : data_operations()) {
+      const Exercise exercise{.operation = operation, .count = 50, .root = 1};
+      const Trial blocking(exercise, comm.rank(), comm.size());
+      const Trial begun(exercise, comm.rank(), comm.size());
+      const Trial grouped(exercise, comm.rank(), comm.size());
+      comm.call(blocking.call());
+      auto async = comm.async();
+      async.call(begun.call()).wait();
+      Group group = comm.group();
+      group.call(grouped.call());
+      Group(std::move(group)).run();
+      for (const Trial* trial : {&blocking, &begun, &grouped})
+        EXPECT_EQ(trial->wrong(), "") << to_string(exercise);
+    }
+  });
 }
 
 class Types : public testing::TestWithParam<std::tuple<const char*, int>> {};
