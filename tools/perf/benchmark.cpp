@@ -34,25 +34,79 @@ std::vector<std::size_t> uneven(std::size_t block, int ranks) {
   return counts;
 }
 
-/// Blocks of `counts`, one after the other; block i is what `part(i)` says.
-template <class PartOf>
-std::vector<Part> blocks(const std::vector<std::size_t>& counts, PartOf part) {
+struct Origin {
+  Rank source;
+  int block;
+};
+
+/// Blocks of `counts`, one after the other; block i holds what `origin_of(i)` says.
+template <class OriginOf>
+std::vector<Part> blocks(const std::vector<std::size_t>& counts, OriginOf origin_of) {
   std::vector<Part> parts;
   std::size_t first = 0;
   for (int i = 0; const std::size_t count : counts) {
-    auto [source, block] = part(i++);
+    const auto [source, block] = origin_of(i++);
     parts.push_back({first, count, source, block});
     first += count;
   }
   return parts;
 }
 
-struct Origin {
-  Rank source;
-  int block;
+Rank ping_pong_peer(Rank rank, int ranks) { return (rank ^ 1) < ranks ? rank ^ 1 : -1; }
+
+struct Seat {
+  int ranks;
+  Rank rank, root;
 };
 
-Rank ping_pong_peer(Rank rank, int ranks) { return (rank ^ 1) < ranks ? rank ^ 1 : -1; }
+/// Operations whose buffers all hold one contribution of `elements`.
+Layout whole_layout(Kind kind, std::size_t elements, const Seat& seat) {
+  const bool is_root = seat.rank == seat.root;
+  const auto all_of = [&](Rank source) { return std::vector<Part>{{0, elements, source, 0}}; };
+  Layout layout;
+  layout.count = layout.in_elements = layout.out_elements = elements;
+  if (kind != Kind::broadcast || is_root) layout.in = all_of(seat.rank);
+  if (kind == Kind::all_reduce || (kind == Kind::reduce && is_root)) layout.out = all_of(reduced);
+  if (kind == Kind::broadcast) layout.out = all_of(seat.root);
+  if (kind == Kind::sendrecv) layout.out = all_of((seat.rank + seat.ranks - 1) % seat.ranks);
+  if (kind == Kind::ping_pong)
+    if (const Rank peer = ping_pong_peer(seat.rank, seat.ranks); peer >= 0) layout.out = all_of(peer);
+  return layout;
+}
+
+/// Operations between one block, of `counts[rank]` elements, and all blocks.
+Layout gathering_layout(Kind kind, const std::vector<std::size_t>& counts, const Seat& seat) {
+  const auto me = static_cast<std::size_t>(seat.rank);
+  const bool is_root = seat.rank == seat.root;
+  const auto contributions = blocks(counts, [&](int i) { return Origin{seat.rank, i}; });
+  const auto gathered = blocks(counts, [](int i) { return Origin{i, 0}; });
+  const std::size_t all = gathered.back().first + gathered.back().count;
+  const bool gathers = kind == Kind::all_gather || kind == Kind::all_gather_v || kind == Kind::gather;
+  Layout layout;
+  layout.count = counts[me];
+  layout.own = gathered[me].first;
+  layout.in_elements = gathers ? counts[me] : all;
+  layout.out_elements = gathers ? all : counts[me];
+  if (gathers) {
+    layout.in = {{0, counts[me], seat.rank, 0}};
+    if (kind != Kind::gather || is_root) layout.out = gathered;
+  } else {
+    if (kind != Kind::scatter || is_root) layout.in = contributions;
+    layout.out = {{0, counts[me], kind == Kind::scatter ? seat.root : reduced, seat.rank}};
+  }
+  return layout;
+}
+
+/// Operations between all blocks and all blocks.
+Layout exchange_layout(const std::vector<std::size_t>& in_counts, const std::vector<std::size_t>& out_counts,
+                       Rank rank) {
+  Layout layout;
+  layout.in = blocks(in_counts, [&](int i) { return Origin{rank, i}; });
+  layout.out = blocks(out_counts, [&](int i) { return Origin{i, rank}; });
+  layout.in_elements = layout.in.back().first + layout.in.back().count;
+  layout.out_elements = layout.out.back().first + layout.out.back().count;
+  return layout;
+}
 
 }  // namespace
 
@@ -89,92 +143,46 @@ double bus_factor(Kind kind, int ranks) {
 }
 
 Layout make_layout(Kind kind, std::size_t elements, int ranks, Rank rank, Rank root) {
-  const auto n = static_cast<std::size_t>(ranks);
-  const auto me = static_cast<std::size_t>(rank);
+  const auto n = static_cast<std::size_t>(ranks), me = static_cast<std::size_t>(rank);
   const std::size_t block = elements == 0 ? 0 : std::max<std::size_t>(elements / n, 1);
   const std::vector<std::size_t> even(n, block), varied = uneven(block, ranks);
-  const std::vector<std::size_t>& counts =
-      kind == Kind::all_gather_v || kind == Kind::reduce_scatter_v ? varied : even;
-  const auto mine = [&](int i) { return Origin{rank, i}; };
-  const auto everyones = [&](int i) { return Origin{i, 0}; };
-  const bool is_root = rank == root;
-
+  const Seat seat{ranks, rank, root};
   Layout layout;
-  const auto whole = [&](std::size_t in_elements, std::size_t out_elements) {
-    layout.in_elements = in_elements;
-    layout.out_elements = out_elements;
-    layout.count = std::min(in_elements, out_elements);
-  };
   switch (kind) {
     case Kind::all_reduce:
     case Kind::reduce:
-      whole(elements, elements);
-      layout.in = {{0, elements, rank, 0}};
-      if (kind == Kind::all_reduce || is_root) layout.out = {{0, elements, reduced, 0}};
-      break;
     case Kind::broadcast:
-      whole(elements, elements);
-      if (is_root) layout.in = {{0, elements, root, 0}};
-      layout.out = {{0, elements, root, 0}};
-      break;
+    case Kind::sendrecv:
+    case Kind::ping_pong:
+      return whole_layout(kind, elements, seat);
     case Kind::reduce_scatter:
-    case Kind::reduce_scatter_v:
-      whole(n * block, counts[me]);
-      layout.in = blocks(counts, mine);
-      layout.out = {{0, counts[me], reduced, rank}};
-      layout.own = layout.in[me].first;
-      break;
-    case Kind::scatter:
-      whole(n * block, block);
-      if (is_root) layout.in = blocks(even, mine);
-      layout.out = {{0, block, root, rank}};
-      layout.own = me * block;
-      break;
     case Kind::all_gather:
-    case Kind::all_gather_v:
-      whole(counts[me], n * block);
-      layout.in = {{0, counts[me], rank, 0}};
-      layout.out = blocks(counts, everyones);
-      layout.own = layout.out[me].first;
-      break;
     case Kind::gather:
-      whole(block, n * block);
-      layout.in = {{0, block, rank, 0}};
-      if (is_root) layout.out = blocks(even, everyones);
-      layout.own = me * block;
+    case Kind::scatter:
+      return gathering_layout(kind, even, seat);
+    case Kind::reduce_scatter_v:
+    case Kind::all_gather_v:
+      layout = gathering_layout(kind, varied, seat);
+      (kind == Kind::all_gather_v ? layout.out_counts : layout.in_counts) = varied;
       break;
     case Kind::all_to_all:
-      whole(n * block, n * block);
-      layout.in = blocks(even, mine);
-      layout.out = blocks(even, [&](int i) { return Origin{i, rank}; });
-      layout.count = block;
+      layout = exchange_layout(even, even, rank);
       break;
-    case Kind::all_to_all_v:
-      whole(n * block, n * block);
-      layout.count = block;
+    case Kind::all_to_all_v: {
+      std::vector<std::size_t> to(n), from(n);
       for (std::size_t peer = 0; peer < n; ++peer) {
-        layout.in_counts.push_back(varied[(peer + n - me) % n]);
-        layout.out_counts.push_back(varied[(me + n - peer) % n]);
+        to[peer] = varied[(peer + n - me) % n];
+        from[peer] = varied[(me + n - peer) % n];
       }
-      layout.in = blocks(layout.in_counts, mine);
-      layout.out = blocks(layout.out_counts, [&](int i) { return Origin{i, rank}; });
+      layout = exchange_layout(to, from, rank);
+      layout.in_counts = std::move(to);
+      layout.out_counts = std::move(from);
       break;
-    case Kind::sendrecv:
-      whole(elements, elements);
-      layout.in = {{0, elements, rank, 0}};
-      layout.out = {{0, elements, (rank + ranks - 1) % ranks, 0}};
-      break;
-    case Kind::ping_pong:
-      whole(elements, elements);
-      layout.in = {{0, elements, rank, 0}};
-      if (const Rank peer = ping_pong_peer(rank, ranks); peer >= 0) layout.out = {{0, elements, peer, 0}};
-      break;
+    }
     case Kind::barrier:
-      break;
+      return layout;
   }
-  if (kind == Kind::all_gather_v) layout.out_counts = varied;
-  if (kind == Kind::reduce_scatter_v) layout.in_counts = varied;
-  if (kind == Kind::all_gather_v || kind == Kind::reduce_scatter_v) layout.count = block;
+  layout.count = block;
   return layout;
 }
 
@@ -198,49 +206,21 @@ Call make_call(Kind kind, const Layout& layout, DataType type, Reduction reducti
           .out_displacements = {}};
 }
 
-void run(Communicator& comm, Kind kind, const Layout& layout, DataType type, Reduction reduction, Rank root,
-         const std::byte* in, std::byte* out) {
-  const int n = comm.size();
+void run(Communicator& comm, Kind kind, const Call& call) {
   const Rank rank = comm.rank();
-  switch (kind) {
-    case Kind::all_reduce:
-      return comm.all_reduce(in, out, layout.count, type, reduction);
-    case Kind::reduce:
-      return comm.reduce(in, out, layout.count, type, root, reduction);
-    case Kind::reduce_scatter:
-      return comm.reduce_scatter(in, out, layout.count, type, reduction);
-    case Kind::all_gather:
-      return comm.all_gather(in, out, layout.count, type);
-    case Kind::broadcast:
-      return comm.broadcast(in, out, layout.count, type, root);
-    case Kind::gather:
-      return comm.gather(in, out, layout.count, type, root);
-    case Kind::scatter:
-      return comm.scatter(in, out, layout.count, type, root);
-    case Kind::all_to_all:
-      return comm.all_to_all(in, out, layout.count, type);
-    case Kind::all_gather_v:
-      return comm.all_gather_v(in, out, layout.out_counts, {}, type);
-    case Kind::reduce_scatter_v:
-      return comm.reduce_scatter_v(in, out, layout.in_counts, {}, type, reduction);
-    case Kind::all_to_all_v:
-      return comm.all_to_all_v(in, layout.in_counts, {}, out, layout.out_counts, {}, type);
-    case Kind::sendrecv: {
-      Group group = comm.group();
-      group.send(in, layout.count, type, (rank + 1) % n);
-      group.receive(out, layout.count, type, (rank + n - 1) % n);
-      return group.run();
-    }
-    case Kind::ping_pong: {
-      const Rank peer = ping_pong_peer(rank, n);
-      if (peer < 0) return;
-      if (rank < peer) comm.send(in, layout.count, type, peer);
-      comm.receive(out, layout.count, type, peer);
-      if (rank > peer) comm.send(in, layout.count, type, peer);
-      return;
-    }
-    case Kind::barrier:
-      return comm.barrier();
+  if (kind == Kind::sendrecv) {
+    Group group = comm.group();
+    group.send(call.in, call.count, call.type, (rank + 1) % comm.size());
+    group.receive(call.out, call.count, call.type, (rank + comm.size() - 1) % comm.size());
+    group.run();
+  } else if (kind == Kind::ping_pong) {
+    const Rank peer = ping_pong_peer(rank, comm.size());
+    if (peer < 0) return;
+    if (rank < peer) comm.send(call.in, call.count, call.type, peer);
+    comm.receive(call.out, call.count, call.type, peer);
+    if (rank > peer) comm.send(call.in, call.count, call.type, peer);
+  } else {
+    comm.call(call);
   }
 }
 

@@ -70,12 +70,12 @@ struct Layout {
 /// get elements / ranks each (at least one, unless there are none).
 Layout make_layout(Kind kind, std::size_t elements, int ranks, Rank rank, Rank root);
 
-/// The call that `run` makes (of sendrecv and ping_pong: the send), for Communicator::explain.
+/// The call of an operation, which leads to the counts in `layout`; of sendrecv and ping_pong, both of whose
+/// messages go by its buffers and count: a send.
 Call make_call(Kind kind, const Layout& layout, DataType type, Reduction reduction, Rank root,
                const std::byte* in, std::byte* out);
 
-/// Runs the operation once, as a user would call it.
-void run(Communicator& comm, Kind kind, const Layout& layout, DataType type, Reduction reduction, Rank root,
-         const std::byte* in, std::byte* out);
+/// Runs the operation once, as a user would.
+void run(Communicator& comm, Kind kind, const Call& call);
 
 }  // namespace tutti::perf

@@ -88,10 +88,9 @@ class Runner {
 
   Result measure(const Point& point, const Layout& layout, std::uint64_t bytes, std::byte* in,
                  std::byte* out) {
-    const auto call = [&] {
-      perf::run(comm_, point.benchmark.kind, layout, point.type, point.reduction.reduction, point.root, in,
-                out);
-    };
+    const Call value =
+        make_call(point.benchmark.kind, layout, point.type, point.reduction.reduction, point.root, in, out);
+    const auto call = [&] { perf::run(comm_, point.benchmark.kind, value); };
     Result result;
     if (settings_.checks > 0) result.wrong = check(point, layout, in, out, call);
 

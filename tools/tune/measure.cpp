@@ -68,6 +68,8 @@ void measure_ways(Ways& ways, const tuning::Question& question, int rounds, cons
   const Rank me = ways[names[0]].rank();
   const perf::Layout layout =
       perf::make_layout(kind, question.bytes / sizeof(float), question.scene.ranks, me, 0);
+  const Call call =
+      perf::make_call(kind, layout, DataType::float32, ReduceOp::sum, 0, buffers.in(), buffers.out());
   constexpr double microsecond = 1e-6;
   std::vector<std::vector<double>> times(names.size());
   constexpr std::size_t long_calls = std::size_t{2} << 20U;  // one of these is a batch
@@ -75,10 +77,9 @@ void measure_ways(Ways& ways, const tuning::Question& question, int rounds, cons
   for (int round = 0; round < rounds; ++round)
     for (std::size_t i = 0; i < names.size(); ++i) {
       Communicator& comm = ways[names[i]];
-      const perf::Timing timing = perf::measure(
-          comm, {.iterations = iterations[i], .batches = 1, .warmups = round == 0 ? 2 : 1}, [&] {
-            perf::run(comm, kind, layout, DataType::float32, ReduceOp::sum, 0, buffers.in(), buffers.out());
-          });
+      const perf::Timing timing =
+          perf::measure(comm, {.iterations = iterations[i], .batches = 1, .warmups = round == 0 ? 2 : 1},
+                        [&] { perf::run(comm, kind, call); });
       iterations[i] = timing.iterations;
       times[i].push_back(timing.median * microsecond);
     }
