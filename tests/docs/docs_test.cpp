@@ -1,0 +1,124 @@
+// What pages say about files, settings and errors is there.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <tutti/error.hpp>
+
+namespace tutti {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::set<std::string>;
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file);
+  EXPECT_TRUE(in) << file;
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+fs::path source(const std::string& path) { return fs::path(TUTTI_SOURCE) / path; }
+
+std::vector<fs::path> pages() {
+  std::vector<fs::path> found = {source("README.md"), source("bench/README.md")};
+  for (const auto& entry : fs::directory_iterator(source("docs"))) found.push_back(entry.path());
+  return found;
+}
+
+/// What the first group of `pattern` matches.
+Names matches(const std::string& text, const std::string& pattern) {
+  const std::regex regex(pattern);
+  Names found;
+  for (auto at = std::sregex_iterator(text.begin(), text.end(), regex); at != std::sregex_iterator(); ++at)
+    found.insert((*at)[1]);
+  return found;
+}
+
+std::string without_code_blocks(const std::string& text) {
+  return std::regex_replace(text, std::regex("```[^`]*```"), "");
+}
+
+/// The anchors that GitHub makes of headings.
+Names anchors(const std::string& page) {
+  Names found;
+  for (const std::string& heading : matches(page, "(?:^|\n)#+ ([^\n]*)")) {
+    std::string anchor;
+    for (const char c : heading) {
+      if (c == ' ') anchor += '-';
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_')
+        anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    found.insert(anchor);
+  }
+  return found;
+}
+
+TEST(Pages, LinkToFilesAndHeadingsThatExist) {
+  std::size_t links = 0;
+  for (const fs::path& page : pages()) {
+    for (const std::string& link : matches(without_code_blocks(text_of(page)), R"(\]\(([^)]+)\))")) {
+      if (link.starts_with("http")) continue;
+      ++links;
+      const std::string path = link.substr(0, link.find('#'));
+      const fs::path target = path.empty() ? page : page.parent_path() / path;
+      ASSERT_TRUE(fs::exists(target)) << page << " links to " << link;
+      if (path.size() == link.size()) continue;
+      EXPECT_TRUE(anchors(without_code_blocks(text_of(target))).contains(link.substr(path.size() + 1)))
+          << page << " links to " << link;
+    }
+  }
+  EXPECT_GT(links, 50U);
+}
+
+TEST(Pages, NameFilesThatExist) {
+  for (const fs::path& page : pages())
+    for (const std::string& path :
+         matches(without_code_blocks(text_of(page)),
+                 "`((?:src|include|tools|tests|bench|scripts|examples)/[\\w./-]+)`"))
+      EXPECT_TRUE(fs::exists(source(path))) << page << " names " << path;
+}
+
+TEST(Pages, AreAllInTheReadme) {
+  const std::string readme = text_of(source("README.md"));
+  for (const auto& entry : fs::directory_iterator(source("docs")))
+    EXPECT_NE(readme.find("](docs/" + entry.path().filename().string() + ")"), std::string::npos)
+        << entry.path();
+}
+
+TEST(Settings, AreAllOnTheirPageAndNoOthers) {
+  Names read;
+  for (const auto& entry : fs::recursive_directory_iterator(source("src")))
+    if (entry.is_regular_file()) read.merge(matches(text_of(entry.path()), "\"(TUTTI_[A-Z_]+)\""));
+  EXPECT_TRUE(read.contains("TUTTI_TIMEOUT") && read.contains("TUTTI_VERBS_MTU"));
+  const std::string page = text_of(source("docs/settings.md"));
+  const std::string variables = page.substr(0, page.find("## Options of the build"));
+  EXPECT_EQ(matches(variables, "`(TUTTI_[A-Z_]+)`"), read);
+}
+
+TEST(Settings, OfTheBuildAreAllOnTheirPageAndNoOthers) {
+  std::string lists = text_of(source("CMakeLists.txt"));
+  for (const auto& entry : fs::directory_iterator(source("cmake"))) lists += text_of(entry.path());
+  Names options = matches(lists, R"(option\((TUTTI_\w+))");
+  options.merge(matches(lists, R"(set\((TUTTI_\w+)[^\n]* CACHE )"));
+  EXPECT_TRUE(options.contains("TUTTI_CUDA") && options.contains("TUTTI_BUILD_TESTS"));
+  const std::string page = text_of(source("docs/settings.md"));
+  EXPECT_EQ(matches(page.substr(page.find("## Options of the build")), "`(TUTTI_[A-Z_]+)`"), options);
+}
+
+TEST(Errors, AreAllOnTheirPageAndNoOthers) {
+  Names codes;
+  for (int code = 0; name(static_cast<ErrorCode>(code)) != "invalid"; ++code)
+    codes.emplace(name(static_cast<ErrorCode>(code)));
+  EXPECT_EQ(matches(text_of(source("docs/errors.md")), "\n\\| `(\\w+)` \\|"), codes);
+}
+
+}  // namespace
+}  // namespace tutti
