@@ -8,8 +8,8 @@
 
 namespace tutti {
 
-/// Settings of a communicator. Ranks of one communicator must agree on `transport`, `algorithm`,
-/// `node_size` and `rank_order`; ranks that do not are reported as a mismatch.
+/// Settings of a communicator. Its ranks must agree on `transport`, `algorithm`, `node_size`, `rank_order`
+/// and `tcp_streams`; if they do not, making it throws Error(mismatch).
 struct Options {
   /// Longest that any call waits for other ranks. TUTTI_TIMEOUT, in seconds (fractions allowed).
   std::chrono::milliseconds timeout{30000};

@@ -1,5 +1,7 @@
 #include <tutti/communicator.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "bootstrap/environment.hpp"
@@ -13,8 +15,9 @@ using detail::Impl;
 namespace {
 
 std::string common_options(const Options& options) {
-  return "transport \"" + options.transport + "\", algorithm \"" + options.algorithm + "\", rank_order " +
-         (options.rank_order ? "1" : "0");
+  return fmt::format("transport \"{}\", algorithm \"{}\", node_size {}, rank_order {}, tcp_streams {}",
+                     options.transport, options.algorithm, options.node_size, options.rank_order ? 1 : 0,
+                     options.tcp_streams);
 }
 
 // Ranks with other options would talk past each other, and so would ranks that choose by other constants: all

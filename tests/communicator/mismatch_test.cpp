@@ -85,10 +85,13 @@ TEST_P(Mismatches, AreNamedOnEveryRank) {
 }
 
 TEST(Options, ThatDifferAreNamedBeforeAnythingRuns) {
-  Options other_order = over("shm"), other_algorithm = over("shm");
+  Options other_order = over("shm"), other_algorithm = over("shm"), other_nodes = over("shm"),
+          other_streams = over("shm");
   other_order.rank_order = true;
   other_algorithm.algorithm = "ring";
-  for (const Options& odd : {over("tcp"), other_order, other_algorithm}) {
+  other_nodes.node_size = 2;
+  other_streams.tcp_streams = 2;
+  for (const Options& odd : {over("tcp"), other_order, other_algorithm, other_nodes, other_streams}) {
     const UniqueId id = UniqueId::create("lo");
     bootstrap::test::on_threads(3, [&](Rank rank) {
       const auto thrown =

@@ -3,11 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <barrier>
 #include <filesystem>
 #include <thread>
@@ -78,22 +76,6 @@ TEST(Tcp, ExplainsThePath) {
   EXPECT_EQ(ranks[0]->explain(1), "tcp via lo 127.0.0.1 -> 127.0.0.1, 2 streams");
   EXPECT_FALSE(ranks[0]->reaches(0));
   EXPECT_EQ(ranks[0]->explain(0), "tcp does not lead from a rank to itself");
-}
-
-TEST(Tcp, RanksWithOtherStreamsAreNamed) {
-  const auto listeners = listeners_at("127.0.0.1", 2);
-  const auto groups = local_groups(2);
-  std::jthread other([&] {
-    EXPECT_THROW(tcp::TcpTransport(groups[1], listeners[1], tcp_secret, {.streams = 2, .congestion = {}}),
-                 Error);
-  });
-  try {
-    const tcp::TcpTransport transport(groups[0], listeners[0], tcp_secret, {.streams = 1, .congestion = {}});
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_EQ(error.ranks(), (std::vector<Rank>{0, 1}));
-  }
 }
 
 TEST(Tcp, BothDirectionsShareOneConnection) {

@@ -19,12 +19,6 @@ namespace tutti::transport::tcp {
 
 namespace {
 
-/// What ranks tell each other; the address follows as text.
-struct Contact {
-  std::uint16_t port = 0;
-  std::uint16_t streams = 0;
-};
-
 std::string interface_of(const std::string& address) {
   for (const auto& one : topology::interfaces())
     if (std::ranges::find(one.addresses, address) != one.addresses.end()) return one.name;
@@ -58,24 +52,18 @@ TcpTransport::~TcpTransport() {
 }
 
 void TcpTransport::exchange_addresses() {
-  const Contact mine{listener_->port(), static_cast<std::uint16_t>(options_.streams)};
-  std::vector<std::byte> message(sizeof mine + listener_->address().size());
-  std::memcpy(message.data(), &mine, sizeof mine);
-  std::memcpy(message.data() + sizeof mine, listener_->address().data(), listener_->address().size());
-  for (const auto& contact : group_.all_gather(message)) {
-    const auto rank = static_cast<Rank>(peers_.size());
-    Contact theirs;
+  // A port, then the address as text.
+  using Port = std::uint16_t;
+  const Port port = listener_->port();
+  std::vector<std::byte> mine(sizeof port + listener_->address().size());
+  std::memcpy(mine.data(), &port, sizeof port);
+  std::memcpy(mine.data() + sizeof port, listener_->address().data(), listener_->address().size());
+  for (const auto& contact : group_.all_gather(mine)) {
+    Port theirs = 0;
     assert(contact.size() > sizeof theirs);
     std::memcpy(&theirs, contact.data(), sizeof theirs);
-    if (theirs.streams != mine.streams)
-      throw Error(
-          ErrorCode::invalid_argument,
-          fmt::format("rank {} uses {} tcp streams a channel and rank {} uses {}; set the same number on all",
-                      group_.rank, mine.streams, rank, theirs.streams),
-          {group_.rank, rank});
-    peers_.push_back(
-        {{reinterpret_cast<const char*>(contact.data()) + sizeof theirs, contact.size() - sizeof theirs},
-         theirs.port});
+    const auto text = std::span(contact).subspan(sizeof theirs);
+    peers_.push_back({{reinterpret_cast<const char*>(text.data()), text.size()}, theirs});
   }
   assert(peers_.size() == static_cast<std::size_t>(group_.size));
 }

@@ -26,8 +26,8 @@ struct TcpOptions {
 
 class TcpTransport final : public Transport {
  public:
-  /// Collective: exchanges addresses. `group.communicator` below 2^48. Throws Error(invalid_argument) that
-  /// names the ranks with other options.
+  /// Collective: exchanges addresses. `group.communicator` below 2^48; `options.streams` the same on all
+  /// ranks. Throws Error(invalid_argument) for options out of range.
   TcpTransport(Group group, std::shared_ptr<TcpListener> listener, const bootstrap::Secret& secret,
                const TcpOptions& options = {});
   /// Delivers what was published, within `linger`.
