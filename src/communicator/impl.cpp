@@ -4,12 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <string_view>
 
 #include "base/fork_guard.hpp"
 #include "collectives/algorithms.hpp"
+#include "transport/all_gather.hpp"
 #ifdef TUTTI_HAVE_VERBS
 #include "transport/verbs/verbs_transport.hpp"
 #endif
@@ -42,18 +42,6 @@ bool everybody_reached(const transport::Transport& transport, int size) {
   for (Rank r = 0; r < size; ++r)
     if (!transport.reaches(r)) return false;
   return true;
-}
-
-/// The smallest value of any rank: ranks that are alone on their host use other transports. Collective.
-std::size_t smallest(const transport::Group& group, std::size_t mine) {
-  for (const auto& bytes : group.all_gather(std::as_bytes(std::span(&mine, 1)))) {
-    std::size_t theirs = 0;
-    if (bytes.size() != sizeof theirs)
-      throw Error(ErrorCode::mismatch, "ranks run different versions of tutti");
-    std::memcpy(&theirs, bytes.data(), sizeof theirs);
-    mine = std::min(mine, theirs);
-  }
-  return mine;
 }
 
 /// RDMA, if it leads to anybody, else nothing and the reason in `why_none`; with `forced`, Error(unsupported)
@@ -113,10 +101,25 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
     if (const auto dead = first_dead()) throw member_gone(nullptr, *dead, false);
   };
   check_forced(options);
+  connect();
+  planner = std::make_unique<Planner>(planner_setting(std::move(tuning)));
+  direct_handle = std::make_shared<transport::shm::DirectMemory*>(&shm->direct());
+
+  const auto n = static_cast<std::size_t>(group.size);
+  tickets_sent.resize(n);
+  tickets_received.resize(n);
+  served_sent.resize(n);
+  served_received.resize(n);
+  spin_polls = shm->cpus() == 1                                                          ? spin_alternating
+               : tcp == nullptr && static_cast<int>(shm->locals().size()) <= shm->cpus() ? spin_alone
+                                                                                         : spin_shared;
+}
+
+void Impl::connect() {
   const bool verbs_only = options.transport == "verbs";
-  const bool tcp_only = options.transport == "tcp" || verbs_only;  // nothing but a network
-  shm = std::make_unique<transport::shm::ShmTransport>(group, !tcp_only);
-  const bool all_shared = !tcp_only && everybody_reached(*shm, group.size);
+  network_only = options.transport == "tcp" || verbs_only;
+  shm = std::make_unique<transport::shm::ShmTransport>(group, !network_only);
+  all_shared = !network_only && everybody_reached(*shm, group.size);
   if (!all_shared && options.transport == "shm")
     throw Error(ErrorCode::unsupported, "transport shm is forced, but not all ranks are on one host");
   if (!all_shared && group.size > 1) {
@@ -131,38 +134,34 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
     if (options.transport != "tcp")
       verbs = make_verbs(group, listener, watch->session().secret(), verbs_only, why_no_verbs);
   }
-  routes = std::make_unique<Routes>(tcp_only ? nullptr : shm.get(), verbs.get(), tcp.get(), all_shared);
+  routes = std::make_unique<Routes>(network_only ? nullptr : shm.get(), verbs.get(), tcp.get(), all_shared);
+}
 
+std::size_t Impl::max_message() const {
+  constexpr std::size_t alone = std::size_t{1} << 20U;  // one rank that uses no transport
+  if (all_shared) return shm->max_message_bytes();
+  std::size_t bytes = tcp == nullptr ? alone : tcp->max_message_bytes();
+  if (tcp != nullptr && !network_only && shm->locals().size() > 1)
+    bytes = std::min(bytes, shm->max_message_bytes());
+  if (verbs != nullptr) bytes = std::min(bytes, verbs->max_message_bytes());
+  return std::ranges::min(all_gather(group, bytes));  // who is alone on its host uses other transports
+}
+
+Planner::Setting Impl::planner_setting(std::shared_ptr<const tuning::Tuning> tuning) const {
   Planner::Setting setting;
   setting.rank = group.rank;
   setting.size = group.size;
   setting.shared_memory = all_shared;
   setting.can_attach = all_shared && shm->direct().can_attach() && !shm->direct().same_process();
-  setting.max_message = all_shared       ? shm->max_message_bytes()
-                        : tcp == nullptr ? std::size_t{1} << 20
-                                         : tcp->max_message_bytes();
-  if (tcp != nullptr && !tcp_only && shm->locals().size() > 1)
-    setting.max_message = std::min(setting.max_message, shm->max_message_bytes());
-  if (verbs != nullptr) setting.max_message = std::min(setting.max_message, verbs->max_message_bytes());
-  if (!all_shared) setting.max_message = smallest(group, setting.max_message);
+  setting.max_message = max_message();
   setting.node_size = options.node_size > 0 ? std::min(options.node_size, group.size) : shm->host_size();
   setting.channels = routes.get();
   setting.options = &options;
   setting.direct_memory = all_shared && group.size > 1 && shm->direct().same_process();
   setting.tuning = std::move(tuning);
-  setting.scene = scene(setting.node_size, all_shared, tcp_only);
+  setting.scene = scene(setting.node_size);
   setting.choices = agree_on_choices(*setting.tuning, setting.scene);
-  planner = std::make_unique<Planner>(std::move(setting));
-  direct_handle = std::make_shared<transport::shm::DirectMemory*>(&shm->direct());
-
-  const auto n = static_cast<std::size_t>(group.size);
-  tickets_sent.resize(n);
-  tickets_received.resize(n);
-  served_sent.resize(n);
-  served_received.resize(n);
-  spin_polls = shm->cpus() == 1                                                          ? spin_alternating
-               : tcp == nullptr && static_cast<int>(shm->locals().size()) <= shm->cpus() ? spin_alone
-                                                                                         : spin_shared;
+  return setting;
 }
 
 }  // namespace tutti::detail

@@ -89,16 +89,20 @@ class Routes final : public execution::Channels {
 inline constexpr std::chrono::milliseconds gone_grace{100};
 
 struct Impl {
-  using AllGather = std::function<std::vector<std::vector<std::byte>>(std::span<const std::byte>)>;
   Impl(std::shared_ptr<Watch> watch, std::shared_ptr<transport::tcp::TcpListener> listener,
        transport::Group group, const Options& options, std::shared_ptr<const tuning::Tuning> tuning);
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // choices.cpp: which algorithms calls take; while the communicator is made.
-  /// As this rank sees it. `apart`: ranks of one host do not share memory either.
-  [[nodiscard]] tuning::Scene scene(int node_size, bool all_shared, bool apart) const;
+  // impl.cpp: while the communicator is made, collectively.
+  void connect();  ///< makes the transports, and `routes` over them
+  [[nodiscard]] std::size_t max_message() const;
+  [[nodiscard]] Planner::Setting planner_setting(std::shared_ptr<const tuning::Tuning> tuning) const;
+
+  // choices.cpp: which algorithms calls take; likewise.
+  /// As this rank sees it.
+  [[nodiscard]] tuning::Scene scene(int node_size) const;
   /// Rank 0 decides. Collective.
   [[nodiscard]] std::shared_ptr<const tuning::Choices> agree_on_choices(const tuning::Tuning& tuning,
                                                                         const tuning::Scene& mine) const;
@@ -131,6 +135,9 @@ struct Impl {
   [[nodiscard]] std::optional<Rank> first_dead() const;
   [[nodiscard]] Error member_gone(const Task* task, Rank rank, bool orderly) const;
   [[nodiscard]] Error failure_of_others(const Task* task, const bootstrap::Notice& notice) const;
+  /// What has happened to others, as far as it was heard.
+  std::optional<Error> heard(const Task* task);
+  void check_others();
   Error explain_loss(const Task* task, const Error& loss);
   void check_members(Task& task);
   void check_calls(const Task& task);
@@ -182,6 +189,8 @@ struct Impl {
   std::unique_ptr<transport::tcp::TcpTransport> tcp;  ///< only where some peer needs it
   std::unique_ptr<transport::Transport> verbs;        ///< only where it leads to some peer
   std::string why_no_verbs;                           ///< where it was tried and leads to nobody
+  bool all_shared = false;                            ///< all ranks share memory
+  bool network_only = false;  ///< by force: ranks of one host do not share memory either
   std::unique_ptr<Routes> routes;
   std::unique_ptr<Planner> planner;
   std::optional<topology::World> world;  ///< where the ranks are; once somebody asked

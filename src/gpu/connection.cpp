@@ -8,8 +8,9 @@
 
 #include <tutti/error.hpp>
 
-#include "gpu/collect.hpp"
 #include "gpu/device/proof.hpp"
+#include "gpu/fail_together.hpp"
+#include "transport/all_gather.hpp"
 
 namespace tutti::gpu {
 
@@ -80,7 +81,7 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
   card.host_size = setting.options.host_size;
   card.peer_access = setting.options.peer_access;
   card.fabric = setting.options.fabric;
-  const auto cards = all_gather(setting, card);
+  const auto cards = all_gather(setting.group, card);
   for (std::size_t r = 0; r < cards.size(); ++r)
     if (cards[r].slices != card.slices || cards[r].blocks != card.blocks ||
         cards[r].slot_bytes != card.slot_bytes || cards[r].host_size != card.host_size ||
@@ -179,7 +180,7 @@ void Connection::share_arenas(const Setting& setting) {
   for (Rank r = 0; r < group_.size && unopened.empty(); ++r)
     if (peers_[static_cast<std::size_t>(r)] == Nearness::host && arenas_.of(r).data == nullptr)
       unopened = arenas_.of(r).why_not;
-  const std::vector<std::string> all = all_gather(setting, unopened);
+  const std::vector<std::string> all = all_gather(setting.group, unopened);
   const auto first = std::ranges::find_if(all, [](const std::string& why) { return !why.empty(); });
   if (first == all.end()) return;
   if (why_no_descriptor_.empty())
@@ -235,7 +236,7 @@ bool Connection::prove(const Setting& setting, std::vector<Proposal>& proposals)
   }
   fail_together(setting, ErrorCode::system, hopeless);
   bool right = true;
-  for (const std::uint8_t all_right : all_gather(setting, static_cast<std::uint8_t>(wrong.empty())))
+  for (const std::uint8_t all_right : all_gather(setting.group, static_cast<std::uint8_t>(wrong.empty())))
     right = right && all_right != 0;
   return right;
 }

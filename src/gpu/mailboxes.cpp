@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/system_error.hpp"
-#include "gpu/collect.hpp"
+#include "transport/all_gather.hpp"
 #include "transport/shm/descriptor.hpp"
 
 namespace tutti::gpu {
@@ -80,7 +80,7 @@ Mailboxes::Mailboxes(const std::shared_ptr<Api>& api, const Setting& setting, co
     return memory + static_cast<std::size_t>(number) * bytes;
   };
   if (mine_ != nullptr) places.memory = mine_->data();
-  const std::vector<Places> all = all_gather(setting, places);
+  const std::vector<Places> all = all_gather(setting.group, places);
   auto passed = transport::shm::exchange_descriptors(
       setting.group, mine_ == nullptr ? -1 : mine_->descriptor(), other_processes);
 

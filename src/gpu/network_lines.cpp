@@ -9,8 +9,8 @@
 #include <tutti/error.hpp>
 
 #include "bootstrap/frame.hpp"
-#include "gpu/collect.hpp"
 #include "gpu/slot_proof.hpp"
+#include "transport/all_gather.hpp"
 
 namespace tutti::gpu {
 
@@ -104,7 +104,7 @@ void NetworkLines::agree_on_all() {
   } mine{};
   for (const Line& line : lines_)
     if (line.direct != nullptr) mine.by_rank[line.peer] = line.direct->address();
-  const std::vector<Addresses> all = all_gather(setting_, mine);
+  const std::vector<Addresses> all = all_gather(setting_.group, mine);
   for (Line& line : lines_) line.theirs = all[index(line.peer)].by_rank[setting_.group.rank];
 }
 
@@ -116,7 +116,7 @@ bool NetworkLines::prove() {
     bool right = true, broken = false;
   };
   Verdict together;
-  for (const Verdict& one : all_gather(setting_, Verdict{proof.failed.empty(), proof.network_broken})) {
+  for (const Verdict& one : all_gather(setting_.group, Verdict{proof.failed.empty(), proof.network_broken})) {
     together.right = together.right && one.right;
     together.broken = together.broken || one.broken;
   }

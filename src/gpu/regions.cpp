@@ -7,7 +7,8 @@
 
 #include <tutti/error.hpp>
 
-#include "gpu/collect.hpp"
+#include "gpu/fail_together.hpp"
+#include "transport/all_gather.hpp"
 
 namespace tutti::gpu {
 
@@ -25,7 +26,7 @@ void Regions::drop_released() {
   static_assert(device::max_regions <= 64);
   for (std::size_t i = 0; i < all_.size(); ++i)
     if (!all_[i]->used || all_[i]->token.expired()) released |= std::uint64_t{1} << i;
-  for (const std::uint64_t theirs : all_gather(setting_, released)) released &= theirs;
+  for (const std::uint64_t theirs : all_gather(setting_.group, released)) released &= theirs;
   const auto dropped = [&](std::size_t i) { return (released >> i & 1) != 0; };
   for (std::size_t i = 0; i < all_.size(); ++i)
     if (dropped(i)) all_[i]->peers = {};

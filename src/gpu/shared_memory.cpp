@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <functional>
-#include <utility>
 
 #include <tutti/error.hpp>
 
-#include "gpu/collect.hpp"
+#include "transport/all_gather.hpp"
 #include "transport/shm/descriptor.hpp"
 
 namespace tutti::gpu {
@@ -78,8 +77,8 @@ SharedMemory::SharedMemory(const std::shared_ptr<Api>& api, const Setting& setti
       failure = error.what();
       exported = {};
     }
-  const std::vector<Offered> offers = all_gather(setting, offer(exported, mine));
-  const std::vector<std::string> failures = all_gather(setting, failure);
+  const std::vector<Offered> offers = all_gather(setting.group, offer(exported, mine));
+  const std::vector<std::string> failures = all_gather(setting.group, failure);
 
   std::vector<Rank> by_descriptor;
   for (Rank r = 0; r < setting.group.size; ++r)

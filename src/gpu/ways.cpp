@@ -6,7 +6,7 @@
 
 #include <tutti/error.hpp>
 
-#include "gpu/collect.hpp"
+#include "transport/all_gather.hpp"
 
 namespace tutti::gpu {
 
@@ -35,7 +35,7 @@ std::vector<Proposal> proposals_of(std::string_view text) {
 Agreement agree(const Setting& setting, const std::vector<Proposal>& mine) {
   const auto size = static_cast<std::size_t>(setting.group.size);
   std::vector<std::vector<Proposal>> all;
-  for (const std::string& text : all_gather(setting, text_of(mine))) {
+  for (const std::string& text : all_gather(setting.group, text_of(mine))) {
     all.push_back(proposals_of(text));
     if (all.back().size() != size) throw Error(ErrorCode::mismatch, "ranks run different versions of tutti");
   }
@@ -49,18 +49,6 @@ Agreement agree(const Setting& setting, const std::vector<Proposal>& mine) {
       if (a == static_cast<std::size_t>(setting.group.rank)) agreement.ways.push_back(worse);
     }
   return agreement;
-}
-
-void fail_together(const Setting& setting, ErrorCode code, const std::string& mine) {
-  std::vector<Rank> ranks;
-  std::string text;
-  const auto all = all_gather(setting, mine);
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    if (all[r].empty()) continue;
-    ranks.push_back(static_cast<Rank>(r));
-    text += fmt::format("{}rank {}: {}", text.empty() ? "" : "; ", r, all[r]);
-  }
-  if (!text.empty()) throw Error(code, text, ranks);
 }
 
 }  // namespace tutti::gpu

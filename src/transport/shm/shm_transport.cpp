@@ -11,9 +11,11 @@
 #include <cstring>
 #include <optional>
 
+#include <tutti/error.hpp>
+
 #include "base/futex.hpp"
-#include "base/system_error.hpp"
 #include "topology/host.hpp"
+#include "transport/all_gather.hpp"
 
 namespace tutti::transport::shm {
 
@@ -30,14 +32,6 @@ struct Introduction {
   std::uint64_t probe;  // address of a word that peers try to read
   cpu_set_t cpus;       // that this rank may run on
 };
-
-template <class T>
-T from_bytes(const std::vector<std::byte>& bytes) {
-  T value{};
-  if (bytes.size() != sizeof value) throw Error(ErrorCode::mismatch, "ranks run different versions of tutti");
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
-}
 
 bool can_read(const Introduction& peer) {
   std::uint64_t value = 0;
@@ -68,9 +62,7 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
   Introduction mine{topology::this_host(), {}, ::getpid(), reinterpret_cast<std::uint64_t>(&probe_word), {}};
   ::sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
   randombytes_buf(mine.key.data(), mine.key.size());
-  std::vector<Introduction> all;
-  for (const auto& bytes : group.all_gather(std::as_bytes(std::span(&mine, 1))))
-    all.push_back(from_bytes<Introduction>(bytes));
+  const std::vector<Introduction> all = all_gather(group, mine);
   mine = all[static_cast<std::size_t>(group.rank)];
 
   std::vector<pid_t> pids;
@@ -98,9 +90,9 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
   const auto readable = static_cast<std::byte>(std::all_of(
       locals_.begin(), locals_.end(), [&](Rank r) { return can_read(all[static_cast<std::size_t>(r)]); }));
   bool can_attach = true;  // only when all ranks of this host say so
-  const auto answers = group.all_gather(std::span(&readable, 1));
+  const auto answers = all_gather(group, readable);
   for (const Rank r : locals_)
-    can_attach = can_attach && from_bytes<std::byte>(answers[static_cast<std::size_t>(r)]) != std::byte{0};
+    can_attach = can_attach && answers[static_cast<std::size_t>(r)] != std::byte{0};
 
   if (server) {
     auto others = pids;
