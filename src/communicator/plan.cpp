@@ -156,14 +156,10 @@ const std::shared_ptr<const Plan>& Planner::plan(const Call& call, const Sizes& 
   return entry;
 }
 
-std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, const PlanKey& key) {
-  auto plan = std::make_shared<Plan>();
-  plan->key = key;
-  if (!call.in_counts.empty() || !call.out_counts.empty()) plan->counts = all_counts(call);
-  const Collective collective = *collective_of(call.operation);
+Circumstances Planner::circumstances_of(const Call& call, const execution::Shape& shape) const {
   Circumstances circumstances;
-  circumstances.collective = collective;
-  circumstances.bytes = bytes_of(call, setting_.size);
+  circumstances.collective = *collective_of(call.operation);
+  circumstances.bytes = shape.private_sizes ? assumed_private_bytes : bytes_of(call, setting_.size);
   circumstances.ranks = setting_.size;
   circumstances.shared_memory = setting_.shared_memory;
   circumstances.node_size = setting_.node_size;
@@ -171,52 +167,67 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
   circumstances.forced = setting_.options->algorithm;
   circumstances.choices = setting_.choices.get();
   circumstances.measured = setting_.measured();
-  const execution::Shape shape = shape_of(call, setting_.rank, setting_.size);
   circumstances.uneven = shape.uneven;
-  if (shape.private_sizes) circumstances.bytes = assumed_private_bytes;
+  return circumstances;
+}
 
+const Planner::User* Planner::schedule_of_user(const Call& call, const execution::Shape& shape) const {
   const auto user = std::find_if(users_.begin(), users_.end(), [&](const User& u) {
-    return u.schedule.collective == collective && u.schedule.root == call.root && !shape.uneven;
+    return u.schedule.collective == *collective_of(call.operation) && u.schedule.root == call.root &&
+           !shape.uneven;
   });
-  const bool by_user = user != users_.end();
-  const Schedule* schedule = nullptr;
-  std::uint64_t identity = 0;
-  plan->bytes = circumstances.bytes;
-  plan->choice = select(circumstances);
-  if (by_user) {
-    schedule = &user->schedule;
-    plan->choice.why = "given by the user";
-    plan->copies_input = key.scaled || (sizes.in_place && !user->in_place);
-    identity = hash_text(to_text(*schedule));
-  } else {
-    schedule = &this->schedule(*plan->choice.algorithm, call.root);
-    plan->copies_input = key.scaled || (sizes.in_place && !plan->choice.algorithm->in_place);
-    identity = mix(hash_text(schedule->name), static_cast<std::uint64_t>(setting_.node_size));
-  }
-  plan->name = schedule->name;
+  return user == users_.end() ? nullptr : &*user;
+}
 
+execution::LowerSettings Planner::lower_settings(const Plan& plan, const Call& call, const Sizes& sizes,
+                                                 bool sends_from_memory) const {
   execution::LowerSettings settings;
-  settings.piece = plan->choice.piece;
+  settings.piece = plan.choice.piece;
   settings.max_message = setting_.max_message;
   settings.type = call.type;
-  settings.op = key.op;
-  settings.stable = !by_user && sends_from_memory(setting_, *plan->choice.algorithm);
-  settings.in_place = sizes.in_place && !plan->copies_input;
+  settings.op = plan.key.op;
+  settings.stable = sends_from_memory;
+  settings.in_place = sizes.in_place && !plan.copies_input;
   settings.stream_from = setting_.options->stream_from;
   if (setting_.shared_memory)
     settings.stream_received_from = received_stream_from(call.operation, setting_.size);
-  plan->program = execution::lower(*schedule, setting_.rank, shape, settings, *setting_.channels);
+  return settings;
+}
+
+std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, const PlanKey& key) {
+  auto plan = std::make_shared<Plan>();
+  plan->key = key;
+  if (!call.in_counts.empty() || !call.out_counts.empty()) plan->counts = all_counts(call);
+  const execution::Shape shape = shape_of(call, setting_.rank, setting_.size);
+  const Circumstances circumstances = circumstances_of(call, shape);
+  plan->bytes = circumstances.bytes;
+  plan->choice = select(circumstances);
+  const User* user = schedule_of_user(call, shape);
+  if (user != nullptr) plan->choice.why = "given by the user";
+  const Algorithm* algorithm = user == nullptr ? plan->choice.algorithm : nullptr;
+  const Schedule& schedule = user != nullptr ? user->schedule : this->schedule(*algorithm, call.root);
+  const bool runs_in_place = user != nullptr ? user->in_place : algorithm->in_place;
+  plan->copies_input = key.scaled || (sizes.in_place && !runs_in_place);
+  plan->name = schedule.name;
+
+  const execution::LowerSettings settings =
+      lower_settings(*plan, call, sizes, algorithm != nullptr && sends_from_memory(setting_, *algorithm));
+  plan->program = execution::lower(schedule, setting_.rank, shape, settings, *setting_.channels);
   // Who goes on to something else, another communicator say, does not move what is left here.
   plan->program.flushes = !setting_.shared_memory;
   if (key.op == ReduceOp::average && reducing(call.operation)) plan->program.divisor = setting_.size;
   plan->empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
-  if (!by_user && !shape.uneven && setting_.shared_memory && setting_.options->algorithm.empty())
-    add_one_sided(*plan, circumstances, shape, settings);
 
+  const std::uint64_t identity =
+      user != nullptr ? hash_text(to_text(schedule))
+                      : mix(hash_text(schedule.name), static_cast<std::uint64_t>(setting_.node_size));
   std::uint64_t h = mix(hash_of(key), identity);
   if (shape.uneven && !shape.private_sizes)
     for (const std::size_t c : call.in_counts.empty() ? call.out_counts : call.in_counts) h = mix(h, c);
   plan->hash = static_cast<std::uint32_t>(mix(h, plan->program.piece) >> 32);
+
+  if (user == nullptr && !shape.uneven && setting_.shared_memory && setting_.options->algorithm.empty())
+    add_one_sided(*plan, circumstances, shape, settings);
   return plan;
 }
 

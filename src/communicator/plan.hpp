@@ -97,7 +97,16 @@ class Planner {
   [[nodiscard]] Setting& setting() { return setting_; }
 
  private:
+  struct User {
+    Schedule schedule;
+    bool in_place;  ///< proved in place, too
+  };
   std::shared_ptr<const Plan> make(const Call& call, const Sizes& sizes, const PlanKey& key);
+  [[nodiscard]] Circumstances circumstances_of(const Call& call, const execution::Shape& shape) const;
+  /// nullptr: none that fits the call.
+  [[nodiscard]] const User* schedule_of_user(const Call& call, const execution::Shape& shape) const;
+  [[nodiscard]] execution::LowerSettings lower_settings(const Plan& plan, const Call& call,
+                                                        const Sizes& sizes, bool sends_from_memory) const;
   /// As this communicator runs it. Those of few ranks are kept, since building one takes longer than a short
   /// call; then the reference holds as long as the planner, else until the next schedule.
   const Schedule& schedule(const Algorithm& algorithm, Rank root);
@@ -110,11 +119,7 @@ class Planner {
   std::map<std::pair<const Algorithm*, Rank>, Schedule> schedules_;
   std::shared_ptr<const Plan> cache_[cache_entries];
   const std::shared_ptr<const Plan>* latest_ = nullptr;  ///< in `cache_`
-  struct User {
-    Schedule schedule;
-    bool in_place;  ///< proved in place, too
-  };
-  std::vector<User> users_;  ///< at most one a collective
+  std::vector<User> users_;                              ///< at most one a collective
   /// By operation, type, reduction and range of sizes: the same calls on every rank.
   std::map<std::tuple<Operation, DataType, ReduceOp, int>, std::shared_ptr<PathTrial>> trials_;
 };
