@@ -70,35 +70,51 @@ Schedule all_reduce_double_tree(int ranks, Rank /*root*/) {
   return std::move(b).build();
 }
 
+namespace {
+
+/// The largest power of two of ranks play. Of the others, one stands beside each of the first players.
+struct Players {
+  explicit Players(int ranks)
+      : count(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))), pairs(ranks - count) {}
+  [[nodiscard]] Rank rank(int player) const { return player < pairs ? 2 * player : player + pairs; }
+  int count, pairs;
+};
+
+/// The steps of a player. Who is first in order comes first in the fold, so all results are equal.
+void play(Builder& b, const Players& players, int me) {
+  const Rank rank = players.rank(me);
+  const bool paired = me < players.pairs;
+  Builder::At first = b.at(rank).fold(in(0));
+  if (paired) first.from(rank + 1).store(out(0));
+  first.to(players.rank(me ^ 1));
+  Operand mine = paired ? out(0) : in(0);
+  for (int distance = 1; distance < players.count; distance *= 2, mine = out(0)) {
+    const Rank partner = players.rank(me ^ distance);
+    Builder::At both = b.at(rank).store(out(0));
+    (me & distance) == 0 ? both.fold(mine).from(partner) : both.from(partner).fold(mine);
+    if (2 * distance < players.count)
+      both.to(players.rank(me ^ (2 * distance)));
+    else if (both.complete(); paired)
+      both.to(rank + 1);
+  }
+}
+
+}  // namespace
+
 /// Recursive doubling (Thakur, Rabenseifner, Gropp 2005): everything goes to one partner a round, and the
 /// fewest messages of all. Beyond a power of two of ranks, pairs of neighbours fold into the first of the
-/// two, which gives the result back. Who is first in order comes first in the fold, so all results are equal.
+/// two, which gives the result back.
 Schedule all_reduce_doubling(int ranks, Rank /*root*/) {
   Builder b("doubling", Collective::all_reduce, ranks, 1);
-  const int players = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)));
-  const int pairs = ranks - players;
-  const auto rank_of = [&](int player) { return player < pairs ? 2 * player : player + pairs; };
   if (ranks == 1) b.at(0).store(out(0)).fold(in(0)).complete();
-  for (int me = 0; me < players && ranks > 1; ++me) {
-    const Rank rank = rank_of(me);
-    if (me < pairs) {
+  const Players players(ranks);
+  for (int player = 0; player < players.count && ranks > 1; ++player) {
+    const Rank rank = players.rank(player);
+    if (player < players.pairs) {
       b.at(rank + 1).fold(in(0)).to(rank);
       b.at(rank + 1).store(out(0)).from(rank);
     }
-    Builder::At first = b.at(rank).fold(in(0));
-    if (me < pairs) first.from(rank + 1).store(out(0));
-    first.to(rank_of(me ^ 1));
-    Operand mine = me < pairs ? out(0) : in(0);
-    for (int distance = 1; distance < players; distance *= 2, mine = out(0)) {
-      Builder::At both = b.at(rank);
-      if ((me & distance) == 0) both.fold(mine).from(rank_of(me ^ distance));
-      if ((me & distance) != 0) both.from(rank_of(me ^ distance)).fold(mine);
-      both.store(out(0));
-      if (2 * distance < players)
-        both.to(rank_of(me ^ (2 * distance)));
-      else if (both.complete(); me < pairs)
-        both.to(rank + 1);
-    }
+    play(b, players, player);
   }
   return std::move(b).build();
 }
