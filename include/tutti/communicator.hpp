@@ -30,8 +30,10 @@ struct Region;
 /// until it is done. The destructor waits. Use it on the thread that uses its communicator.
 class [[nodiscard]] Work {
  public:
+  /// Nothing, and done.
   Work() = default;
   Work(Work&&) noexcept = default;
+  /// Waits for what it was before.
   Work& operator=(Work&&) noexcept;
   ~Work();
   /// Returns when the operation is done. Throws as the blocking call would; Error(timeout) after `timeout`
@@ -53,6 +55,7 @@ class [[nodiscard]] Work {
 /// The asynchronous form of every operation: `Work w = comm.async().all_reduce(...)`.
 class Async : public Operations<Async, Work> {
  public:
+  /// Those of the communicator.
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
 
@@ -69,9 +72,11 @@ class Async : public Operations<Async, Work> {
 /// `start` or `run` did nothing.
 class Group : public Operations<Group, void> {
  public:
+  /// Those of the communicator.
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
-  /// Starts all collected calls; the Work is done when all are.
+  /// Starts all collected calls, and forgets them; the Work is done when all are. Throws Error as the calls
+  /// would.
   Work start();
   /// `start` and `wait`.
   void run();
@@ -130,22 +135,29 @@ class Communicator : public Operations<Communicator, void> {
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
 
+  /// This rank, 0 <= rank < size, and how many there are. Any thread may ask.
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
-  /// Rank among the ranks of this host, and how many there are.
+  /// The same among the ranks of this host. Any thread may ask.
   [[nodiscard]] Rank local_rank() const noexcept;
   [[nodiscard]] int local_size() const noexcept;
 
+  /// Cheap to make; valid while the communicator lives. One thread at a time, the communicator's.
   [[nodiscard]] Async async() noexcept { return Async(*impl_); }
   [[nodiscard]] Group group() noexcept { return Group(*impl_); }
+
+  /// Throws what has happened since the last call: Error(peer_lost) when a rank died, Error(aborted or
+  /// mismatch) when one failed or aborted. Calls find that out themselves; this is for a rank that computes
+  /// for long. Waits for nobody; moves nothing.
+  void check();
 
   /// Communicators of the ranks with equal `color`, ordered by `key`, then rank. Collective. A negative color
   /// gets none.
   [[nodiscard]] std::optional<Communicator> split(int color, int key = 0);
   /// A communicator of the same ranks whose calls are independent of this one's. Collective.
   [[nodiscard]] Communicator duplicate();
-  /// Makes every call on every rank of this communicator fail with Error(aborted), those under way too.
-  /// Returns within one second, from any thread. Idempotent.
+  /// Makes every call on every rank of this communicator fail with Error(aborted) and `reason`, those under
+  /// way too. Returns within one second, from any thread. Idempotent.
   void abort(const std::string& reason = "abort was called") noexcept;
 
   /// `count` elements, zeroed, that peers on this host reach directly: operations whose buffers are all such
@@ -168,6 +180,7 @@ class Communicator : public Operations<Communicator, void> {
   /// proved first, for copies and in place as needed: Error(invalid_schedule) with the fault. Collective: all
   /// ranks pass the same one.
   void use(const Schedule& schedule);
+  /// Calls of `collective` choose by themselves again. Collective. Throws nothing.
   void use_default(Collective collective);
 
   /// Which transport, algorithm, message size and path a call would take, and why; several lines.
@@ -179,6 +192,7 @@ class Communicator : public Operations<Communicator, void> {
   /// parse; takes milliseconds to seconds. Throws as the call itself would; where the simulator cannot
   /// follow, the text says why.
   [[nodiscard]] std::string predict(const Call& call);
+  /// What this rank's calls have moved so far. Throws nothing.
   [[nodiscard]] Stats stats() const;
 
  private:

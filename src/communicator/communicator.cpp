@@ -93,6 +93,8 @@ Communicator Communicator::duplicate() {
   return Communicator(std::move(*impl_->split(0, impl_->group.rank)));
 }
 
+void Communicator::check() { impl_->check_others(); }
+
 void Communicator::abort(const std::string& reason) noexcept { impl_->abort(reason); }
 
 std::pair<std::shared_ptr<detail::Region>, void*> Communicator::allocate_bytes(std::size_t bytes) {

@@ -53,12 +53,26 @@ Error Impl::failure_of_others(const Task* task, const bootstrap::Notice& notice)
           (task == nullptr ? "" : title(*task) + ": ") + notice.text, notice.ranks};
 }
 
+std::optional<Error> Impl::heard(const Task* task) {
+  watch->poll();
+  if (const auto notice = watch->failure(group.communicator)) return failure_of_others(task, *notice);
+  if (const auto dead = first_dead()) return member_gone(task, *dead, false);
+  return std::nullopt;
+}
+
+void Impl::check_others() {
+  ensure_usable();
+  try {
+    if (const auto error = heard(nullptr)) throw Error(*error);
+  } catch (...) {
+    std::rethrow_exception(fail(nullptr));
+  }
+}
+
 // A closed connection says whose, not why: that rank may have given up because of another one.
 Error Impl::explain_loss(const Task* task, const Error& loss) {
   for (const Deadline deadline(loss_explained_within); !deadline.passed(); ::sched_yield()) {
-    watch->poll();
-    if (const auto notice = watch->failure(group.communicator)) return failure_of_others(task, *notice);
-    if (const auto dead = first_dead()) return member_gone(task, *dead, false);
+    if (auto error = heard(task)) return *error;
     for (const Rank r : loss.ranks())
       if (watch->gone(group.world[static_cast<std::size_t>(r)])) return member_gone(task, r, true);
   }

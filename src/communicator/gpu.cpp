@@ -44,11 +44,7 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   setting.interrupted = [&impl]() -> std::optional<Error> {
     if (impl.abort_requested.load(std::memory_order_acquire))
       return Error(ErrorCode::aborted, "this rank aborted: " + impl.abort_reason);
-    impl.watch->poll();
-    if (const auto notice = impl.watch->failure(impl.group.communicator))
-      return impl.failure_of_others(nullptr, *notice);
-    if (const auto dead = impl.first_dead()) return impl.member_gone(nullptr, *dead, false);
-    return std::nullopt;
+    return impl.heard(nullptr);
   };
   setting.explain_loss = [&impl](const Error& loss) { return impl.explain_loss(nullptr, loss); };
   setting.announce = [&impl](const Error& error) {

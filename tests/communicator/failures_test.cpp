@@ -1,6 +1,7 @@
 // What ranks see when others are late, abort, throw or leave. Killed ones: processes_test.cpp.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <thread>
 
 #include "communicator/exercise.hpp"
@@ -173,6 +174,31 @@ TEST_P(Failures, RanksThatLeaveEarlyDisturbNobodyWhoDoesNotNeedThem) {
     EXPECT_EQ(thrown.ranks, std::vector<Rank>{2}) << thrown.text;
     EXPECT_NE(thrown.text.find("barrier"), std::string::npos) << thrown.text;
     EXPECT_LT(thrown.at - start, 3s);
+  }
+}
+
+TEST_P(Failures, CheckTellsOfThemWithoutACall) {
+  struct Broken {};
+  std::array<Thrown, 3> seen;
+  EXPECT_THROW(run_local(
+                   3,
+                   [&](Communicator& comm) {
+                     comm.barrier();
+                     comm.check();
+                     comm.barrier();
+                     if (comm.rank() == 1) throw Broken();
+                     seen[static_cast<std::size_t>(comm.rank())] = thrown_by([&] {
+                       for (const Deadline deadline(2s); !deadline.passed(); std::this_thread::yield())
+                         comm.check();
+                     });
+                     EXPECT_EQ(thrown_by([&] { comm.barrier(); }).code, ErrorCode::aborted);
+                   },
+                   over(GetParam())),
+               Broken);
+  for (const Rank r : {0, 2}) {
+    const auto& thrown = seen[static_cast<std::size_t>(r)];
+    EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+    EXPECT_EQ(thrown.ranks, std::vector<Rank>{1}) << thrown.text;
   }
 }
 
