@@ -11,6 +11,7 @@
 #include <variant>
 
 #include <tutti/error.hpp>
+#include <tutti/version.hpp>
 
 #include "exit_status.hpp"
 
@@ -36,10 +37,11 @@ inline CLI::Validator size(std::uint64_t most = most_bytes) {
 }
 
 /// `settings` as `read` leaves them, which has `app` parse, or the exit status with which to end at once: 0
-/// after --help, `usage_error` after a message about options.
+/// after --help or --version, `usage_error` after a message about options.
 template <class Settings, class Read>
 std::variant<Settings, int> settings_or_end(CLI::App& app, Settings& settings, Read read) {
   try {
+    app.set_version_flag("--version", "tutti " + std::string(version()));
     read();
     return std::move(settings);
   } catch (const CLI::ParseError& error) {

@@ -14,4 +14,5 @@
 #include <tutti/types.hpp>         // IWYU pragma: export
 #include <tutti/unique_id.hpp>     // IWYU pragma: export
 #include <tutti/verify.hpp>        // IWYU pragma: export
+#include <tutti/version.hpp>       // IWYU pragma: export
 #include <tutti/window.hpp>        // IWYU pragma: export

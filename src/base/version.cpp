@@ -1,0 +1,7 @@
+#include <tutti/version.hpp>
+
+namespace tutti {
+
+std::string_view version() noexcept { return header_version; }
+
+}  // namespace tutti
