@@ -33,6 +33,7 @@ enum class Operation : std::uint8_t {
   receive
 };
 inline constexpr int operation_count = 14;
+/// The name as written in this header; "invalid" outside the enumeration. Never throws.
 std::string_view name(Operation operation) noexcept;
 
 /// Arguments of a call. Counts and displacements are in elements.

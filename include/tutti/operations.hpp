@@ -18,7 +18,8 @@ namespace tutti {
 ///
 /// All ranks of a communicator call the same operations in the same order with the same counts, types,
 /// reductions and roots (send and receive excepted). A call that differs is found out and reported on all
-/// ranks. n is `size()`.
+/// ranks. n is `size()`. Each operation takes spans, or pointers with counts in elements and a DataType:
+/// `count` is that of the block that an operation speaks of, the buffers of n blocks hold n * `count`.
 ///
 /// In place: pass the same memory for input and output as each operation says. Other overlaps are refused.
 /// Errors, before anything is sent: Error(invalid_argument). While running: Error(mismatch, timeout,
@@ -223,6 +224,7 @@ class Operations {
   Result send(const void* in, std::size_t count, DataType type, Rank peer) {
     return call({.operation = Operation::send, .type = type, .root = peer, .in = in, .count = count});
   }
+  /// Receives what `peer` sends: as many elements of the same type.
   template <Element T>
   Result receive(std::span<T> out, Rank peer) {
     return receive(out.data(), out.size(), data_type_of<T>, peer);

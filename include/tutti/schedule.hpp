@@ -30,8 +30,9 @@ enum class Collective : std::uint8_t {
   barrier
 };
 inline constexpr int collective_count = 9;
+/// The name as written in this header; "invalid" outside the enumeration. Never throws.
 std::string_view name(Collective collective) noexcept;
-/// Throws Error(invalid_argument).
+/// The inverse of `name`. Throws Error(invalid_argument).
 Collective parse_collective(std::string_view text);
 
 /// The buffers of a rank. `scratch` belongs to the library.
@@ -122,9 +123,10 @@ class PartialBuild;
 /// one lane keep the order in which they were begun.
 class Builder {
  public:
+  /// `chunks`, `scratch`: see Schedule; `lanes` of every rank, the most that are used.
   Builder(std::string name, Collective collective, int ranks, int chunks, int lanes = 1, int scratch = 0);
-  Builder& root(Rank rank);
-  Builder& credits(int messages);
+  Builder& root(Rank rank);        ///< Schedule::root, if it is not 0
+  Builder& credits(int messages);  ///< Schedule::credits, if it is not 1
 
   /// The step being written. Valid until the next call of `at`.
   class At {

@@ -1,4 +1,5 @@
 /// \file
+/// What a communicator has moved.
 #pragma once
 
 #include <cstdint>
