@@ -44,7 +44,6 @@ class Planner {
   /// Drops plans that were not used for longest, if there are too many. Before plans are asked for:
   /// references to them hold until then.
   void trim(const Timeline& timeline);
-  [[nodiscard]] std::size_t plans() const { return plans_.size(); }
   /// The plan of a checked collective. `reachable`: all ranks reach the buffers of all. Throws
   /// Error(invalid_argument, unsupported).
   Plan& collective(const Call& call, const Sizes& sizes, bool reachable);

@@ -44,9 +44,6 @@ class Rail {
   }
   /// What connects its queue pairs; nullptr where they are connected by numbers alone.
   [[nodiscard]] ConnectionManager* manager() const { return manager_.get(); }
-  [[nodiscard]] bool shares_receives() const { return shared_ != nullptr; }
-  /// Queue pairs that fit the completion queue.
-  [[nodiscard]] int most_pairs() const { return most_pairs_; }
 
   /// How its queue pairs go on their way; queues are for whoever makes one.
   [[nodiscard]] QueuePairSetting setting(Rank peer) const;

@@ -24,7 +24,6 @@ class VerbsReceiver final : public Receiver {
 
   /// The slots, registered on first use. Throws Error(system).
   Offer offer();
-  [[nodiscard]] bool has_slots() const { return block_ != nullptr; }
   /// A part of a message is in its slot; the first brings credits.
   void arrived(std::uint16_t sequence, int part);
   /// Nothing has come that is not released.
