@@ -1,6 +1,5 @@
 #include "bootstrap/connection.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 

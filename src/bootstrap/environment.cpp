@@ -8,7 +8,6 @@
 
 #include "base/fork_guard.hpp"
 #include "bootstrap/launcher.hpp"
-#include "bootstrap/rendezvous.hpp"
 #include "bootstrap/variables.hpp"
 #include "topology/interface.hpp"
 

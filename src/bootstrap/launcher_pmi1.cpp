@@ -8,7 +8,6 @@
 // tutti/mpi.hpp.
 #include <poll.h>
 
-#include <array>
 #include <sstream>
 
 #include <tutti/error.hpp>

@@ -4,7 +4,6 @@
 #include <link.h>
 
 #include <atomic>
-#include <string>
 
 #include <tutti/error.hpp>
 

@@ -1,7 +1,5 @@
 #include "communicator/select.hpp"
 
-#include <algorithm>
-
 #include <tutti/error.hpp>
 
 #include "kernels/fold.hpp"

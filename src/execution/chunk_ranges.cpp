@@ -1,6 +1,5 @@
 #include "execution/chunk_ranges.hpp"
 
-#include <algorithm>
 #include <deque>
 #include <map>
 #include <optional>

@@ -1,9 +1,7 @@
 #include "gpu/flatten.hpp"
 
-#include <algorithm>
 #include <cassert>
 #include <string>
-#include <string_view>
 
 #include <tutti/error.hpp>
 

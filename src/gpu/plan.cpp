@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <bit>
 
-#include <tutti/error.hpp>
-
 #include "communicator/select.hpp"
 #include "gpu/flatten.hpp"
 #include "gpu/messages.hpp"

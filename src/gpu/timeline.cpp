@@ -1,6 +1,5 @@
 #include "gpu/timeline.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace tutti::gpu {

@@ -1,8 +1,6 @@
 // How a communicator ends: with the others, or without them.
-#include "base/quiet_thread.hpp"
 #include "gpu/resources.hpp"
 #include "nccl/comm.hpp"
-#include "nccl/result.hpp"
 
 namespace tutti::nccl {
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "communicator/check.hpp"
-#include "communicator/plan.hpp"
 #include "nccl/comm.hpp"
 #include "nccl/result.hpp"
 

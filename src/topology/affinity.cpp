@@ -1,7 +1,6 @@
 #include "topology/affinity.hpp"
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "topology/paths.hpp"

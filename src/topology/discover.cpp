@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "topology/assemble.hpp"
 #include "topology/hwloc.hpp"
 #include "topology/nvml.hpp"
 

@@ -1,6 +1,5 @@
 #include "topology/exchange.hpp"
 
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,5 @@
 #include "topology/interface.hpp"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>

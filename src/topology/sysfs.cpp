@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <set>
 
 #include "topology/assemble.hpp"
 #include "topology/discover.hpp"

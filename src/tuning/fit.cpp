@@ -5,7 +5,6 @@
 #include <cmath>
 #include <iterator>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "collectives/algorithms.hpp"

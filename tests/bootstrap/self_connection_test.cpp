@@ -7,7 +7,6 @@
 
 #include <cstring>
 #include <fstream>
-#include <string>
 #include <thread>
 
 #include "bootstrap/socket.hpp"

@@ -1,7 +1,5 @@
 // Whoever does not know the secret disturbs nothing; whoever connects with a wrong one is told so.
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <atomic>
 #include <random>

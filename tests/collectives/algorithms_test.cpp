@@ -2,7 +2,6 @@
 #include "collectives/algorithms.hpp"
 #include "collectives/passes.hpp"
 
-#include <algorithm>
 #include <ostream>
 #include <set>
 #include <string>

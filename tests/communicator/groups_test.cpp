@@ -1,8 +1,6 @@
 // Communicators from communicators.
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
 

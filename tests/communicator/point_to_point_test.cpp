@@ -1,7 +1,6 @@
 // send, receive and groups.
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <random>
 
 #include "communicator/exercise.hpp"

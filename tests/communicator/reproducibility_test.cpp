@@ -2,8 +2,6 @@
 // rank order where that was asked for.
 #include <gtest/gtest.h>
 
-#include <map>
-#include <mutex>
 #include <random>
 
 #include "collectives/algorithms.hpp"

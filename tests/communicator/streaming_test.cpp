@@ -1,7 +1,6 @@
 // Which results of a lowered schedule go past the caches, and that they are the same.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "collectives/algorithms.hpp"

@@ -1,8 +1,6 @@
 // Every collective of the drop-in against the communicator's own on host memory, bit by bit.
 #include <tutti/local.hpp>
 
-#include <optional>
-
 #include "kernels/fixture.hpp"
 #include "nccl/clients.hpp"
 

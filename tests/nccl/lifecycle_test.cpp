@@ -8,8 +8,6 @@
 #include <fstream>
 #include <sstream>
 
-#include <tutti/unique_id.hpp>
-
 #include "nccl/clients.hpp"
 
 namespace tutti::test {

@@ -1,7 +1,6 @@
 // Communicators whose ranks meet over shared memory within a node and over RDMA between nodes.
 #include <gtest/gtest.h>
 
-#include "bootstrap/environment.hpp"
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
 #include "communicator/sequence.hpp"

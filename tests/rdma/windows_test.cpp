@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <thread>
 
 #include "communicator/ranks.hpp"
 #include "rdma/nodes.hpp"

@@ -1,8 +1,6 @@
 // The simulator against formulas that can be derived by hand, on links that are all alike.
-#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <string>
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include "samples.hpp"
-#include "topology/affinity.hpp"
 #include "topology/hwloc.hpp"
 #include "topology/paths.hpp"
 

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include <tutti/error.hpp>
 

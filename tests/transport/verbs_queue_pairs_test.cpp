@@ -1,9 +1,7 @@
 // Queue pairs that exist once the FIFOs of a schedule do are those that the simulator counts.
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <ostream>
-#include <string>
 
 #include "base/deadline.hpp"
 #include "collectives/algorithms.hpp"

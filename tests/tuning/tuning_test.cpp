@@ -1,5 +1,4 @@
 // What follows from measured constants, and the file they are kept in.
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

@@ -1,11 +1,8 @@
 /// tutti-doctor: what tutti can use here, in words and with remedies. `tutti-doctor --help` says how.
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <exception>
-
-#include <tutti/error.hpp>
 
 #include "doctor/consultation.hpp"
 #include "doctor/launch.hpp"

@@ -3,8 +3,6 @@
 #include <chrono>
 #include <cstdint>
 
-#include <tutti/error.hpp>
-
 #include "command_line.hpp"
 
 namespace tutti::doctor {

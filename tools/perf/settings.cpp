@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <limits>
 
-#include <tutti/error.hpp>
-
 #include "collectives/algorithms.hpp"
 #include "command_line.hpp"
 

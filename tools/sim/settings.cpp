@@ -5,8 +5,6 @@
 
 #include <cstdint>
 
-#include <tutti/error.hpp>
-
 #include "command_line.hpp"
 #include "topology/builtin.hpp"
 

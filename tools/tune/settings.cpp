@@ -2,8 +2,6 @@
 
 #include <cstdint>
 
-#include <tutti/error.hpp>
-
 #include "command_line.hpp"
 
 namespace tutti::tune {

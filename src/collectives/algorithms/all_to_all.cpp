@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "collectives/algorithms/make.hpp"
 #include "collectives/algorithms/patterns.hpp"

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "collectives/verify/run.hpp"
-#include "collectives/verify/shape.hpp"
 
 namespace tutti::proof {
 

@@ -1,12 +1,9 @@
 #include "collectives/verify/shape.hpp"
 
 #include <algorithm>
-#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "collectives/verify/contract.hpp"
 

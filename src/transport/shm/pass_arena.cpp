@@ -2,8 +2,9 @@
 #include <map>
 #include <mutex>
 
+#include <tutti/error.hpp>
+
 #include "base/deadline.hpp"
-#include "base/system_error.hpp"
 #include "transport/shm/arena.hpp"
 #include "transport/shm/descriptor.hpp"
 

@@ -3,8 +3,6 @@
 #include <cmath>
 #include <sstream>
 
-#include <tutti/error.hpp>
-
 #include "bootstrap/variables.hpp"
 
 namespace tutti::transport::verbs {

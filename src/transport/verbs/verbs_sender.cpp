@@ -4,8 +4,6 @@
 #include <cassert>
 #include <cstring>
 
-#include <tutti/error.hpp>
-
 #include "transport/verbs/device_memory.hpp"
 #include "transport/verbs/link.hpp"
 
