@@ -15,12 +15,6 @@ namespace {
 
 using execution::Instruction;
 
-std::vector<double> bandwidth_of(const Network& network, const Quotient& quotient) {
-  std::vector<double> bandwidth;
-  for (const int link : quotient.links) bandwidth.push_back(network.bandwidth[at(link)]);
-  return bandwidth;
-}
-
 // The first of those on their way, which are few.
 template <typename One>
 One take_first(std::vector<One>& those) {
@@ -37,80 +31,6 @@ Result given_up(double least) {
 }
 
 }  // namespace
-
-Engine::Engine(const Network& network, const Quotient& quotient, const std::vector<Actor>& actors, int calls)
-    : network_(network),
-      quotient_(quotient),
-      actors_(actors),
-      flows_(bandwidth_of(network, quotient), network.incast),
-      states_(actors.size()),
-      counts_(actors.size()),
-      link_bytes_(quotient.links.size()),
-      calls_(calls),
-      last_(at(calls)) {
-  for (std::size_t a = 0; a < actors.size(); ++a) {
-    counts_[a].scratch_bytes = actors[a].program.scratch_bytes;
-    counts_[a].lanes = static_cast<int>(actors[a].program.lanes.size());
-    states_[a].first_lane = static_cast<int>(lanes_.size());
-    states_[a].lanes = counts_[a].lanes;
-    for (const auto& parts : actors[a].program.lanes)
-      lanes_.push_back({.actor = static_cast<int>(a), .parts = &parts});
-  }
-  wire(quotient);
-}
-
-// Who sends and receives on each FIFO, and what its messages cost.
-void Engine::wire(const Quotient& quotient) {
-  for (const FifoKind& kind : quotient.fifos) {
-    Fifo& fifo = fifos_.emplace_back();
-    fifo.cost = &network_.costs[at(kind.cost)];
-    fifo.gap = fifo.cost->gap;
-    fifo.narrowest = std::numeric_limits<double>::infinity();
-    for (const Crossing& c : kind.crossings)
-      fifo.narrowest = std::min(fifo.narrowest, network_.bandwidth[at(quotient.links[at(c.link)])]);
-    if (!kind.crossings.empty()) {
-      fifo.way = flows_.add_way(kind.crossings);
-      fifo_of_way_.push_back(static_cast<int>(fifos_.size()) - 1);
-    }
-  }
-  std::vector<std::vector<Rank>> remote(actors_.size());
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    const auto a = at(lanes_[l].actor);
-    const Actor& actor = actors_[a];
-    RankCounts& counts = counts_[a];
-    const auto end = [&](int fifo, int Fifo::*side, std::uint64_t& count) {
-      if (fifos_[at(fifo)].*side >= 0) return;
-      fifos_[at(fifo)].*side = static_cast<int>(l);
-      ++count;
-      const FifoKind& kind = quotient.fifos[at(fifo)];
-      if (fifos_[at(fifo)].cost->network) remote[a].push_back(kind.from == actor.rank ? kind.to : kind.from);
-    };
-    for (const execution::Part& part : *lanes_[l].parts)
-      for (const Instruction& step : part.instructions) {
-        for (std::uint32_t i = 0; i < step.sinks; ++i) {
-          const auto fifos = actor.fifos(step.first_sink + i);
-          std::uint64_t ends = 0;
-          for (const int fifo : fifos) end(fifo, &Fifo::sender, ends);
-          counts.fifos_out += ends != 0 ? 1 : 0;  // a multicast is one
-        }
-        for (std::uint32_t i = 0; i < step.sources; ++i)
-          if (const int fifo = actor.sources[step.first_source + i]; fifo >= 0)
-            end(fifo, &Fifo::receiver, counts.fifos_in);
-      }
-  }
-  for (std::size_t a = 0; a < actors_.size(); ++a) {
-    std::sort(remote[a].begin(), remote[a].end());
-    const auto last = std::unique(remote[a].begin(), remote[a].end());
-    counts_[a].queue_pairs =
-        quotient.peers.empty() ? static_cast<int>(last - remote[a].begin()) : quotient.peers[a];
-  }
-  for (Fifo& fifo : fifos_) {
-    if (fifo.sender < 0 || !fifo.cost->network) continue;
-    const int pairs = counts_[at(lanes_[at(fifo.sender)].actor)].queue_pairs;
-    if (pairs > network_.queue_pairs_cached)
-      fifo.gap += network_.queue_pair_miss * (1 - network_.queue_pairs_cached / pairs);
-  }
-}
 
 void Engine::tell(double time, What what, int which) { events_.push({time, told_++, what, which}); }
 

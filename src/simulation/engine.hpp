@@ -70,7 +70,13 @@ class Engine {
     }
   };
 
-  void wire(const Quotient& quotient);
+  // engine_setup.cpp
+  void make_fifos();
+  /// Finds the lanes at the ends of each FIFO. By actor: the peers that it reaches over the network.
+  std::vector<std::vector<Rank>> find_ends();
+  /// Counts queue pairs to those, and makes messages dearer where an adapter cannot cache that many.
+  void add_queue_pairs(std::vector<std::vector<Rank>> peers);
+
   void call(int actor, Spent cause);
   void enter(int actor);
   [[nodiscard]] const execution::Instruction* instruction(LaneState& lane) const;
