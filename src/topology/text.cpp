@@ -6,6 +6,7 @@
 
 #include "topology/affinity.hpp"
 #include "topology/paths.hpp"
+#include "topology/rings.hpp"
 
 namespace tutti::topology {
 
@@ -104,6 +105,18 @@ std::string affinity_table(const Machine& machine) {
     }
     text += ports[i].empty() ? " no network port\n" : "\n";
   }
+  return text;
+}
+
+std::string ring_table(const Machine& machine) {
+  const std::vector<Ring> all = rings(machine);
+  std::string text;
+  for (const Ring& ring : all) {
+    for (const NodeId gpu : ring) text += name(machine.node(gpu)) + " ";
+    text.back() = '\n';
+  }
+  if (!all.empty())
+    text += fmt::format("{:.4g} GB/s each, when all run at once\n", ring_bandwidth(machine, all));
   return text;
 }
 

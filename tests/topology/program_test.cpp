@@ -42,6 +42,8 @@ TEST_F(Program, Shows) {
   EXPECT_THAT(outcome.output, HasSubstr("dgx-h100: 8 GPUs, 8 network ports"));
   EXPECT_THAT(outcome.output, HasSubstr("    gpu3 NVIDIA H100 SXM [0000:41:00.0]  pcie x16, 48 GB/s\n"));
   EXPECT_THAT(outcome.output, HasSubstr("gpu3: port3 mlx5_3 (pcie switch, 48 GB/s)"));
+  EXPECT_THAT(outcome.output, HasSubstr("\nrings\ngpu0 gpu1 gpu2 gpu3 gpu4 gpu5 gpu6 gpu7\ngpu1 gpu2"));
+  EXPECT_THAT(run("show uneven-box").output, HasSubstr("GB/s each, when all run at once\n"));
 }
 
 TEST_F(Program, Exports) {

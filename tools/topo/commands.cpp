@@ -28,7 +28,10 @@ void show(const std::string& topology) {
   const Machine machine = topology::load(topology);
   fmt::print("{}: {} GPUs, {} network ports\n\n{}\n", machine.name, machine.count(topology::NodeKind::gpu),
              machine.count(topology::NodeKind::port), topology::tree(machine));
-  fmt::print("ports\n{}\npaths\n{}", topology::affinity_table(machine), topology::path_matrix(machine));
+  fmt::print("ports\n{}\n", topology::affinity_table(machine));
+  if (const std::string rings = topology::ring_table(machine); !rings.empty())
+    fmt::print("rings\n{}\n", rings);
+  fmt::print("paths\n{}", topology::path_matrix(machine));
 }
 
 void write(const std::string& topology, const std::string& format) {
@@ -93,7 +96,7 @@ std::string help_on_topologies() {
 void add_show(CLI::App& app) {
   auto topology = std::make_shared<std::string>("this");
   auto* command =
-      app.add_subcommand("show", "Shows a machine: the tree, each GPU's network ports, all paths");
+      app.add_subcommand("show", "Shows a machine: the tree, each GPU's network ports, rings, all paths");
   command->add_option("topology", *topology, help_on_topologies());
   command->callback([topology] { show(*topology); });
 }
