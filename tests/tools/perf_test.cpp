@@ -9,6 +9,8 @@
 #include <regex>
 #include <string>
 
+#include <tutti/version.hpp>
+
 #include "command.hpp"
 #include "perf/benchmark.hpp"
 
@@ -54,6 +56,13 @@ TEST(Perf, MeasuresByEveryMethod) {
     EXPECT_EQ(outcome.status, 0) << options << "\n" << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr("# Out of bounds values : 0 OK"));
   }
+}
+
+TEST(Perf, SaysItsVersion) {
+  const Outcome outcome = run(perf + " --version");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.output, "tutti " + std::string(version()) + "\n");
+  EXPECT_EQ(version(), header_version);
 }
 
 TEST(Perf, RunsAloneAsOneRank) {
