@@ -90,8 +90,8 @@ class Group : public Operations<Group, void> {
   detail::CallList calls_;
 };
 
-/// Memory that peers on this host read and write directly. Owned; freed collectively or with the
-/// communicator.
+/// Memory that peers on this host read and write directly, from `Communicator::allocate`: page-aligned. Freed
+/// with its last copy, on this rank alone, or with the communicator; no call under way may use it then.
 template <Element T>
 class Buffer {
  public:
@@ -111,7 +111,8 @@ class Buffer {
   std::size_t size_;
 };
 
-/// Keeps memory registered while it lives.
+/// Keeps memory registered while it, or a copy of it, lives; not beyond the communicator. Ending it concerns
+/// this rank alone; no call under way may use the memory then.
 class Registration {
  private:
   friend class Communicator;
@@ -162,7 +163,8 @@ class Communicator : public Operations<Communicator, void> {
 
   /// `count` elements, zeroed, that peers on this host reach directly: operations whose buffers are all such
   /// memory copy nothing through the library. RDMA devices send from it without a copy, to other hosts.
-  /// Collective; counts may differ. Throws Error(system) where the devices' memory cannot be locked.
+  /// Collective; counts may differ. Throws Error(invalid_argument) beyond 64 GiB a rank, Error(system) where
+  /// devices' memory cannot be locked.
   template <Element T>
   [[nodiscard]] Buffer<T> allocate(std::size_t count) {
     if (count > static_cast<std::size_t>(-1) / sizeof(T))
@@ -176,9 +178,10 @@ class Communicator : public Operations<Communicator, void> {
   /// else, Error(system) where it cannot be locked for RDMA devices (ulimit -l).
   [[nodiscard]] Registration register_memory(void* data, std::size_t bytes);
 
-  /// Runs calls of `schedule.collective` by this schedule from now on (nullopt-like: `use_default`). It is
-  /// proved first, for copies and in place as needed: Error(invalid_schedule) with the fault. Collective: all
-  /// ranks pass the same one.
+  /// Runs calls of `schedule.collective` with its root by this schedule, until another `use` or
+  /// `use_default`. It is proved first: Error(invalid_schedule) with the fault; where it holds only out of
+  /// place, calls in place copy their input. Collective: all ranks pass the same one, else the next such call
+  /// is a mismatch.
   void use(const Schedule& schedule);
   /// Calls of `collective` choose by themselves again. Collective. Throws nothing.
   void use_default(Collective collective);
