@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -91,6 +93,36 @@ TEST(Pages, AreAllInTheReadme) {
   for (const auto& entry : fs::directory_iterator(source("docs")))
     EXPECT_NE(readme.find("](docs/" + entry.path().filename().string() + ")"), std::string::npos)
         << entry.path();
+}
+
+/// The floor of each folder of src in the picture, from the top; what has no name in front is on the floor
+/// above.
+std::map<std::string, int> floors() {
+  std::istringstream page(text_of(source("docs/architecture.md")));
+  const std::regex folder("src/(\\w+) ");
+  std::map<std::string, int> found;
+  int floor = 0;
+  for (std::string line; std::getline(page, line) && !line.starts_with("Each floor");) {
+    std::smatch match;
+    floor += !line.empty() && line[0] != ' ' ? 1 : 0;
+    if (std::regex_search(line, match, folder)) found[match[1]] = floor;
+  }
+  return found;
+}
+
+TEST(Architecture, EachFloorUsesOnlyThoseBelow) {
+  const auto floor_of = floors();
+  for (const auto& entry : fs::directory_iterator(source("src"))) {
+    const std::string folder = entry.path().filename();
+    ASSERT_TRUE(floor_of.contains(folder)) << folder << " is not in the picture";
+    for (const auto& file : fs::recursive_directory_iterator(entry)) {
+      if (!file.is_regular_file()) continue;
+      for (const std::string& other : matches(text_of(file), "#include \"(\\w+)/"))
+        if (floor_of.contains(other)) {
+          EXPECT_LE(floor_of.at(folder), floor_of.at(other)) << file.path() << " includes " << other;
+        }
+    }
+  }
 }
 
 TEST(Settings, AreAllOnTheirPageAndNoOthers) {
