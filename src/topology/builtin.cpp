@@ -11,9 +11,9 @@ namespace tutti::topology {
 
 namespace {
 
-const PcieLink kGen3 = pcie_link(8, 16);
-const PcieLink kGen4 = pcie_link(16, 16);
-const PcieLink kGen5 = pcie_link(32, 16);
+const PcieLink gen3 = pcie_link(8, 16);
+const PcieLink gen4 = pcie_link(16, 16);
+const PcieLink gen5 = pcie_link(32, 16);
 
 Node intel(int package, const char* label, int model) {
   return {
@@ -68,10 +68,10 @@ Machine dgx_h100() {
   machine.node(nvswitch).details["switches"] = "4";
   for (int i = 0; i < 8; ++i) {
     const int bus = 0x10 + 0x10 * i;
-    const NodeId bridge = add_bridge(machine, sockets[i < 4 ? 0 : 1], kGen5, bus);
-    const NodeId device = add_device(machine, bridge, gpu("NVIDIA H100 SXM", 90, bus + 1), kGen5);
+    const NodeId bridge = add_bridge(machine, sockets[i < 4 ? 0 : 1], gen5, bus);
+    const NodeId device = add_device(machine, bridge, gpu("NVIDIA H100 SXM", 90, bus + 1), gen5);
     add_peer_links(machine, device, nvswitch, LinkKind::nvlink, 18, nvlink_bandwidth(90));
-    add_nic(machine, bridge, "ConnectX-7", kGen5, bus + 2, 400);
+    add_nic(machine, bridge, "ConnectX-7", gen5, bus + 2, 400);
   }
   connect_cpus(machine);
   return machine;
@@ -88,12 +88,12 @@ Machine dgx_a100() {
   machine.node(nvswitch).details["switches"] = "6";
   int bus = 0x10;
   for (const std::size_t domain : {3U, 1U, 7U, 5U}) {
-    const NodeId bridge = add_bridge(machine, domains.at(domain), kGen4, bus);
+    const NodeId bridge = add_bridge(machine, domains.at(domain), gen4, bus);
     for (int i = 0; i < 2; ++i) {
-      const NodeId device = add_device(machine, bridge, gpu("NVIDIA A100 SXM", 80, bus + 1 + i), kGen4);
+      const NodeId device = add_device(machine, bridge, gpu("NVIDIA A100 SXM", 80, bus + 1 + i), gen4);
       add_peer_links(machine, device, nvswitch, LinkKind::nvlink, 12, nvlink_bandwidth(80));
     }
-    for (int i = 0; i < 2; ++i) add_nic(machine, bridge, "ConnectX-6", kGen4, bus + 3 + i, 200);
+    for (int i = 0; i < 2; ++i) add_nic(machine, bridge, "ConnectX-6", gen4, bus + 3 + i, 200);
     bus += 0x10;
   }
   connect_cpus(machine);
@@ -120,7 +120,7 @@ Machine nvl72() {
     add_peer_links(machine, device, nvswitch, LinkKind::nvlink, 18, nvlink_bandwidth(100));
   }
   for (int i = 0; i < 4; ++i)
-    add_nic(machine, sockets[i < 2 ? 0 : 1], "ConnectX-7", kGen5, 0x12 + 0x10 * i, 400);
+    add_nic(machine, sockets[i < 2 ? 0 : 1], "ConnectX-7", gen5, 0x12 + 0x10 * i, 400);
   connect_cpus(machine);
   return machine;
 }
@@ -131,8 +131,8 @@ Machine pcie_box() {
   const std::array sockets = {add_cpu(machine, intel(0, "Xeon Gold 6338", 106)),
                               add_cpu(machine, intel(1, "Xeon Gold 6338", 106))};
   for (int i = 0; i < 4; ++i)
-    add_device(machine, sockets[i < 2 ? 0 : 1], gpu("NVIDIA L40S", 89, 0x11 + 0x10 * i), kGen4);
-  add_nic(machine, sockets[0], "ConnectX-6", kGen4, 0x60, 100);
+    add_device(machine, sockets[i < 2 ? 0 : 1], gpu("NVIDIA L40S", 89, 0x11 + 0x10 * i), gen4);
+  add_nic(machine, sockets[0], "ConnectX-6", gen4, 0x60, 100);
   connect_cpus(machine);
   return machine;
 }
@@ -143,14 +143,14 @@ Machine uneven_box() {
   Machine machine;
   const std::array sockets = {add_cpu(machine, amd(0, "EPYC 7313", 25, 1)),
                               add_cpu(machine, amd(1, "EPYC 7313", 25, 1))};
-  const NodeId bridge = add_bridge(machine, sockets[0], kGen4, 0x10);
-  const NodeId first = add_device(machine, bridge, gpu("NVIDIA A100 PCIe", 80, 0x11), kGen4);
-  const NodeId second = add_device(machine, bridge, gpu("NVIDIA A100 PCIe", 80, 0x12), kGen4);
+  const NodeId bridge = add_bridge(machine, sockets[0], gen4, 0x10);
+  const NodeId first = add_device(machine, bridge, gpu("NVIDIA A100 PCIe", 80, 0x11), gen4);
+  const NodeId second = add_device(machine, bridge, gpu("NVIDIA A100 PCIe", 80, 0x12), gen4);
   add_peer_links(machine, first, second, LinkKind::nvlink, 12, nvlink_bandwidth(80));
-  add_nic(machine, bridge, "ConnectX-6", kGen4, 0x13, 100, 2);
-  add_device(machine, sockets[0], gpu("NVIDIA A10", 86, 0x21), kGen4);
-  add_device(machine, sockets[1], gpu("NVIDIA A10", 86, 0x81), kGen4);
-  add_nic(machine, sockets[1], "ConnectX-4", kGen3, 0x91, 25);
+  add_nic(machine, bridge, "ConnectX-6", gen4, 0x13, 100, 2);
+  add_device(machine, sockets[0], gpu("NVIDIA A10", 86, 0x21), gen4);
+  add_device(machine, sockets[1], gpu("NVIDIA A10", 86, 0x81), gen4);
+  add_nic(machine, sockets[1], "ConnectX-4", gen3, 0x91, 25);
   connect_cpus(machine);
   return machine;
 }
@@ -159,21 +159,21 @@ struct Builtin {
   std::string_view name;
   Machine (*make)();
 };
-constexpr std::array kBuiltins = {Builtin{"dgx-h100", dgx_h100}, Builtin{"dgx-a100", dgx_a100},
-                                  Builtin{"nvl72", nvl72}, Builtin{"pcie-box", pcie_box},
-                                  Builtin{"uneven-box", uneven_box}};
+constexpr std::array known_machines = {Builtin{"dgx-h100", dgx_h100}, Builtin{"dgx-a100", dgx_a100},
+                                       Builtin{"nvl72", nvl72}, Builtin{"pcie-box", pcie_box},
+                                       Builtin{"uneven-box", uneven_box}};
 
 }  // namespace
 
 std::vector<std::string> builtin_names() {
   std::vector<std::string> names;
-  names.reserve(kBuiltins.size());
-  for (const Builtin& one : kBuiltins) names.emplace_back(one.name);
+  names.reserve(known_machines.size());
+  for (const Builtin& one : known_machines) names.emplace_back(one.name);
   return names;
 }
 
 std::optional<Machine> builtin(std::string_view name) {
-  for (const Builtin& one : kBuiltins) {
+  for (const Builtin& one : known_machines) {
     if (one.name != name) continue;
     Machine machine = one.make();
     machine.name = name;

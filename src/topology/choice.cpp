@@ -13,7 +13,7 @@ namespace tutti::topology {
 
 namespace {
 
-constexpr std::array kBetterFirst = {Means::same_gpu,  Means::nvlink, Means::pcie_peer, Means::shared_memory,
+constexpr std::array better_first = {Means::same_gpu,  Means::nvlink, Means::pcie_peer, Means::shared_memory,
                                      Means::gpudirect, Means::rdma,   Means::tcp};
 
 /// One end of a pair.
@@ -200,7 +200,7 @@ Choice choose(const World& world, Rank from, Rank to, const Rules& rules) {
                 fmt::format("no means for ranks {} and {} of {}", from, to, world.size()));
   Pair pair(world, from, to, rules);
   Choice choice;
-  for (const Means means : kBetterFirst) {
+  for (const Means means : better_first) {
     auto why = pair.refusal(means);
     if (!why) {
       choice.means = means;

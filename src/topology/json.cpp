@@ -12,7 +12,7 @@ namespace tutti::topology {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int kVersion = 1;
+constexpr int format_version = 1;
 
 [[noreturn]] void refuse(const std::string& why) {
   throw Error(ErrorCode::invalid_argument, "topology in JSON: " + why);
@@ -123,8 +123,8 @@ void for_each(const Json& json, const char* list, Read read) {
 }
 
 Machine machine_from(const Json& json) {
-  if (const auto version = json.at("tutti_topology").get<int>(); version != kVersion)
-    refuse(fmt::format("version {}; this program reads {}", version, kVersion));
+  if (const auto version = json.at("tutti_topology").get<int>(); version != format_version)
+    refuse(fmt::format("version {}; this program reads {}", version, format_version));
   Machine machine;
   machine.name = json.value("name", "");
   machine.nvlink_machines = json.value("nvlink_machines", 1);
@@ -145,7 +145,7 @@ std::string to_json(const Machine& machine) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
   };
   std::string text =
-      fmt::format("{{\"tutti_topology\": {},\n \"name\": {},\n", kVersion, quoted(machine.name));
+      fmt::format("{{\"tutti_topology\": {},\n \"name\": {},\n", format_version, quoted(machine.name));
   text += body(machine);
   if (!machine.unseen.empty()) {
     std::vector<Json> rows(machine.unseen.begin(), machine.unseen.end());

@@ -15,8 +15,8 @@ namespace {
 // The few parts of NVML's interface that are used, as its documentation gives them (nvml.h of CUDA 12). They
 // are stable: NVML adds new versions of its calls beside the old ones.
 using Device = void*;
-constexpr int kSuccess = 0;
-constexpr unsigned kMostLinks = 18;
+constexpr int success = 0;
+constexpr unsigned most_links = 18;
 
 struct PciInfo {  // nvmlPciInfo_t, version 3
   std::array<char, 16> bus_id_legacy{};
@@ -30,7 +30,7 @@ struct FabricInfo {  // nvmlGpuFabricInfo_t
   unsigned clique = 0;
   unsigned char state = 0;
 };
-constexpr unsigned char kFabricCompleted = 3;
+constexpr unsigned char fabric_completed = 3;
 
 class Library {
  public:
@@ -59,7 +59,7 @@ std::string text_of(const std::array<char, 32>& text) {
 
 NvmlLink::Remote remote_kind(const Library& nvml, Device device, unsigned link) {
   int kind = 255;
-  if (nvml.call("nvmlDeviceGetNvLinkRemoteDeviceType", device, link, &kind) != kSuccess)
+  if (nvml.call("nvmlDeviceGetNvLinkRemoteDeviceType", device, link, &kind) != success)
     return NvmlLink::Remote::unknown;
   switch (kind) {
     case 0:
@@ -75,11 +75,11 @@ NvmlLink::Remote remote_kind(const Library& nvml, Device device, unsigned link) 
 
 std::vector<NvmlLink> links_of(const Library& nvml, Device device) {
   std::vector<NvmlLink> links;
-  for (unsigned link = 0; link < kMostLinks; ++link) {
+  for (unsigned link = 0; link < most_links; ++link) {
     int active = 0;
-    if (nvml.call("nvmlDeviceGetNvLinkState", device, link, &active) != kSuccess || active == 0) continue;
+    if (nvml.call("nvmlDeviceGetNvLinkState", device, link, &active) != success || active == 0) continue;
     PciInfo remote;
-    const bool told = nvml.call("nvmlDeviceGetNvLinkRemotePciInfo_v2", device, link, &remote) == kSuccess;
+    const bool told = nvml.call("nvmlDeviceGetNvLinkRemotePciInfo_v2", device, link, &remote) == success;
     links.push_back({.remote = remote_kind(nvml, device, link),
                      .pci = told ? pci_address(text_of(remote.bus_id)) : std::string{}});
   }
@@ -88,8 +88,8 @@ std::vector<NvmlLink> links_of(const Library& nvml, Device device) {
 
 std::string fabric_of(const Library& nvml, Device device) {
   FabricInfo fabric;
-  if (nvml.call("nvmlDeviceGetGpuFabricInfo", device, &fabric) != kSuccess || fabric.status != kSuccess ||
-      fabric.state != kFabricCompleted || fabric.cluster == decltype(fabric.cluster){})
+  if (nvml.call("nvmlDeviceGetGpuFabricInfo", device, &fabric) != success || fabric.status != success ||
+      fabric.state != fabric_completed || fabric.cluster == decltype(fabric.cluster){})
     return {};
   std::string text;
   for (const unsigned char byte : fabric.cluster) text += fmt::format("{:02x}", byte);
@@ -99,13 +99,13 @@ std::string fabric_of(const Library& nvml, Device device) {
 NvmlGpu gpu_of(const Library& nvml, Device device) {
   NvmlGpu gpu;
   PciInfo pci;
-  if (nvml.call("nvmlDeviceGetPciInfo_v3", device, &pci) == kSuccess)
+  if (nvml.call("nvmlDeviceGetPciInfo_v3", device, &pci) == success)
     gpu.pci = pci_address(text_of(pci.bus_id));
   std::array<char, 96> name{};
-  if (nvml.call("nvmlDeviceGetName", device, name.data(), static_cast<unsigned>(name.size())) == kSuccess)
+  if (nvml.call("nvmlDeviceGetName", device, name.data(), static_cast<unsigned>(name.size())) == success)
     gpu.name.assign(name.data(), ::strnlen(name.data(), name.size()));
   int major = 0, minor = 0;
-  if (nvml.call("nvmlDeviceGetCudaComputeCapability", device, &major, &minor) == kSuccess)
+  if (nvml.call("nvmlDeviceGetCudaComputeCapability", device, &major, &minor) == success)
     gpu.compute_capability = 10 * major + minor;
   gpu.links = links_of(nvml, device);
   gpu.fabric = fabric_of(nvml, device);
@@ -120,21 +120,21 @@ std::optional<std::vector<NvmlGpu>> read_nvml(std::string& why_not, const std::s
     why_not = library + " is not installed";
     return std::nullopt;
   }
-  if (const int code = nvml.call("nvmlInit_v2"); code != kSuccess) {
+  if (const int code = nvml.call("nvmlInit_v2"); code != success) {
     why_not = fmt::format("nvmlInit_v2 fails with {}: the driver does not run", code);
     return std::nullopt;
   }
   const std::unique_ptr<const Library, void (*)(const Library*)> session(
       &nvml, [](const Library* of) { of->call("nvmlShutdown"); });
   unsigned count = 0;
-  if (const int code = nvml.call("nvmlDeviceGetCount_v2", &count); code != kSuccess) {
+  if (const int code = nvml.call("nvmlDeviceGetCount_v2", &count); code != success) {
     why_not = fmt::format("nvmlDeviceGetCount_v2 fails with {}", code);
     return std::nullopt;
   }
   std::vector<NvmlGpu> gpus;
   for (unsigned index = 0; index < count && index < most_nodes; ++index) {
     Device device = nullptr;
-    if (nvml.call("nvmlDeviceGetHandleByIndex_v2", index, &device) == kSuccess)
+    if (nvml.call("nvmlDeviceGetHandleByIndex_v2", index, &device) == success)
       gpus.push_back(gpu_of(nvml, device));
   }
   return gpus;

@@ -13,8 +13,8 @@ namespace tutti::topology {
 
 namespace {
 
-constexpr int kMostSteps = 200'000;  ///< of the search for rings: milliseconds
-constexpr std::size_t kMostGpus = 32;
+constexpr int most_steps = 200'000;  ///< of the search for rings: milliseconds
+constexpr std::size_t most_gpus = 32;
 
 /// Rings without a link in common among GPUs that are linked directly: depth first, the most rings win.
 class Search {
@@ -32,7 +32,7 @@ class Search {
   }
 
  private:
-  [[nodiscard]] bool over() const { return steps_ > kMostSteps || best_.size() >= bound_; }
+  [[nodiscard]] bool over() const { return steps_ > most_steps || best_.size() >= bound_; }
 
   void next_ring() {
     if (found_.size() > best_.size()) best_ = found_;
@@ -82,7 +82,7 @@ class Search {
 };
 
 std::vector<Ring> rings_of_direct_links(const Machine& machine, const std::vector<NodeId>& gpus) {
-  if (gpus.size() > kMostGpus) return {};
+  if (gpus.size() > most_gpus) return {};
   std::vector<std::vector<int>> free(gpus.size(), std::vector<int>(gpus.size()));
   int unit = 0;  // links that always come together count as one
   for (const Link& link : machine.links) {

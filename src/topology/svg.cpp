@@ -12,9 +12,9 @@ namespace tutti::topology {
 
 namespace {
 
-constexpr double kWide = 112, kHigh = 40;   // a box
-constexpr double kColumn = 124, kRow = 88;  // and what it takes with the space around it
-constexpr double kMargin = 20, kTitle = 50;
+constexpr double box_width = 112, box_height = 40;     // a box
+constexpr double column_width = 124, row_height = 88;  // and what it takes with the space around it
+constexpr double page_margin = 20, title_height = 50;
 
 struct Point {
   double x = 0, y = 0;  ///< of a box's middle
@@ -55,7 +55,7 @@ class Drawing {
     for (const NodeId cpu : machine_.all(NodeKind::cpu)) column += std::max(1.0, place(cpu, column, 0));
     lowest_ = 0;
     for (const auto& [id, at] : at_) lowest_ = std::max(lowest_, at.y);
-    width_ = 2 * kMargin + kColumn * std::max(column, 3.0);
+    width_ = 2 * page_margin + column_width * std::max(column, 3.0);
     place_switches();
     for (const Link& link : machine_.links) draw(link);
     for (const auto& [id, at] : at_) draw(machine_.node(id), at);
@@ -65,7 +65,8 @@ class Drawing {
         "{0:.0f} "
         "{1:.0f}\" font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" "
         "fill=\"#ffffff\"/>\n<text x=\"{2:.0f}\" y=\"20\" font-size=\"15\">{3}</text>\n{4}{5}</svg>\n",
-        width_, lowest_ + kHigh / 2 + kMargin, kMargin, escaped_xml(machine_.name), lines_, boxes_);
+        width_, lowest_ + box_height / 2 + page_margin, page_margin, escaped_xml(machine_.name), lines_,
+        boxes_);
   }
 
  private:
@@ -80,7 +81,8 @@ class Drawing {
       if (down && !at_.contains(child)) taken += place(child, column + taken, row + 1);
     }
     taken = std::max(taken, 1.0);
-    at_[id] = {.x = kMargin + kColumn * (column + taken / 2), .y = kTitle + kHigh + kRow * row};
+    at_[id] = {.x = page_margin + column_width * (column + taken / 2),
+               .y = title_height + box_height + row_height * row};
     return taken;
   }
 
@@ -89,12 +91,12 @@ class Drawing {
     double x = width_ / 2;
     for (const NodeId gpu : machine_.all(NodeKind::gpu)) {
       if (at_.contains(gpu)) continue;
-      at_[gpu] = {.x = x, .y = lowest_ + kRow};
-      x += kColumn;
+      at_[gpu] = {.x = x, .y = lowest_ + row_height};
+      x += column_width;
     }
     for (const auto& [id, at] : at_) lowest_ = std::max(lowest_, at.y);
     for (const NodeId id : machine_.all(NodeKind::nvswitch))
-      at_[id] = {.x = width_ / 2, .y = lowest_ += kRow};
+      at_[id] = {.x = width_ / 2, .y = lowest_ += row_height};
   }
 
   void draw(const Link& link) {
@@ -113,7 +115,7 @@ class Drawing {
     } else if (peer || link.kind == LinkKind::socket) {
       // Bows, so that links between boxes of one row do not run through the boxes between.
       const double bow = (peer ? 1 : -1) * std::min(36.0, 12 + 0.05 * std::abs(from.x - to.x));
-      const double edge = peer ? kHigh / 2 : -kHigh / 2;
+      const double edge = peer ? box_height / 2 : -box_height / 2;
       way = fmt::format("M{:.0f} {:.0f}Q{:.0f} {:.0f} {:.0f} {:.0f}", from.x, from.y + edge,
                         (from.x + to.x) / 2, (from.y + to.y) / 2 + edge + 2 * bow, to.x, to.y + edge);
     } else {
@@ -135,11 +137,12 @@ class Drawing {
   }
 
   void draw(const Node& node, Point at) {
-    const double wide = node.kind == NodeKind::nvswitch ? width_ - 2 * kMargin : kWide;
+    const double wide = node.kind == NodeKind::nvswitch ? width_ - 2 * page_margin : box_width;
     boxes_ += fmt::format(
         "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"4\" fill=\"{}\" "
         "stroke=\"#555555\"/>\n<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}</text>\n",
-        at.x - wide / 2, at.y - kHigh / 2, wide, kHigh, colour(node.kind), at.x, at.y - 4, name(node));
+        at.x - wide / 2, at.y - box_height / 2, wide, box_height, colour(node.kind), at.x, at.y - 4,
+        name(node));
     std::string second = node.label.empty() ? node.pci : node.label;
     if (node.kind == NodeKind::nvswitch && machine_.nvlink_machines > 1)
       second = fmt::format("shared by {} machines", machine_.nvlink_machines);
@@ -152,7 +155,7 @@ class Drawing {
     lines_ += fmt::format(
         "<text x=\"{:.0f}\" y=\"20\" text-anchor=\"end\" fill=\"#444444\">GB/s a direction; dashed: a "
         "guess</text>\n",
-        width_ - kMargin);
+        width_ - page_margin);
   }
 
   const Machine& machine_;

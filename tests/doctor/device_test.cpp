@@ -66,7 +66,7 @@ TEST(DoctorRdma, NoUsablePort) {
   EXPECT_THAT(examine(facts).back().what, HasSubstr("no active port"));
 }
 
-constexpr const char* kOpen =
+constexpr const char* open_driver =
     "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.1  Release Build\nGCC version: 12\n";
 
 FakeRoot& with_gpu(FakeRoot& fake) {
@@ -80,7 +80,7 @@ TEST(DoctorGpu, NoneAndNoDriver) {
   const Finding bare = examine(read_gpu(with_gpu(fake).root())).at(0);
   EXPECT_EQ(bare.level, Level::warning);
   EXPECT_THAT(bare.remedy, HasSubstr("install the driver"));
-  fake.file("/proc/driver/nvidia/version", kOpen);
+  fake.file("/proc/driver/nvidia/version", open_driver);
   EXPECT_THAT(examine(read_gpu(fake.root())).at(0).remedy, HasSubstr("--gpus all"));
 }
 
@@ -98,7 +98,7 @@ TEST(DoctorGpu, PeerMemory) {
   EXPECT_EQ(examine(facts).at(0).level, Level::ok);
   EXPECT_EQ(examine(facts).at(1).level, Level::warning);
   EXPECT_THAT(examine(facts).at(1).remedy, HasSubstr("modprobe nvidia-peermem"));
-  fake.file("/proc/driver/nvidia/version", kOpen);
+  fake.file("/proc/driver/nvidia/version", open_driver);
   EXPECT_THAT(examine(read_gpu(fake.root())).at(1).what, HasSubstr("dma-buf"));
   fake.file("/sys/module/nvidia_peermem/version", "1");
   EXPECT_THAT(examine(read_gpu(fake.root())).at(1).what, HasSubstr("dma-buf and nvidia_peermem"));

@@ -11,7 +11,7 @@
 namespace tutti::perf {
 namespace {
 
-constexpr std::size_t kCount = 1500;  // more than a period
+constexpr std::size_t elements = 1500;  // more than a period
 
 template <class T>
 T load(const std::byte* from) {
@@ -88,16 +88,16 @@ A step(ReduceOp op, A a, A b) {
 void expect_exact(DataType type, Reduction reduction, int ranks) {
   const Pattern pattern(type, reduction, ranks, 7);
   const std::size_t width = size_of(type);
-  const std::vector<Part> expected{{0, kCount, reduced, 3}};
+  const std::vector<Part> expected{{0, elements, reduced, 3}};
   std::vector<std::vector<std::byte>> inputs;
   for (Rank rank = 0; rank < ranks; ++rank) {
-    inputs.emplace_back(kCount * width);
-    pattern.fill(inputs.back().data(), std::vector<Part>{{0, kCount, rank, 3}});
+    inputs.emplace_back(elements * width);
+    pattern.fill(inputs.back().data(), std::vector<Part>{{0, elements, rank, 3}});
   }
   with_type(type, [&]<class T, class A>(T, A) {
     for (const int first : {0, 1 % ranks, ranks / 2, ranks - 1}) {
-      std::vector<std::byte> result(kCount * width);
-      for (std::size_t i = 0; i < kCount; ++i) {
+      std::vector<std::byte> result(elements * width);
+      for (std::size_t i = 0; i < elements; ++i) {
         const auto value = [&](int turn) {
           const auto rank = static_cast<std::size_t>((first + turn) % ranks);
           const A raw = decode<T, A>(load<T>(inputs[rank].data() + i * width));
@@ -130,16 +130,16 @@ INSTANTIATE_TEST_SUITE_P(Perf, Exactness, testing::ValuesIn(parse_types("all")),
 
 TEST(Pattern, ContributionsOfReductionsDiffer) {
   const Pattern pattern(DataType::float32, ReduceOp::sum, 4, 1);
-  std::vector<std::byte> input(kCount * 4);
-  pattern.fill(input.data(), std::vector<Part>{{0, kCount, 0, 0}});
-  EXPECT_EQ(pattern.count_wrong(input.data(), std::vector<Part>{{0, kCount, 0, 0}}), 0U);
-  EXPECT_GT(pattern.count_wrong(input.data(), std::vector<Part>{{0, kCount, 1, 0}}), kCount / 2)
+  std::vector<std::byte> input(elements * 4);
+  pattern.fill(input.data(), std::vector<Part>{{0, elements, 0, 0}});
+  EXPECT_EQ(pattern.count_wrong(input.data(), std::vector<Part>{{0, elements, 0, 0}}), 0U);
+  EXPECT_GT(pattern.count_wrong(input.data(), std::vector<Part>{{0, elements, 1, 0}}), elements / 2)
       << "another rank";
-  EXPECT_GT(pattern.count_wrong(input.data(), std::vector<Part>{{0, kCount, 0, 1}}), kCount / 2)
+  EXPECT_GT(pattern.count_wrong(input.data(), std::vector<Part>{{0, elements, 0, 1}}), elements / 2)
       << "another block";
-  EXPECT_GT(pattern.count_wrong(input.data(), std::vector<Part>{{0, kCount, reduced, 0}}), kCount / 2);
+  EXPECT_GT(pattern.count_wrong(input.data(), std::vector<Part>{{0, elements, reduced, 0}}), elements / 2);
   const Pattern reseeded(DataType::float32, ReduceOp::sum, 4, 2);
-  EXPECT_GT(reseeded.count_wrong(input.data(), std::vector<Part>{{0, kCount, 0, 0}}), kCount / 2)
+  EXPECT_GT(reseeded.count_wrong(input.data(), std::vector<Part>{{0, elements, 0, 0}}), elements / 2)
       << "another seed";
 }
 
@@ -147,12 +147,12 @@ TEST(Pattern, FindsEveryWrongElementOnce) {
   for (const DataType type : parse_types("all")) {
     const std::size_t width = size_of(type);
     const Pattern pattern(type, std::nullopt, 3, 1);
-    const std::vector<Part> parts{{0, 10, 0, 0}, {10, kCount - 10, 2, 1}};
-    std::vector<std::byte> moved(kCount * width);
+    const std::vector<Part> parts{{0, 10, 0, 0}, {10, elements - 10, 2, 1}};
+    std::vector<std::byte> moved(elements * width);
     pattern.fill(moved.data(), parts);
     EXPECT_EQ(pattern.count_wrong(moved.data(), parts), 0U);
     for (const std::size_t element :
-         {std::size_t{0}, std::size_t{9}, std::size_t{10}, std::size_t{1040}, kCount - 1})
+         {std::size_t{0}, std::size_t{9}, std::size_t{10}, std::size_t{1040}, elements - 1})
       moved[element * width + width - 1] ^= std::byte{1};
     EXPECT_EQ(pattern.count_wrong(moved.data(), parts), 5U) << name(type);
   }

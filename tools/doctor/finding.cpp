@@ -7,11 +7,11 @@ namespace tutti::doctor {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kNames{"ok", "note", "warn", "error"};
+constexpr std::array<std::string_view, 4> level_names{"ok", "note", "warn", "error"};
 
 }  // namespace
 
-std::string_view name(Level level) { return kNames.at(static_cast<std::size_t>(level)); }
+std::string_view name(Level level) { return level_names.at(static_cast<std::size_t>(level)); }
 
 nlohmann::json to_json(const Finding& finding) {
   return {{"area", finding.area},
@@ -29,8 +29,8 @@ nlohmann::json to_json(const Findings& findings) {
 
 Finding finding_from(const nlohmann::json& json) {
   Finding finding{.area = json.at("area"), .what = json.at("what"), .remedy = json.at("remedy")};
-  const auto* const found = std::ranges::find(kNames, json.at("level").get<std::string>());
-  finding.level = found == kNames.end() ? Level::error : static_cast<Level>(found - kNames.begin());
+  const auto* const found = std::ranges::find(level_names, json.at("level").get<std::string>());
+  finding.level = found == level_names.end() ? Level::error : static_cast<Level>(found - level_names.begin());
   finding.data = json.at("data");
   return finding;
 }

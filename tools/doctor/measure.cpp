@@ -19,15 +19,15 @@ namespace tutti::doctor {
 
 namespace {
 
-constexpr std::size_t kMostRanks = 32;  // 496 pairs take a minute
+constexpr std::size_t most_ranks = 32;  // 496 pairs take a minute
 
 std::vector<int> choose_ranks(const std::vector<Machine>& machines, int size) {
   std::vector<int> ranks;
-  if (static_cast<std::size_t>(size) <= kMostRanks)
+  if (static_cast<std::size_t>(size) <= most_ranks)
     for (int rank = 0; rank < size; ++rank) ranks.push_back(rank);
   else
     for (const auto& machine : machines)
-      if (ranks.size() < kMostRanks) ranks.push_back(machine.ranks.front());
+      if (ranks.size() < most_ranks) ranks.push_back(machine.ranks.front());
   return ranks;
 }
 

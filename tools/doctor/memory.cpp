@@ -12,7 +12,7 @@ namespace tutti::doctor {
 
 namespace {
 
-constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60;  // cgroup v1 writes nearly 2^63 for none
+constexpr std::uint64_t no_limit = std::uint64_t{1} << 60;  // cgroup v1 writes nearly 2^63 for none
 
 std::uint64_t kilobytes(const Root& root, const std::string& key) {
   const auto text = root.field("/proc/meminfo", key);
@@ -32,7 +32,7 @@ std::optional<std::uint64_t> group_limit(const Root& root) {
       if (group == "/") group.clear();
       const auto limit = root.number(mount + group + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
       const auto bytes = static_cast<std::uint64_t>(limit.value_or(0));
-      if (limit && bytes < kNoLimit && (!least || bytes < *least)) least = bytes;
+      if (limit && bytes < no_limit && (!least || bytes < *least)) least = bytes;
       if (group.find('/') == std::string::npos) break;
     }
   }

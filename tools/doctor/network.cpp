@@ -11,7 +11,8 @@ namespace tutti::doctor {
 
 namespace {
 
-constexpr const char* kRemedy = "name the interface that leads to the other machines: TUTTI_INTERFACE=eth1";
+constexpr const char* name_an_interface =
+    "name the interface that leads to the other machines: TUTTI_INTERFACE=eth1";
 
 bool usable(const Nic& nic) { return nic.interface.up && !nic.interface.loopback; }
 
@@ -60,7 +61,7 @@ Finding examine_choice(const NetworkFacts& facts) {
     finding.what = by_wish ? fmt::format("interface {}, which was asked for, {}", facts.wanted,
                                          chosen == nullptr ? "does not exist" : "is down")
                            : "there is no default route: ranks of several machines do not find each other";
-    finding.remedy = kRemedy;
+    finding.remedy = name_an_interface;
     return finding;
   }
   finding.what = fmt::format("ranks of several machines meet by {}, {}", chosen->interface.name,

@@ -8,16 +8,16 @@ namespace tutti::doctor {
 
 namespace {
 
-constexpr std::size_t kConventional = 256, kExtended = 4096;
+constexpr std::size_t conventional_bytes = 256, extended_bytes = 4096;
 /// Source validation and the redirects of requests and completions: what NCCL's guide has switched off.
-constexpr std::uint16_t kRedirects = 0x1 | 0x4 | 0x8;
+constexpr std::uint16_t redirect_bits = 0x1 | 0x4 | 0x8;
 
 std::uint32_t word(std::span<const std::uint8_t> bytes, std::size_t at) {
   return static_cast<std::uint32_t>(bytes[at]) | static_cast<std::uint32_t>(bytes[at + 1]) << 8 |
          static_cast<std::uint32_t>(bytes[at + 2]) << 16 | static_cast<std::uint32_t>(bytes[at + 3]) << 24;
 }
 
-bool redirects(const Bridge& bridge) { return (bridge.acs.value_or(0) & kRedirects) != 0; }
+bool redirects(const Bridge& bridge) { return (bridge.acs.value_or(0) & redirect_bits) != 0; }
 
 std::string addresses(const std::vector<const Bridge*>& bridges) {
   constexpr std::size_t shown = 4;
@@ -49,9 +49,9 @@ Finding examine_redirects(const PcieFacts& facts, const std::vector<const Bridge
 
 std::optional<std::uint16_t> find_acs(std::span<const std::uint8_t> configuration) {
   constexpr std::uint32_t acs = 0x000d;
-  constexpr int most = (kExtended - kConventional) / 8;  // against a list that is a circle
-  std::size_t at = kConventional;
-  for (int i = 0; i < most && at >= kConventional && at + 8 <= configuration.size(); ++i) {
+  constexpr int most = (extended_bytes - conventional_bytes) / 8;  // against a list that is a circle
+  std::size_t at = conventional_bytes;
+  for (int i = 0; i < most && at >= conventional_bytes && at + 8 <= configuration.size(); ++i) {
     const std::uint32_t header = word(configuration, at);
     if (header == 0 || header == 0xffffffff) break;
     if ((header & 0xffff) == acs) return static_cast<std::uint16_t>(word(configuration, at + 4) >> 16);
@@ -69,9 +69,9 @@ PcieFacts read_pcie(const Root& root) {
   for (const auto& address : root.names(devices)) {
     if (!root.text(devices + address + "/class").value_or("").starts_with("0x0604")) continue;
     const std::string file = devices + address + "/config";
-    const auto configuration = root.bytes(file, kExtended);
+    const auto configuration = root.bytes(file, extended_bytes);
     facts.bridges.push_back({.address = address,
-                             .readable = configuration.size() >= std::min(root.size(file), kExtended),
+                             .readable = configuration.size() >= std::min(root.size(file), extended_bytes),
                              .acs = find_acs(configuration)});
   }
   return facts;

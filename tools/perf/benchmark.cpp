@@ -7,7 +7,7 @@ namespace tutti::perf {
 
 namespace {
 
-constexpr std::array<Benchmark, 14> kBenchmarks{{
+constexpr std::array<Benchmark, 14> all_benchmarks{{
     {Kind::all_reduce, "all_reduce", true, false, true},
     {Kind::reduce, "reduce", true, true, true},
     {Kind::reduce_scatter, "reduce_scatter", true, false, true},
@@ -110,11 +110,11 @@ Layout exchange_layout(const std::vector<std::size_t>& in_counts, const std::vec
 
 }  // namespace
 
-std::span<const Benchmark> benchmarks() { return kBenchmarks; }
+std::span<const Benchmark> benchmarks() { return all_benchmarks; }
 
 const Benchmark* find_benchmark(std::string_view name) {
-  const auto* found = std::ranges::find(kBenchmarks, name, &Benchmark::name);
-  return found == kBenchmarks.end() ? nullptr : found;
+  const auto* found = std::ranges::find(all_benchmarks, name, &Benchmark::name);
+  return found == all_benchmarks.end() ? nullptr : found;
 }
 
 double bus_factor(Kind kind, int ranks) {
@@ -188,12 +188,12 @@ Layout make_layout(Kind kind, std::size_t elements, int ranks, Rank rank, Rank r
 
 Call make_call(Kind kind, const Layout& layout, DataType type, Reduction reduction, Rank root,
                const std::byte* in, std::byte* out) {
-  constexpr std::array<Operation, 14> kOperations{
+  constexpr std::array<Operation, 14> operations{
       Operation::all_reduce,   Operation::reduce,           Operation::reduce_scatter, Operation::all_gather,
       Operation::broadcast,    Operation::gather,           Operation::scatter,        Operation::all_to_all,
       Operation::all_gather_v, Operation::reduce_scatter_v, Operation::all_to_all_v,   Operation::send,
       Operation::send,         Operation::barrier};
-  return {.operation = kOperations[static_cast<std::size_t>(kind)],
+  return {.operation = operations[static_cast<std::size_t>(kind)],
           .type = type,
           .reduction = reduction,
           .root = root,

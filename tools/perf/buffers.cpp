@@ -11,10 +11,10 @@ namespace tutti::perf {
 
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t page_bytes = 4096;
 
 std::byte* allocate_pages(std::size_t bytes) {
-  void* memory = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
+  void* memory = std::aligned_alloc(page_bytes, (bytes + page_bytes - 1) / page_bytes * page_bytes);
   if (memory == nullptr)
     throw Error(ErrorCode::system,
                 fmt::format("no {} bytes of memory for a buffer; choose a smaller size with -e", bytes));

@@ -7,7 +7,7 @@ namespace tutti::perf {
 
 namespace {
 
-constexpr std::size_t kPeriod = 1021;
+constexpr std::size_t period_length = 1021;
 
 /// Integers of at most this magnitude, and their sums up to it, are exact in the type.
 constexpr std::int64_t exact_limit(DataType type) {
@@ -82,7 +82,7 @@ Pattern::Pattern(DataType type, std::optional<Reduction> reduction, int ranks, s
 std::uint64_t Pattern::hash(Rank rank, int block, std::size_t index) const {
   std::uint64_t x = seed_;
   for (const std::uint64_t part :
-       {static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(block), index % kPeriod}) {
+       {static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(block), index % period_length}) {
     x += 0x9e3779b97f4a7c15 + part;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
     x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
@@ -103,8 +103,8 @@ std::int64_t Pattern::contribution(Rank rank, int block, std::size_t index) cons
     case ReduceOp::max:
       return sign * pick(bits, limit);
     case ReduceOp::product: {
-      constexpr std::int64_t kMaxTwos = 6;  // 2^6 is exact in every type
-      return sign * (turn < kMaxTwos ? 1 + pick(bits, 1) : 1);
+      constexpr std::int64_t max_twos = 6;  // 2^6 is exact in every type
+      return sign * (turn < max_twos ? 1 + pick(bits, 1) : 1);
     }
     case ReduceOp::sum:
     case ReduceOp::average: {
@@ -141,8 +141,8 @@ std::int64_t Pattern::fold(int block, std::size_t index) const {
 
 std::vector<std::byte> Pattern::period_of(const Part& part) const {
   const std::size_t width = size_of(type_);
-  std::vector<std::byte> period(kPeriod * width);
-  for (std::size_t i = 0; i < kPeriod; ++i) {
+  std::vector<std::byte> period(period_length * width);
+  for (std::size_t i = 0; i < period_length; ++i) {
     std::byte* const to = period.data() + i * width;
     if (!reduction_) {
       const std::uint64_t bits = hash(part.source, part.block, i);
@@ -161,9 +161,9 @@ void Pattern::fill(std::byte* buffer, std::span<const Part> parts) const {
   for (const Part& part : parts) {
     if (part.count == 0) continue;
     const std::vector<std::byte> period = period_of(part);
-    for (std::size_t done = 0; done < part.count; done += kPeriod)
+    for (std::size_t done = 0; done < part.count; done += period_length)
       std::memcpy(buffer + (part.first + done) * width, period.data(),
-                  std::min(kPeriod, part.count - done) * width);
+                  std::min(period_length, part.count - done) * width);
   }
 }
 
@@ -173,9 +173,9 @@ std::uint64_t Pattern::count_wrong(const std::byte* buffer, std::span<const Part
   for (const Part& part : parts) {
     if (part.count == 0) continue;
     const std::vector<std::byte> period = period_of(part);
-    for (std::size_t done = 0; done < part.count; done += kPeriod) {
+    for (std::size_t done = 0; done < part.count; done += period_length) {
       const std::byte* const found = buffer + (part.first + done) * width;
-      const std::size_t count = std::min(kPeriod, part.count - done);
+      const std::size_t count = std::min(period_length, part.count - done);
       if (std::memcmp(found, period.data(), count * width) == 0) continue;
       for (std::size_t i = 0; i < count; ++i)
         wrong += std::memcmp(found + i * width, period.data() + i * width, width) != 0;

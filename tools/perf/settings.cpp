@@ -66,8 +66,8 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
       "Measures and checks tutti's operations, with the options, columns and definitions of nccl-tests.\n"
       "Runs under mpirun, mpiexec or srun, or starts ranks on this host itself with --ranks.");
   const auto bytes = size();
-  constexpr int kMost = std::numeric_limits<int>::max();
-  const CLI::Range positive(1, kMost), natural(0, kMost);
+  constexpr int most = std::numeric_limits<int>::max();
+  const CLI::Range positive(1, most), natural(0, most);
   app.add_option("operation", operation, benchmark_names())->required();
   app.add_option("-b,--minbytes", range.begin, "Smallest size, e.g. 8 or 1M (default 8)")->transform(bytes);
   app.add_option("-e,--maxbytes", range.end, "Largest size (default 64M)")->transform(bytes);
@@ -85,7 +85,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("-t,-d,--datatype", types, "Element type, or all (default float32)");
   app.add_option("-o,--op", reductions, "sum, product, min, max, average, mulsum or all (default sum)");
   app.add_option("-r,--root", settings.root, "Root; -1: every rank in turn (default 0)")
-      ->check(CLI::Range(all_roots, kMost));
+      ->check(CLI::Range(all_roots, most));
   app.add_option("--ranks", settings.ranks, "Start this many ranks on this host")->check(CLI::Range(1, 1024));
   app.add_flag("--threads", settings.threads, "With --ranks: ranks are threads, not processes")
       ->needs("--ranks");

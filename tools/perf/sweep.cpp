@@ -117,8 +117,8 @@ class Runner {
     std::uint64_t wrong = 0;
     for (int i = 0; i < settings_.checks; ++i) {
       const Pattern expected = pattern(point, static_cast<std::uint64_t>(i) + 1);
-      constexpr int kPoison = 0xa5;  // what nobody writes must not look right
-      std::memset(out, kPoison, layout.out_elements * size_of(point.type));
+      constexpr int poison = 0xa5;  // what nobody writes must not look right
+      std::memset(out, poison, layout.out_elements * size_of(point.type));
       expected.fill(in, layout.in);
       call();
       wrong += expected.count_wrong(out, layout.out);

@@ -14,7 +14,7 @@ namespace tutti::topo {
 
 namespace {
 
-constexpr int kMostShown = 64;  ///< ranks whose means are listed
+constexpr int most_shown = 64;  ///< ranks whose means are listed
 
 struct WorldRequest {
   bool gpus = false;
@@ -25,7 +25,7 @@ struct WorldRequest {
 /// The means between the first rank and each other one: every kind of pair that there is, mostly.
 std::string means_of_first(const topology::World& world, const topology::Rules& rules) {
   std::string text;
-  for (Rank rank = 1; rank < std::min(world.size(), kMostShown); ++rank)
+  for (Rank rank = 1; rank < std::min(world.size(), most_shown); ++rank)
     text += topology::describe(world, 0, rank, topology::choose(world, 0, rank, rules));
   return text;
 }
