@@ -107,6 +107,12 @@ struct Impl {
   [[nodiscard]] std::shared_ptr<const tuning::Choices> agree_on_choices(const tuning::Tuning& tuning,
                                                                         const tuning::Scene& mine) const;
 
+  /// Who leaves the library owes nobody a wake.
+  struct Leaving {
+    transport::shm::ShmTransport& shm;
+    ~Leaving() { shm.progress(); }
+  };
+
   // submit.cpp: from a call to a task under way.
   void run(const Call& call);
   std::shared_ptr<Pending> start(std::span<const Call> calls);

@@ -33,8 +33,11 @@ void pause() {
 bool advance_others(const Impl* mine) {
   bool moved = false;
   const auto others = active;  // those that finish leave the list
-  for (Impl* other : others)
-    if (other != mine) moved = other->advance_queues() || moved;
+  for (Impl* other : others) {
+    if (other == mine) continue;
+    const Impl::Leaving leaving{*other->shm};
+    moved = other->advance_queues() || moved;
+  }
   return moved;
 }
 
@@ -62,6 +65,7 @@ void Impl::enqueue(const std::shared_ptr<Pending>& work) {
     return;
   }
   if (std::find(active.begin(), active.end(), this) == active.end()) active.push_back(this);
+  const Leaving leaving{*shm};
   advance_queues();
 }
 
@@ -104,6 +108,7 @@ bool Impl::advance_queues() {
 }
 
 void Impl::wait_direct(Task& task) {
+  const Leaving leaving{*shm};
   Wait wait;
   while (!task.done) {
     bool moved = advance(task);
@@ -121,6 +126,7 @@ void Impl::wait_direct(Task& task) {
 }
 
 void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
+  const Leaving leaving{*shm};
   Wait wait;
   while (!is_over(pending)) {
     bool moved = advance_queues();
@@ -163,11 +169,13 @@ bool Impl::is_over(const Pending& pending) const {
 
 bool Impl::test(Pending& pending) {
   if (is_over(pending)) return true;
+  const Leaving leaving{*shm};
   advance_queues();
   return is_over(pending);
 }
 
 void Impl::idle(Wait& wait, Task& task) {
+  shm->progress();
   if (tcp != nullptr) tcp->progress();
   if (verbs != nullptr) verbs->progress();
   if (++wait.polls < spin_polls) [[likely]] {

@@ -77,7 +77,8 @@ class Transport {
     return nullptr;
   }
 
-  /// Moves what can be moved; called while lanes wait. Throws Error when what was sent to any peer is lost.
+  /// Moves what can be moved, and wakes peers that sleep and have something to take; called while lanes wait,
+  /// and before a rank goes on to something else. Throws Error when what was sent to any peer is lost.
   virtual void progress() = 0;
   /// What arrives from now on, and room that comes free, ends the next `wait` at once: whoever looks once
   /// more after this, finds nothing and waits, misses nothing. Ends with `wait`, or with `cancel_wait`.

@@ -27,11 +27,4 @@ Arena::Arena(FileDescriptor memory, int ranks) : layout_(ranks), memory_(std::mo
 
 Arena::~Arena() { ::munmap(base_, layout_.mapped_bytes); }
 
-void Arena::wake_sleepers(std::span<const Rank> ranks) const {
-  for (const Rank rank : ranks) {
-    auto& word = control(rank).sleeping;
-    if (word.load(std::memory_order_relaxed) != 0 && word.exchange(0) != 0) futex_wake(word);
-  }
-}
-
 }  // namespace tutti::transport::shm

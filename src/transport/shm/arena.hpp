@@ -37,15 +37,8 @@ class Arena {
     return *reinterpret_cast<Control*>(
         at(layout_.control_offset + static_cast<std::size_t>(rank) * Layout::control_bytes));
   }
-  /// Wakes those of `ranks` that sleep. Without a fence between publishing and looking here a sleeper can be
-  /// missed; sleeps are therefore short.
-  void wake(std::span<const Rank> ranks) const {
-    if (header().sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
-      wake_sleepers(ranks);
-  }
 
  private:
-  void wake_sleepers(std::span<const Rank> ranks) const;
   Layout layout_;
   FileDescriptor memory_;
   std::byte* base_ = nullptr;

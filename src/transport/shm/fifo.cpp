@@ -57,9 +57,8 @@ FifoMemory::FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel
   line_message = longest_in_lines(layout.ranks);
 }
 
-ShmSender::ShmSender(std::shared_ptr<Arena> arena, const FifoMemory& memory, std::vector<Rank> readers,
-                     Traffic& traffic)
-    : arena_(std::move(arena)), memory_(memory), readers_(std::move(readers)), traffic_(traffic) {
+ShmSender::ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic)
+    : wakes_(wakes), memory_(memory), readers_(std::move(readers)), traffic_(traffic) {
   assert(!readers_.empty());
 }
 
@@ -96,7 +95,7 @@ void ShmSender::write_lines(const std::byte* data, std::size_t bytes, Tag tag) {
     prefetch_for_write(memory_.lines[(line_ + ahead) % line_count].payload);
   ++traffic_.messages_sent;
   traffic_.bytes_sent += bytes;
-  arena_->wake(readers_);
+  wakes_.owe(readers_);
 }
 
 std::byte* ShmSender::try_reserve(std::size_t bytes) {
@@ -118,7 +117,7 @@ void ShmSender::publish(std::size_t bytes, Tag tag) {
   unit_ = start + needed;
   ++traffic_.messages_sent;
   traffic_.bytes_sent += bytes;
-  arena_->wake(readers_);
+  wakes_.owe(readers_);
 }
 
 bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool /*stable*/) {
@@ -135,13 +134,8 @@ bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool
   return true;
 }
 
-ShmReceiver::ShmReceiver(std::shared_ptr<Arena> arena, const FifoMemory& memory, Rank writer, Rank me,
-                         Traffic& traffic)
-    : arena_(std::move(arena)),
-      memory_(memory),
-      writer_(writer),
-      mine_(memory.acknowledged[me]),
-      traffic_(traffic) {}
+ShmReceiver::ShmReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Rank me, Traffic& traffic)
+    : wakes_(wakes), memory_(memory), writer_(writer), mine_(memory.acknowledged[me]), traffic_(traffic) {}
 
 bool ShmReceiver::read_lines(std::byte* into, std::size_t bytes, Tag tag) {
   const std::uint32_t count = lines_for(bytes);
@@ -195,7 +189,7 @@ void ShmReceiver::take_lines(std::uint32_t count) {
   if (line_ - lines_told_ < line_ack_interval) return;
   lines_told_ = line_;
   mine_.lines.store(line_, std::memory_order_release);
-  arena_->wake({&writer_, 1});
+  wakes_.owe({&writer_, 1});
 }
 
 void ShmReceiver::take_units(std::uint32_t end) {
@@ -203,7 +197,7 @@ void ShmReceiver::take_units(std::uint32_t end) {
   if (unit_ - units_told_ < memory_.units / 8) return;
   units_told_ = unit_;
   mine_.units.store(unit_, std::memory_order_release);
-  arena_->wake({&writer_, 1});
+  wakes_.owe({&writer_, 1});
 }
 
 void ShmReceiver::release() {

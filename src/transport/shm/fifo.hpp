@@ -14,6 +14,7 @@
 
 #include "transport/channel.hpp"
 #include "transport/shm/arena.hpp"
+#include "transport/shm/wakes.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti::transport::shm {
@@ -48,18 +49,20 @@ constexpr std::uint64_t word_for(std::uint32_t position, Tag tag) {
 class ShmSender final : public Sender {
  public:
   /// `readers`: all of them, as ranks of this host.
-  ShmSender(std::shared_ptr<Arena> arena, const FifoMemory& memory, std::vector<Rank> readers,
-            Traffic& traffic);
+  ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic);
   std::byte* try_reserve(std::size_t bytes) override;
   void publish(std::size_t bytes, Tag tag) override;
   bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) override;
-  bool flushed() override { return true; }
+  bool flushed() override {
+    wakes_.settle();
+    return true;
+  }
 
  private:
   bool lines_free(std::uint32_t needed);
   bool units_free(std::uint32_t end);
   void write_lines(const std::byte* data, std::size_t bytes, Tag tag);
-  std::shared_ptr<Arena> arena_;
+  Wakes& wakes_;
   FifoMemory memory_;
   std::vector<Rank> readers_;
   Traffic& traffic_;
@@ -71,7 +74,7 @@ class ShmSender final : public Sender {
 class ShmReceiver final : public Receiver {
  public:
   /// `writer`, `me`: ranks of this host.
-  ShmReceiver(std::shared_ptr<Arena> arena, const FifoMemory& memory, Rank writer, Rank me, Traffic& traffic);
+  ShmReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Rank me, Traffic& traffic);
   const std::byte* try_acquire(std::size_t bytes, Tag tag) override;
   void release() override;
   bool try_receive(std::byte* into, std::size_t bytes, Tag tag) override;
@@ -82,7 +85,7 @@ class ShmReceiver final : public Receiver {
   const std::byte* slot(std::size_t bytes, Tag tag);
   void take_lines(std::uint32_t count);
   void take_units(std::uint32_t end);
-  std::shared_ptr<Arena> arena_;
+  Wakes& wakes_;
   FifoMemory memory_;
   Rank writer_;
   Acknowledged& mine_;

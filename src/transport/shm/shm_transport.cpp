@@ -102,6 +102,7 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
   } else if (local_rank_ != 0) {
     arena_ = attach_arena(leader.key, n, group.timeout, group.check_members);
   }
+  wakes_ = std::make_unique<Wakes>(arena_);
   ends_.resize(static_cast<std::size_t>(n) * channels);
   multicast_receivers_.resize(static_cast<std::size_t>(n) * channels);
   direct_ = std::make_unique<DirectMemory>(arena_, local_rank_, std::move(pids), can_attach);
@@ -153,7 +154,7 @@ Sender& ShmTransport::sender(Rank peer, int channel) {
   const int local = local_of_[static_cast<std::size_t>(peer)];
   auto& end = ends(local, channel).sender;
   if (!end)
-    end = std::make_unique<ShmSender>(arena_, FifoMemory(*arena_, local_rank_, local, channel),
+    end = std::make_unique<ShmSender>(*wakes_, FifoMemory(*arena_, local_rank_, local, channel),
                                       std::vector<Rank>{local}, traffic_);
   return *end;
 }
@@ -162,7 +163,7 @@ Receiver& ShmTransport::receiver(Rank peer, int channel) {
   const int local = local_of_[static_cast<std::size_t>(peer)];
   auto& end = ends(local, channel).receiver;
   if (!end)
-    end = std::make_unique<ShmReceiver>(arena_, FifoMemory(*arena_, local, local_rank_, channel), local,
+    end = std::make_unique<ShmReceiver>(*wakes_, FifoMemory(*arena_, local, local_rank_, channel), local,
                                         local_rank_, traffic_);
   return *end;
 }
@@ -174,7 +175,7 @@ Sender* ShmTransport::multicast_sender(int channel) {
     std::vector<Rank> readers;
     for (Rank r = 0; r < static_cast<Rank>(locals_.size()); ++r)
       if (r != local_rank_) readers.push_back(r);
-    end = std::make_unique<ShmSender>(arena_, FifoMemory(*arena_, local_rank_, local_rank_, channel),
+    end = std::make_unique<ShmSender>(*wakes_, FifoMemory(*arena_, local_rank_, local_rank_, channel),
                                       std::move(readers), traffic_);
   }
   return end.get();
@@ -185,13 +186,14 @@ Receiver* ShmTransport::multicast_receiver(Rank from, int channel) {
   auto& end =
       multicast_receivers_[static_cast<std::size_t>(from) * channels + static_cast<std::size_t>(channel)];
   if (!end)
-    end = std::make_unique<ShmReceiver>(arena_, FifoMemory(*arena_, from, from, channel), from, local_rank_,
+    end = std::make_unique<ShmReceiver>(*wakes_, FifoMemory(*arena_, from, from, channel), from, local_rank_,
                                         traffic_);
   return end.get();
 }
 
 void ShmTransport::prepare_wait() {
   if (waiting_) return;
+  wakes_->settle();
   waiting_ = true;
   arena_->control(local_rank_).sleeping.store(1);
   arena_->header().sleepers.fetch_add(1);

@@ -29,7 +29,8 @@ class ShmTransport final : public Transport {
   Receiver& receiver(Rank peer, int channel) override;
   Sender* multicast_sender(int channel) override;
   Receiver* multicast_receiver(Rank from, int channel) override;
-  void progress() override {}
+  /// Wakes those whom this rank has sent something, or given room.
+  void progress() override { wakes_->settle(); }
   void prepare_wait() override;
   void cancel_wait() override;
   void wait(std::chrono::microseconds longest) override;
@@ -66,6 +67,7 @@ class ShmTransport final : public Transport {
   bool waiting_ = false;  ///< announced
   int host_size_ = 0;
   std::shared_ptr<Arena> arena_;
+  std::unique_ptr<Wakes> wakes_;
   std::vector<Ends> ends_;  ///< [local * channels + channel]; a rank's own number: multicast sender
   std::vector<std::unique_ptr<ShmReceiver>> multicast_receivers_;
   std::unique_ptr<DirectMemory> direct_;

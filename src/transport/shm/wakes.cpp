@@ -1,0 +1,21 @@
+#include "transport/shm/wakes.hpp"
+
+#include "base/futex.hpp"
+
+namespace tutti::transport::shm {
+
+void Wakes::note(std::span<const Rank> ranks) {
+  for (const Rank rank : ranks)
+    if (!std::exchange(is_owed_[static_cast<std::size_t>(rank)], std::uint8_t{1})) owed_.push_back(rank);
+}
+
+void Wakes::wake_all() {
+  for (const Rank rank : owed_) {
+    is_owed_[static_cast<std::size_t>(rank)] = 0;
+    auto& word = arena_->control(rank).sleeping;
+    if (word.load(std::memory_order_relaxed) != 0 && word.exchange(0) != 0) futex_wake(word);
+  }
+  owed_.clear();
+}
+
+}  // namespace tutti::transport::shm

@@ -1,0 +1,42 @@
+/// \file
+/// Whom a rank has news for, and who therefore is to be woken: not at once, but when the rank has nothing
+/// else to do. Where ranks share processors, a sleeper that is woken by the first of many messages runs in
+/// between the others, at the price of a context switch each, and finds one message each time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "transport/shm/arena.hpp"
+
+namespace tutti::transport::shm {
+
+/// Of one rank; one thread at a time.
+class Wakes {
+ public:
+  explicit Wakes(std::shared_ptr<Arena> arena)
+      : arena_(std::move(arena)), is_owed_(static_cast<std::size_t>(arena_->layout().ranks)) {}
+  /// There is news for `ranks` of this host. Without a fence between publishing it and looking here, one who
+  /// just falls asleep can be missed; sleeps are therefore short.
+  void owe(std::span<const Rank> ranks) {
+    if (arena_->header().sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      note(ranks);
+  }
+  /// Wakes those that sleep.
+  void settle() {
+    if (!owed_.empty()) [[unlikely]]
+      wake_all();
+  }
+
+ private:
+  void note(std::span<const Rank> ranks);
+  void wake_all();
+  std::shared_ptr<Arena> arena_;
+  std::vector<Rank> owed_;
+  std::vector<std::uint8_t> is_owed_;  ///< by rank of this host
+};
+
+}  // namespace tutti::transport::shm
