@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "communicator/check.hpp"
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
 
@@ -58,6 +59,35 @@ std::vector<BadCall> bad_calls() {
       {"no memory to register",
        [=](Communicator& c) { static_cast<void>(c.register_memory(nullptr, 4096)); }},
   };
+}
+
+TEST(Repeats, OnlyACallThatIsTheSameInEveryPart) {
+  float memory[2] = {};
+  const std::size_t counts[] = {1, 1};
+  const Call call{.operation = Operation::reduce,
+                  .type = DataType::float32,
+                  .reduction = ReduceOp::sum,
+                  .in = memory,
+                  .out = memory + 1,
+                  .count = 1};
+  EXPECT_TRUE(repeats(call, call));
+  const auto differs = [&](const auto& change) {
+    Call other = call;
+    change(other);
+    return !repeats(other, call) && !repeats(call, other);
+  };
+  EXPECT_TRUE(differs([](Call& c) { c.operation = Operation::all_reduce; }));
+  EXPECT_TRUE(differs([](Call& c) { c.type = DataType::int32; }));
+  EXPECT_TRUE(differs([](Call& c) { c.reduction = ReduceOp::max; }));
+  EXPECT_TRUE(differs([](Call& c) { c.reduction.factor = 2; }));
+  EXPECT_TRUE(differs([](Call& c) { c.root = 1; }));
+  EXPECT_TRUE(differs([&](Call& c) { c.in = memory + 1; }));
+  EXPECT_TRUE(differs([&](Call& c) { c.out = memory; }));
+  EXPECT_TRUE(differs([](Call& c) { c.count = 2; }));
+  EXPECT_TRUE(differs([&](Call& c) { c.in_counts = counts; }));
+  Call with_counts = call;
+  with_counts.out_counts = counts;
+  EXPECT_FALSE(repeats(with_counts, with_counts));  // the counts may be others by now
 }
 
 TEST_P(Arguments, ThatAreBadAreRefusedAndHarmNothing) {

@@ -55,6 +55,22 @@ TEST(ZeroCopy, AllocatedMemoryIsReachedByEveryOperation) {
   });
 }
 
+// A rank that waits for others to fetch touches nothing.
+TEST(ZeroCopy, AllRanksShareTheWork) {
+  run_processes(3, over("shm"), [](Communicator& comm) {
+    const auto a = comm.allocate<float>(6 * enough), b = comm.allocate<float>(6 * enough);
+    for (const Operation operation :
+         {Operation::broadcast, Operation::reduce, Operation::all_reduce, Operation::all_gather}) {
+      const Trial trial({.operation = operation, .count = 2 * enough, .root = 1}, comm.rank(), comm.size(),
+                        reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()));
+      const auto before = comm.stats().bytes_direct;
+      issue(comm, trial.call());
+      EXPECT_EQ(trial.wrong(), "");
+      EXPECT_GT(comm.stats().bytes_direct, before) << name(operation);
+    }
+  });
+}
+
 TEST(ZeroCopy, InPlace) {
   run_processes(3, over("shm"), [](Communicator& comm) {
     const auto a = comm.allocate<std::uint8_t>(buffer_bytes), b = comm.allocate<std::uint8_t>(buffer_bytes);

@@ -34,6 +34,18 @@ class EmulatedMemory final : public DeviceMemory {
   EmulatedApi& api_;
 };
 
+/// The device's wait for `rank` has ended at its deadline, by an error with `text` in it.
+inline void expect_missing(Gpu& gpu, Rank rank, const char* text) {
+  try {
+    gpu.check();
+    ADD_FAILURE() << "the missing rank was not noticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::timeout) << error.what();
+    EXPECT_THAT(error.ranks(), testing::ElementsAre(rank));
+    EXPECT_THAT(error.what(), testing::HasSubstr(text));
+  }
+}
+
 /// Of the error that `call` throws, whose text has `text` in it.
 inline ErrorCode code_of(const std::function<void()>& call, const char* text) {
   try {

@@ -71,17 +71,50 @@ TEST(Shm, MemoryOfARankStaysWithinAFewMiB) {
   }
 }
 
-TEST(Shm, ASleeperIsWokenByAMessage) {
-  const auto ranks = shm_ranks(2);
-  std::byte byte{};
-  Receiver& receiver = ranks[1]->receiver(0, 0);
-  ASSERT_FALSE(receiver.try_receive(&byte, 1, 1));
-  const std::jthread other([&] { ranks[0]->sender(1, 0).try_send(&byte, 1, 1, false); });
-  const Deadline deadline(std::chrono::seconds(20));
-  while (!receiver.try_receive(&byte, 1, 1)) {
-    ASSERT_FALSE(deadline.passed());
-    ranks[1]->wait(std::chrono::milliseconds(1));
+// Whether rank 1 still passes for asleep: who wakes it takes that back.
+class ShmSleeper : public ::testing::Test {
+ protected:
+  [[nodiscard]] bool asleep() const {
+    return static_cast<shm::ShmTransport&>(*ranks_[1]).control(1).sleeping.load() != 0;
   }
+  void send(std::size_t bytes) {
+    const std::vector<std::byte> message(bytes);
+    ASSERT_TRUE(ranks_[0]->sender(1, 0).try_send(message.data(), bytes, 1, false));
+  }
+  Transports ranks_ = shm_ranks(2);
+};
+
+TEST_F(ShmSleeper, IsNotWokenByEachMessage) {
+  ranks_[1]->prepare_wait();
+  for (const std::size_t bytes : {1, 10'000, 1}) send(bytes);
+  EXPECT_TRUE(asleep());
+  ranks_[0]->progress();
+  EXPECT_FALSE(asleep());
+}
+
+TEST_F(ShmSleeper, IsWokenByWhoFlushesOrFallsAsleep) {
+  ranks_[1]->prepare_wait();
+  send(1);
+  EXPECT_TRUE(ranks_[0]->sender(1, 0).flushed());
+  EXPECT_FALSE(asleep());
+  ranks_[1]->cancel_wait();
+  ranks_[1]->prepare_wait();
+  send(1);
+  ranks_[0]->prepare_wait();
+  EXPECT_FALSE(asleep());
+}
+
+TEST_F(ShmSleeper, IsWokenForRoomAndOnce) {
+  std::vector<std::byte> bytes(ranks_[0]->max_message_bytes());
+  ASSERT_TRUE(ranks_[1]->sender(0, 0).try_send(bytes.data(), bytes.size(), 1, false));
+  ranks_[1]->prepare_wait();
+  ASSERT_TRUE(ranks_[0]->receiver(1, 0).try_receive(bytes.data(), bytes.size(), 1));
+  ranks_[0]->progress();
+  EXPECT_FALSE(asleep());
+  ranks_[1]->cancel_wait();
+  ranks_[1]->prepare_wait();
+  ranks_[0]->progress();  // has no news
+  EXPECT_TRUE(asleep());
 }
 
 }  // namespace
