@@ -21,7 +21,7 @@ namespace {
 // Polls before a waiting rank yields its processor. Measured with fewer and with more ranks than processors:
 // docs/performance.md.
 constexpr unsigned spin_alone = 4000;
-constexpr unsigned spin_shared = 20;
+constexpr unsigned spin_shared = 40;
 constexpr unsigned spin_alternating =
     1;  // one processor: whoever is awaited cannot work before it is given away
 
@@ -113,6 +113,7 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
   spin_polls = shm->cpus() == 1                                                          ? spin_alternating
                : tcp == nullptr && static_cast<int>(shm->locals().size()) <= shm->cpus() ? spin_alone
                                                                                          : spin_shared;
+  looks_beside = spin_polls == spin_shared;
 }
 
 void Impl::connect() {

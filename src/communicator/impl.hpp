@@ -202,7 +202,8 @@ struct Impl {
   std::optional<topology::World> world;  ///< where the ranks are; once somebody asked
   std::unique_ptr<execution::Program> offer_program;
   std::shared_ptr<transport::shm::DirectMemory*> direct_handle;  ///< what regions hold weakly
-  unsigned spin_polls = 0;
+  unsigned spin_polls = 0;                                       ///< fruitless polls before a rank yields
+  bool looks_beside = false;  ///< yields after the first one when it waits for a rank of its own processor
 
   HostBuffers host_buffers;
   Task blocking;  ///< reused by blocking calls

@@ -180,7 +180,8 @@ void Impl::idle(Wait& wait, Task& task) {
   if (verbs != nullptr) verbs->progress();
   if (++wait.polls < spin_polls) [[likely]] {
     if (wait.polls > 256) pause();
-    return;
+    if (!looks_beside || wait.polls != 1 || !task.execution.waits_for_any(shm->beside())) return;
+    wait.polls = spin_polls;  // to poll on would keep that rank from sending
   }
   const auto now = Clock::now();
   if (wait.polls == spin_polls) {
@@ -191,11 +192,13 @@ void Impl::idle(Wait& wait, Task& task) {
     wait.checked = now;
     look_around(wait, task, now);
   }
-  if (now - wait.since < yield_for)
+  if (now - wait.since < yield_for) {
+    shm->announce_processor();
     if (const auto away = yield_processor(now)) {
       if (*away >= dear_yield) avoid_yields(now + *away);
       return;
     }
+  }
   transport::Transport& sleeper = verbs != nullptr ? *verbs
                                   : tcp != nullptr ? static_cast<transport::Transport&>(*tcp)
                                                    : *shm;

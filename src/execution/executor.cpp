@@ -6,6 +6,10 @@ namespace tutti::execution {
 
 namespace {
 
+// Of messages up to this many bytes a lane handles as many as it can in one go: a look at all lanes for each
+// would take longer than they do.
+constexpr std::uint64_t brief_message = 4096;
+
 bool of_peer(Base base) { return base == Base::peer_input || base == Base::peer_output; }
 
 }  // namespace
@@ -27,14 +31,17 @@ void Execution::begin(const Program& program, const Buffers& buffers, transport:
 }
 
 bool Execution::advance() {
+  const bool brief = program_->message_bytes <= brief_message;
   bool moved = false;
   for (LaneState& lane : lanes_) {
-    if (lane.part == lane.parts->size()) continue;
-    const Part& part = (*lane.parts)[lane.part];
-    if (!try_step(lane, part.instructions[lane.step])) continue;
-    moved = true;
-    step_over(lane);
-    if (lane.part == lane.parts->size()) --unfinished_;
+    while (lane.part != lane.parts->size()) {
+      const Part& part = (*lane.parts)[lane.part];
+      if (!try_step(lane, part.instructions[lane.step])) break;
+      moved = true;
+      step_over(lane);
+      if (lane.part == lane.parts->size()) --unfinished_;
+      if (!brief) break;
+    }
   }
   return moved;
 }
@@ -174,6 +181,22 @@ bool Execution::try_fold(const Instruction& instruction, std::uint64_t iteration
   for (std::uint32_t i = 0; i < instruction.sinks; ++i)
     if (sinks[i].sender != nullptr) sinks[i].sender->publish(message, tag);
   return true;
+}
+
+bool Execution::waits_for_any(std::span<const std::uint8_t> ranks) const {
+  for (const LaneState& lane : lanes_) {
+    if (lane.part == lane.parts->size()) continue;
+    const auto& instructions = (*lane.parts)[lane.part].instructions;
+    for (std::size_t step = lane.step; step < instructions.size(); ++step) {
+      const Instruction& instruction = instructions[step];
+      const Source* sources = program_->sources.data() + instruction.first_source;
+      for (const Source& source : std::span(sources, instruction.sources))
+        if (source.receiver != nullptr && ranks[static_cast<std::size_t>(source.peer)] != 0 &&
+            source.receiver->empty(program_->length(instruction, lane.iteration) * instruction.segments))
+          return true;
+    }
+  }
+  return false;
 }
 
 void Execution::suspect(std::vector<Rank>& waiting_for) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,8 @@ class Execution {
   /// All lanes are through, nothing that was sent reads the caller's buffers any more, and all of it arrives
   /// without another call.
   [[nodiscard]] bool done();
+  /// Whether messages of `ranks` (by rank: not 0) are still to come in what lanes do next, or soon.
+  [[nodiscard]] bool waits_for_any(std::span<const std::uint8_t> ranks) const;
   /// For messages about a wait: ranks that unfinished lanes wait for, and checks for messages of another
   /// form.
   void suspect(std::vector<Rank>& waiting_for);

@@ -1,32 +1,13 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <thread>
 #include <vector>
 
-#include "local_group.hpp"
-#include "rig.hpp"
+#include "conformance.hpp"
+#include "shm_ranks.hpp"
 #include "transport/shm/fifo.hpp"
 #include "transport/shm/shm_transport.hpp"
 
 namespace tutti::transport::testing {
-
-namespace {
-
-Transports shm_ranks(int ranks) {
-  const auto groups = local_groups(ranks);
-  Transports transports(static_cast<std::size_t>(ranks));
-  std::vector<std::jthread> threads;
-  for (int r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      transports[static_cast<std::size_t>(r)] =
-          std::make_unique<shm::ShmTransport>(groups[static_cast<std::size_t>(r)], r % 2 == 0);
-    });
-  threads.clear();
-  return transports;
-}
-
-}  // namespace
 
 // Shared memory does not see a rank go; the session's lifeline does.
 INSTANTIATE_TEST_SUITE_P(
@@ -53,6 +34,20 @@ TEST(Shm, AMessageOfTheOtherFormIsSuspect) {
   }
   receiver.suspect(bytes.size(), 5);
   EXPECT_TRUE(receiver.try_receive(bytes.data(), bytes.size(), 5));
+}
+
+TEST(Shm, SeesWhetherAnythingHasComeWithoutTakingIt) {
+  const auto ranks = shm_ranks(2);
+  std::vector<std::byte> bytes(10000);
+  for (const std::size_t size : {0, 8, 500, 10000}) {  // one line, several, a slot
+    Receiver& receiver = ranks[1]->receiver(0, 0);
+    EXPECT_TRUE(receiver.empty(size)) << size;
+    ASSERT_TRUE(ranks[0]->sender(1, 0).try_send(bytes.data(), size, 5, false));
+    EXPECT_FALSE(receiver.empty(size)) << size;
+    EXPECT_FALSE(receiver.empty(size)) << size;
+    ASSERT_TRUE(receiver.try_receive(bytes.data(), size, 5)) << size;
+    EXPECT_TRUE(receiver.empty(size)) << size;
+  }
 }
 
 TEST(Shm, MessagesAreContiguousAndSkipTheEndOfTheRing) {

@@ -102,6 +102,7 @@ inline constexpr std::uint64_t call_log_entries = 16;
 /// Written by its rank (`sleeping` by all).
 struct Control {
   alignas(64) std::atomic<std::uint32_t> sleeping;  ///< 1 while the rank sleeps on it, or is about to
+  std::atomic<std::uint32_t> processor;  ///< on which it last yielded, counted from 1; 0: it has not yet
   CallEntry calls[call_log_entries];
 };
 static_assert(sizeof(Control) <= Layout::control_bytes);

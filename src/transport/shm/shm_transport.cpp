@@ -212,6 +212,21 @@ void ShmTransport::wait(std::chrono::microseconds longest) {
   cancel_wait();
 }
 
+void ShmTransport::announce_processor() {
+  const auto here = static_cast<std::uint32_t>(::sched_getcpu() + 1);
+  if (here == processor_) return;
+  processor_ = here;
+  arena_->control(local_rank_).processor.store(here, std::memory_order_relaxed);
+}
+
+std::span<const std::uint8_t> ShmTransport::beside() {
+  const auto here = static_cast<std::uint32_t>(::sched_getcpu() + 1);
+  beside_.resize(local_of_.size());
+  for (const Rank rank : locals_)
+    beside_[static_cast<std::size_t>(rank)] = control(rank).processor.load(std::memory_order_relaxed) == here;
+  return beside_;
+}
+
 Traffic ShmTransport::traffic() const {
   Traffic traffic = traffic_;
   const Layout& layout = arena_->layout();

@@ -2,7 +2,9 @@
 /// FIFOs through memory shared by the ranks of one host, processes and threads alike.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +48,11 @@ class ShmTransport final : public Transport {
   [[nodiscard]] int host_size() const { return host_size_; }
   /// Processors that the ranks of this host may run on, all together.
   [[nodiscard]] int cpus() const { return cpus_; }
+  /// Writes down which processor this thread runs on; to be called before it yields.
+  void announce_processor();
+  /// By rank of the group: not 0 for those that, as far as they said, share the processor of this thread.
+  /// Valid until the next call.
+  [[nodiscard]] std::span<const std::uint8_t> beside();
   /// This rank's own control page, and that of a rank of this host.
   [[nodiscard]] Control& control(Rank rank) const {
     return arena_->control(local_of_[static_cast<std::size_t>(rank)]);
@@ -66,6 +73,8 @@ class ShmTransport final : public Transport {
   int cpus_ = 1;
   bool waiting_ = false;  ///< announced
   int host_size_ = 0;
+  std::uint32_t processor_ = 0;       ///< announced
+  std::vector<std::uint8_t> beside_;  ///< what `beside` returned
   std::shared_ptr<Arena> arena_;
   std::unique_ptr<Wakes> wakes_;
   std::vector<Ends> ends_;  ///< [local * channels + channel]; a rank's own number: multicast sender
