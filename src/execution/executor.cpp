@@ -184,16 +184,26 @@ bool Execution::try_fold(const Instruction& instruction, std::uint64_t iteration
 }
 
 bool Execution::waits_for_any(std::span<const std::uint8_t> ranks) const {
+  const auto among = [&](Rank peer) {
+    return peer < 0 ? std::any_of(ranks.begin(), ranks.end(), [](auto r) { return r != 0; })
+                    : ranks[static_cast<std::size_t>(peer)] != 0;
+  };
   for (const LaneState& lane : lanes_) {
     if (lane.part == lane.parts->size()) continue;
     const auto& instructions = (*lane.parts)[lane.part].instructions;
+    bool lacks_messages = false;
     for (std::size_t step = lane.step; step < instructions.size(); ++step) {
       const Instruction& instruction = instructions[step];
-      const Source* sources = program_->sources.data() + instruction.first_source;
-      for (const Source& source : std::span(sources, instruction.sources))
-        if (source.receiver != nullptr && ranks[static_cast<std::size_t>(source.peer)] != 0 &&
-            source.receiver->empty(program_->length(instruction, lane.iteration) * instruction.segments))
-          return true;
+      const std::size_t message = program_->length(instruction, lane.iteration) * instruction.segments;
+      for (const Source& source :
+           std::span(program_->sources).subspan(instruction.first_source, instruction.sources)) {
+        if (source.receiver == nullptr || !source.receiver->empty(message)) continue;
+        if (among(source.peer)) return true;
+        lacks_messages = true;
+      }
+      if (step != lane.step || lacks_messages) continue;
+      for (const Sink& sink : std::span(program_->sinks).subspan(instruction.first_sink, instruction.sinks))
+        if (sink.sender != nullptr && among(sink.peer)) return true;
     }
   }
   return false;

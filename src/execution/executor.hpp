@@ -38,7 +38,8 @@ class Execution {
   /// All lanes are through, nothing that was sent reads the caller's buffers any more, and all of it arrives
   /// without another call.
   [[nodiscard]] bool done();
-  /// Whether messages of `ranks` (by rank: not 0) are still to come in what lanes do next, or soon.
+  /// After `advance` moved nothing: whether a message of one of `ranks` (by rank: not 0) is still to come in
+  /// what lanes do next or soon, or room at one.
   [[nodiscard]] bool waits_for_any(std::span<const std::uint8_t> ranks) const;
   /// For messages about a wait: ranks that unfinished lanes wait for, and checks for messages of another
   /// form.

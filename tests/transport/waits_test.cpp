@@ -82,6 +82,16 @@ TEST_P(Waits, AreForThoseWhoseMessageIsMissingInWhateverOrder) {
   }
 }
 
+TEST_P(Waits, AreForThoseWhoHaveNoRoomToo) {
+  for (const Rank rank : {1, 2, 3}) advance(rank);
+  const std::vector<std::byte> message(GetParam());
+  while (ranks_[0]->sender(1, 0).try_send(message.data(), message.size(), 1, false)) {
+  }
+  advance(0);  // has received everything, and cannot send to rank 1
+  EXPECT_TRUE(waits(0, {0, 1, 0, 0}));
+  EXPECT_FALSE(waits(0, {0, 0, 1, 1}));
+}
+
 INSTANTIATE_TEST_SUITE_P(OfLinesAndSlots, Waits, ::testing::Values(4, 400, 40'000));
 
 using ShortMessages = Waits;
@@ -129,6 +139,8 @@ TEST(Neighbours, AreThoseThatLastYieldedOnThisProcessor) {
   at(1).announce_processor();
   EXPECT_NE(at(0).beside()[1], 0);
   EXPECT_EQ(at(0).beside()[2], 0);
+  at(0).announce_processor();
+  EXPECT_EQ(at(0).beside()[0], 0) << "nobody is beside itself";
   if (bound.processors() < 2) GTEST_SKIP() << "one processor: nobody can be on another one";
   bound.to(1);
   EXPECT_EQ(at(0).beside()[1], 0);

@@ -224,6 +224,7 @@ std::span<const std::uint8_t> ShmTransport::beside() {
   beside_.resize(local_of_.size());
   for (const Rank rank : locals_)
     beside_[static_cast<std::size_t>(rank)] = control(rank).processor.load(std::memory_order_relaxed) == here;
+  beside_[static_cast<std::size_t>(locals_[static_cast<std::size_t>(local_rank_)])] = 0;
   return beside_;
 }
 

@@ -50,8 +50,8 @@ class ShmTransport final : public Transport {
   [[nodiscard]] int cpus() const { return cpus_; }
   /// Writes down which processor this thread runs on; to be called before it yields.
   void announce_processor();
-  /// By rank of the group: not 0 for those that, as far as they said, share the processor of this thread.
-  /// Valid until the next call.
+  /// By rank of the group: not 0 for the others that, as far as they said, share the processor of this
+  /// thread. Valid until the next call.
   [[nodiscard]] std::span<const std::uint8_t> beside();
   /// This rank's own control page, and that of a rank of this host.
   [[nodiscard]] Control& control(Rank rank) const {
