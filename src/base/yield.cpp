@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tutti {
 
@@ -19,13 +20,20 @@ struct Sleeping {
   int cheap = enough;  ///< yields since then
 };
 thread_local Sleeping sleeping;
+thread_local Clock::time_point at_work_since;
 
 }  // namespace
+
+Clock::duration take_work(Clock::time_point now) {
+  const auto since = std::exchange(at_work_since, now);
+  return since == Clock::time_point{} ? Clock::duration::zero() : now - since;
+}
 
 std::optional<Clock::duration> yield_processor(Clock::time_point now) {
   if (now < sleeping.until) return std::nullopt;
   ::sched_yield();
-  const auto away = Clock::now() - now;
+  at_work_since = Clock::now();
+  const auto away = at_work_since - now;
   if (away < dear_yield) ++sleeping.cheap;
   return away;
 }

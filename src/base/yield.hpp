@@ -10,8 +10,12 @@
 namespace tutti {
 
 /// Ranks that wait return the processor within microseconds. A yield that takes longer went to somebody who
-/// works: another rank, or another program.
+/// works: other ranks (`ShmTransport::ranks_used`), or another program.
 inline constexpr std::chrono::milliseconds dear_yield{1};
+
+/// How long this thread was at work until `now` since it was asked last, or came back from a yield. 0 the
+/// first time.
+Clock::duration take_work(Clock::time_point now);
 
 /// Yields the processor once, and says how long it was away. Nothing when whoever waits had better sleep.
 std::optional<Clock::duration> yield_processor(Clock::time_point now);

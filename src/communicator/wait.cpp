@@ -193,9 +193,9 @@ void Impl::idle(Wait& wait, Task& task) {
     look_around(wait, task, now);
   }
   if (now - wait.since < yield_for) {
-    shm->announce_processor();
+    shm->leave_processor(take_work(now));
     if (const auto away = yield_processor(now)) {
-      if (*away >= dear_yield) avoid_yields(now + *away);
+      if (*away >= dear_yield && !shm->ranks_used(*away)) avoid_yields(now + *away);
       return;
     }
   }
@@ -209,7 +209,9 @@ void Impl::idle(Wait& wait, Task& task) {
     return;
   }
   wait.prepared = nullptr;
+  shm->leave_processor(take_work(now));
   sleeper.wait(longest_sleep);
+  take_work(Clock::now());  // sleep is none
 }
 
 void Impl::look_around(Wait& wait, Task& task, Clock::time_point now) {

@@ -41,5 +41,20 @@ TEST(Yield, SleepsLongerWhileYieldsGoElsewhereAndForgetsIt) {
   std::jthread(sleeps_longer_and_forgets).join();  // each thread has its own memory of this
 }
 
+void works_but_when_away() {
+  const Clock::time_point now = Clock::now();
+  EXPECT_EQ(take_work(now), 0ms);
+  EXPECT_EQ(take_work(now + 5ms), 5ms);
+  EXPECT_EQ(take_work(now + 5ms), 0ms);
+  ASSERT_TRUE(yield_processor(Clock::now()));
+  const Clock::time_point after = Clock::now();
+  std::this_thread::sleep_until(after + 20ms);  // as if it worked
+  const auto worked = take_work(after + 20ms);
+  EXPECT_GE(worked, 20ms);
+  EXPECT_LE(worked, after - now + 20ms);
+}
+
+TEST(Yield, WorkIsWhatLiesBetweenThem) { std::jthread(works_but_when_away).join(); }
+
 }  // namespace
 }  // namespace tutti

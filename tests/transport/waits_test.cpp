@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <array>
+#include <chrono>
 #include <vector>
 
 #include "collectives/algorithms.hpp"
@@ -13,6 +14,8 @@
 namespace tutti::transport::testing {
 
 namespace {
+
+using namespace std::chrono_literals;
 
 constexpr int members = 4;
 
@@ -128,7 +131,7 @@ class Bound {
   cpu_set_t before_{};
 };
 
-TEST(Neighbours, AreThoseThatLastYieldedOnThisProcessor) {
+TEST(Neighbours, AreThoseThatLastLeftThisProcessor) {
   const auto ranks = shm_ranks(3);
   const auto at = [&](Rank rank) -> shm::ShmTransport& {
     return static_cast<shm::ShmTransport&>(*ranks[static_cast<std::size_t>(rank)]);
@@ -136,16 +139,38 @@ TEST(Neighbours, AreThoseThatLastYieldedOnThisProcessor) {
   const Bound bound;
   bound.to(0);
   EXPECT_EQ(at(0).beside()[1], 0) << "nobody has said where it is";
-  at(1).announce_processor();
+  at(1).leave_processor(0ns);
   EXPECT_NE(at(0).beside()[1], 0);
   EXPECT_EQ(at(0).beside()[2], 0);
-  at(0).announce_processor();
+  at(0).leave_processor(0ns);
   EXPECT_EQ(at(0).beside()[0], 0) << "nobody is beside itself";
   if (bound.processors() < 2) GTEST_SKIP() << "one processor: nobody can be on another one";
   bound.to(1);
   EXPECT_EQ(at(0).beside()[1], 0);
-  at(1).announce_processor();
+  at(1).leave_processor(0ns);
   EXPECT_NE(at(0).beside()[1], 0);
+}
+
+TEST(Neighbours, AreWhoUsedTheProcessorWhileThisRankWasAway) {
+  const auto ranks = shm_ranks(3);
+  const auto at = [&](Rank rank) -> shm::ShmTransport& {
+    return static_cast<shm::ShmTransport&>(*ranks[static_cast<std::size_t>(rank)]);
+  };
+  const Bound bound;
+  bound.to(0);
+  at(0).leave_processor(5ms);
+  EXPECT_FALSE(at(0).ranks_used(1ms)) << "its own work does not count";
+  at(1).leave_processor(500us);
+  EXPECT_FALSE(at(0).ranks_used(1ms));
+  at(2).leave_processor(300us);
+  EXPECT_TRUE(at(0).ranks_used(1ms));
+  EXPECT_FALSE(at(0).ranks_used(2ms));
+  at(0).leave_processor(0ns);
+  EXPECT_FALSE(at(0).ranks_used(1ms)) << "what was before does not count";
+  if (bound.processors() < 2) GTEST_SKIP() << "one processor: nobody can work on another one";
+  bound.to(1);
+  at(1).leave_processor(5ms);
+  EXPECT_FALSE(at(0).ranks_used(1ms)) << "what they do elsewhere does not count";
 }
 
 }  // namespace

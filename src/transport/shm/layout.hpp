@@ -55,11 +55,22 @@ constexpr std::uint32_t unit_count(int ranks) {
   return std::clamp(std::bit_floor(512U / static_cast<unsigned>(std::max(ranks, 1))), 16U, 128U);
 }
 
+/// Of one processor of the host.
+struct alignas(64) Processor {
+  std::atomic<std::uint64_t> worked;  ///< nanoseconds that ranks used it before they yielded or slept
+};
+inline constexpr std::size_t processors = 256;  ///< told apart; others share an entry
+
+struct Header {
+  alignas(64) std::atomic<std::uint32_t> sleepers;  ///< ranks asleep; senders look here, and rarely further
+  Processor of[processors];                         ///< by number
+};
+
 /// Offsets of all parts for a number of ranks.
 struct Layout {
   explicit constexpr Layout(int n_ranks) : ranks(n_ranks), units(unit_count(n_ranks)) {
     const auto n = static_cast<std::size_t>(n_ranks);
-    control_offset = page;
+    control_offset = round_up(sizeof(Header));
     fifo_offset = round_up(control_offset + n * control_bytes);
     flags_offset = line_count * sizeof(Line);
     acknowledged_offset = flags_offset + units * sizeof(std::uint64_t);
@@ -102,13 +113,9 @@ inline constexpr std::uint64_t call_log_entries = 16;
 /// Written by its rank (`sleeping` by all).
 struct Control {
   alignas(64) std::atomic<std::uint32_t> sleeping;  ///< 1 while the rank sleeps on it, or is about to
-  std::atomic<std::uint32_t> processor;  ///< on which it last yielded, counted from 1; 0: it has not yet
+  std::atomic<std::uint32_t> processor;             ///< that it last left, counted from 1; 0: it has not yet
   CallEntry calls[call_log_entries];
 };
 static_assert(sizeof(Control) <= Layout::control_bytes);
-
-struct Header {
-  alignas(64) std::atomic<std::uint32_t> sleepers;  ///< ranks asleep; senders look here, and rarely further
-};
 
 }  // namespace tutti::transport::shm

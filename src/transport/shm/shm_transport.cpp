@@ -21,6 +21,9 @@ namespace tutti::transport::shm {
 
 namespace {
 
+// Counted from 1.
+std::uint32_t this_processor() { return static_cast<std::uint32_t>(::sched_getcpu() + 1); }
+
 constexpr std::uint64_t probe_value = 0x7475747469ULL;
 const std::uint64_t probe_word = probe_value;
 
@@ -212,15 +215,24 @@ void ShmTransport::wait(std::chrono::microseconds longest) {
   cancel_wait();
 }
 
-void ShmTransport::announce_processor() {
-  const auto here = static_cast<std::uint32_t>(::sched_getcpu() + 1);
+void ShmTransport::leave_processor(std::chrono::nanoseconds worked) {
+  const std::uint32_t here = this_processor();
+  Processor& left = arena_->header().of[here % processors];
+  const auto added = static_cast<std::uint64_t>(worked.count());
+  worked_when_left_ = left.worked.fetch_add(added, std::memory_order_relaxed) + added;
+  left_ = &left;
   if (here == processor_) return;
   processor_ = here;
   arena_->control(local_rank_).processor.store(here, std::memory_order_relaxed);
 }
 
+bool ShmTransport::ranks_used(std::chrono::nanoseconds away) const {
+  const std::uint64_t worked = left_->worked.load(std::memory_order_relaxed) - worked_when_left_;
+  return worked >= static_cast<std::uint64_t>(away.count()) / 4 * 3;
+}
+
 std::span<const std::uint8_t> ShmTransport::beside() {
-  const auto here = static_cast<std::uint32_t>(::sched_getcpu() + 1);
+  const std::uint32_t here = this_processor();
   beside_.resize(local_of_.size());
   for (const Rank rank : locals_)
     beside_[static_cast<std::size_t>(rank)] = control(rank).processor.load(std::memory_order_relaxed) == here;

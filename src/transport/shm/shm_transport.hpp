@@ -2,6 +2,7 @@
 /// FIFOs through memory shared by the ranks of one host, processes and threads alike.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -48,8 +49,11 @@ class ShmTransport final : public Transport {
   [[nodiscard]] int host_size() const { return host_size_; }
   /// Processors that the ranks of this host may run on, all together.
   [[nodiscard]] int cpus() const { return cpus_; }
-  /// Writes down which processor this thread runs on; to be called before it yields.
-  void announce_processor();
+  /// To be called before this thread yields or sleeps: writes down which processor it leaves, and how long it
+  /// was at work there.
+  void leave_processor(std::chrono::nanoseconds worked);
+  /// Whether other ranks of this host used the processor that was left for most of the time `away` since.
+  [[nodiscard]] bool ranks_used(std::chrono::nanoseconds away) const;
   /// By rank of the group: not 0 for the others that, as far as they said, share the processor of this
   /// thread. Valid until the next call.
   [[nodiscard]] std::span<const std::uint8_t> beside();
@@ -73,8 +77,10 @@ class ShmTransport final : public Transport {
   int cpus_ = 1;
   bool waiting_ = false;  ///< announced
   int host_size_ = 0;
-  std::uint32_t processor_ = 0;       ///< announced
-  std::vector<std::uint8_t> beside_;  ///< what `beside` returned
+  std::uint32_t processor_ = 0;         ///< announced
+  const Processor* left_ = nullptr;     ///< and what it said
+  std::uint64_t worked_when_left_ = 0;  ///< then
+  std::vector<std::uint8_t> beside_;    ///< what `beside` returned
   std::shared_ptr<Arena> arena_;
   std::unique_ptr<Wakes> wakes_;
   std::vector<Ends> ends_;  ///< [local * channels + channel]; a rank's own number: multicast sender
