@@ -74,14 +74,14 @@ def run(libraries, ranks_list, operations, sizes, modes, repeats, seconds, place
 
 
 def tell_distances(results):
-    """Names where the cores were, `cores`, in results of two ranks, if the hypervisor moved them on the way: the same
-    calls then take a multiple of the time, so only results of one place may be compared. Ranks that are bound to no core
+    """Names where the cores were, `cores`, if the hypervisor moved them on the way: the same calls then take a
+    multiple of the time, so only results of one place may be compared. Ranks that are bound to no core
     (Gloo's, in some settings) count for both places."""
     trips = [r["rtt_ns"] for r in results if r["rtt_ns"] is not None]
     between = statistics.geometric_mean((min(trips), max(trips))) if trips and max(trips) > 2 * min(trips) else None
     for r in list(results):
         r["cores"] = ""
-        if between is None or r["ranks"] != 2:
+        if between is None:
             continue
         if r["rtt_ns"] is None:
             results.append({**r, "cores": "-near"})
