@@ -197,7 +197,7 @@ bool Execution::waits_for_any(std::span<const std::uint8_t> ranks) const {
       const std::size_t message = program_->length(instruction, lane.iteration) * instruction.segments;
       for (const Source& source :
            std::span(program_->sources).subspan(instruction.first_source, instruction.sources)) {
-        if (source.receiver == nullptr || !source.receiver->empty(message)) continue;
+        if (source.receiver == nullptr || !source.receiver->missing(message)) continue;
         if (among(source.peer)) return true;
         lacks_messages = true;
       }

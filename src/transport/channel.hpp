@@ -62,9 +62,9 @@ class Receiver {
   /// false while the message is not complete; `into` may then hold a part of it, and the call must be
   /// repeated with equal arguments.
   virtual bool try_receive(std::byte* into, std::size_t bytes, Tag tag) = 0;
-  /// Whether nothing of the next message, one of `bytes`, has come, as far as can be told without moving
+  /// Whether the next message, one of `bytes`, is missing, all of it, as far as can be told without moving
   /// anything.
-  [[nodiscard]] virtual bool empty(std::size_t /*bytes*/) const { return true; }
+  [[nodiscard]] virtual bool missing(std::size_t /*bytes*/) const { return true; }
   /// Asked when nothing has come for a while after an unsuccessful `try_` call for `bytes`: throws Mismatch
   /// if the peer has sent a message of another form than the one awaited.
   virtual void suspect(std::size_t /*bytes*/, Tag /*tag*/) {}

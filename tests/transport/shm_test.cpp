@@ -41,12 +41,12 @@ TEST(Shm, SeesWhetherAnythingHasComeWithoutTakingIt) {
   std::vector<std::byte> bytes(10000);
   for (const std::size_t size : {0, 8, 500, 10000}) {  // one line, several, a slot
     Receiver& receiver = ranks[1]->receiver(0, 0);
-    EXPECT_TRUE(receiver.empty(size)) << size;
+    EXPECT_TRUE(receiver.missing(size)) << size;
     ASSERT_TRUE(ranks[0]->sender(1, 0).try_send(bytes.data(), size, 5, false));
-    EXPECT_FALSE(receiver.empty(size)) << size;
-    EXPECT_FALSE(receiver.empty(size)) << size;
+    EXPECT_FALSE(receiver.missing(size)) << size;
+    EXPECT_FALSE(receiver.missing(size)) << size;
     ASSERT_TRUE(receiver.try_receive(bytes.data(), size, 5)) << size;
-    EXPECT_TRUE(receiver.empty(size)) << size;
+    EXPECT_TRUE(receiver.missing(size)) << size;
   }
 }
 

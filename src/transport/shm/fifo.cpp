@@ -183,7 +183,7 @@ const std::byte* ShmReceiver::try_acquire(std::size_t bytes, Tag tag) {
   return staging_;
 }
 
-bool ShmReceiver::empty(std::size_t bytes) const {
+bool ShmReceiver::missing(std::size_t bytes) const {
   const bool lines = bytes <= memory_.line_message;
   const std::uint32_t start = lines ? line_ : slot_start(unit_, units_for(bytes), memory_.units);
   const auto& word = lines ? memory_.lines[start % line_count].word : memory_.flags[start % memory_.units];

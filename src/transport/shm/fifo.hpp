@@ -78,7 +78,7 @@ class ShmReceiver final : public Receiver {
   const std::byte* try_acquire(std::size_t bytes, Tag tag) override;
   void release() override;
   bool try_receive(std::byte* into, std::size_t bytes, Tag tag) override;
-  [[nodiscard]] bool empty(std::size_t bytes) const override;
+  [[nodiscard]] bool missing(std::size_t bytes) const override;
   void suspect(std::size_t bytes, Tag tag) override;
 
  private:
