@@ -82,8 +82,11 @@ class RoundTrip {
     return elapsed.count();
   }
   void sleep_until_over() {
-    while (line_->load(std::memory_order_acquire) != 2 * trips + 1)
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (line_->load(std::memory_order_acquire) != 2 * trips + 1) {
+      if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("ranks 0 and 1 do not end");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
   void wait_for(std::uint64_t value, std::chrono::steady_clock::time_point deadline) {
     for (std::uint32_t spins = 1; line_->load(std::memory_order_acquire) != value; ++spins)

@@ -131,33 +131,32 @@ class Bound {
   cpu_set_t before_{};
 };
 
-TEST(Neighbours, AreThoseThatLastLeftThisProcessor) {
-  const auto ranks = shm_ranks(3);
-  const auto at = [&](Rank rank) -> shm::ShmTransport& {
-    return static_cast<shm::ShmTransport&>(*ranks[static_cast<std::size_t>(rank)]);
-  };
-  const Bound bound;
-  bound.to(0);
+// Three ranks whose threads are this one, which begins on the first processor.
+class Neighbours : public ::testing::Test {
+ protected:
+  void SetUp() override { bound_.to(0); }
+  [[nodiscard]] shm::ShmTransport& at(Rank rank) const {
+    return static_cast<shm::ShmTransport&>(*ranks_[static_cast<std::size_t>(rank)]);
+  }
+  Transports ranks_ = shm_ranks(3);
+  Bound bound_;
+};
+
+TEST_F(Neighbours, AreThoseThatLastLeftThisProcessor) {
   EXPECT_EQ(at(0).beside()[1], 0) << "nobody has said where it is";
   at(1).leave_processor(0ns);
   EXPECT_NE(at(0).beside()[1], 0);
   EXPECT_EQ(at(0).beside()[2], 0);
   at(0).leave_processor(0ns);
   EXPECT_EQ(at(0).beside()[0], 0) << "nobody is beside itself";
-  if (bound.processors() < 2) GTEST_SKIP() << "one processor: nobody can be on another one";
-  bound.to(1);
+  if (bound_.processors() < 2) GTEST_SKIP() << "one processor: nobody can be on another one";
+  bound_.to(1);
   EXPECT_EQ(at(0).beside()[1], 0);
   at(1).leave_processor(0ns);
   EXPECT_NE(at(0).beside()[1], 0);
 }
 
-TEST(Neighbours, AreWhoUsedTheProcessorWhileThisRankWasAway) {
-  const auto ranks = shm_ranks(3);
-  const auto at = [&](Rank rank) -> shm::ShmTransport& {
-    return static_cast<shm::ShmTransport&>(*ranks[static_cast<std::size_t>(rank)]);
-  };
-  const Bound bound;
-  bound.to(0);
+TEST_F(Neighbours, AreWhoUsedTheProcessorWhileThisRankWasAway) {
   at(0).leave_processor(5ms);
   EXPECT_FALSE(at(0).ranks_used(1ms)) << "its own work does not count";
   at(1).leave_processor(500us);
@@ -167,8 +166,8 @@ TEST(Neighbours, AreWhoUsedTheProcessorWhileThisRankWasAway) {
   EXPECT_FALSE(at(0).ranks_used(2ms));
   at(0).leave_processor(0ns);
   EXPECT_FALSE(at(0).ranks_used(1ms)) << "what was before does not count";
-  if (bound.processors() < 2) GTEST_SKIP() << "one processor: nobody can work on another one";
-  bound.to(1);
+  if (bound_.processors() < 2) GTEST_SKIP() << "one processor: nobody can work on another one";
+  bound_.to(1);
   at(1).leave_processor(5ms);
   EXPECT_FALSE(at(0).ranks_used(1ms)) << "what they do elsewhere does not count";
 }
