@@ -8,21 +8,12 @@
 #include "execution/lower.hpp"
 #include "simulation/host_network.hpp"
 #include "simulation/simulate.hpp"
+#include "transport_channels.hpp"
 #include "verbs_ranks.hpp"
 
 namespace tutti::transport::testing {
 
 namespace {
-
-class Ends final : public execution::Channels {
- public:
-  explicit Ends(Transport& transport) : transport_(transport) {}
-  Sender& sender(Rank peer, int channel) override { return transport_.sender(peer, channel); }
-  Receiver& receiver(Rank peer, int channel) override { return transport_.receiver(peer, channel); }
-
- private:
-  Transport& transport_;
-};
 
 constexpr int node_size = 2;
 
@@ -35,7 +26,7 @@ void expect_queue_pairs(const Algorithm& algorithm, int ranks, int rails) {
       simulation::simulate(schedule, simulation::hosts_network({.ranks = ranks, .rdma = true}), workload);
   const Transports transports = fake_ranks(ranks, rails);
   for (Rank r = 0; r < ranks; ++r) {
-    Ends ends(*transports[static_cast<std::size_t>(r)]);
+    TransportChannels ends(*transports[static_cast<std::size_t>(r)]);
     (void)execution::lower(schedule, r, simulation::shape_of(schedule, workload),
                            {.piece = workload.piece, .max_message = 64 << 10}, ends);
   }

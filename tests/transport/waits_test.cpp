@@ -10,6 +10,7 @@
 #include "execution/executor.hpp"
 #include "execution/lower.hpp"
 #include "shm_ranks.hpp"
+#include "transport_channels.hpp"
 
 namespace tutti::transport::testing {
 
@@ -18,16 +19,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int members = 4;
-
-class ShmChannels final : public execution::Channels {
- public:
-  explicit ShmChannels(Transport& transport) : transport_(transport) {}
-  Sender& sender(Rank peer, int channel) override { return transport_.sender(peer, channel); }
-  Receiver& receiver(Rank peer, int channel) override { return transport_.receiver(peer, channel); }
-
- private:
-  Transport& transport_;
-};
 
 // An all_to_all of `bytes` a block, one Execution a rank, all moved by this thread.
 class Waits : public ::testing::TestWithParam<std::size_t> {
@@ -41,7 +32,7 @@ class Waits : public ::testing::TestWithParam<std::size_t> {
     settings.piece = settings.max_message = ranks_[0]->max_message_bytes();
     for (Rank rank = 0; rank < members; ++rank) {
       const auto r = static_cast<std::size_t>(rank);
-      ShmChannels channels(*ranks_[r]);
+      TransportChannels channels(*ranks_[r]);
       programs_[r] = execution::lower(schedule, rank, shape, settings, channels);
       input_[r].assign(members * GetParam(), static_cast<std::byte>(r + 1));
       output_[r].resize(members * GetParam());
