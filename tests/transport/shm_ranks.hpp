@@ -16,6 +16,7 @@ inline Transports shm_ranks(int ranks) {
   const auto groups = local_groups(ranks);
   Transports transports(static_cast<std::size_t>(ranks));
   std::vector<std::jthread> threads;
+  threads.reserve(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
       transports[static_cast<std::size_t>(r)] =
