@@ -134,15 +134,19 @@ Planner::Planner(Setting setting) : setting_(std::move(setting)) {
   kernels::prepare();
   (void)cache_to_stream_past();
   if (setting_.size > few_ranks) return;
-  for (const auto& [key, algorithm] : setting_.choices->all()) (void)schedule(*algorithm, 0);
+  for (const auto& [key, algorithm] : setting_.choices->all()) (void)prepared(*algorithm, 0);
 }
 
-const Schedule& Planner::schedule(const Algorithm& algorithm, Rank root) {
-  if (const auto kept = schedules_.find({&algorithm, root}); kept != schedules_.end()) return kept->second;
-  if (setting_.size > few_ranks || schedules_.size() >= kept_schedules) schedules_.clear();
+const Planner::Prepared& Planner::prepared(const Algorithm& algorithm, Rank root) {
+  if (const auto kept = prepared_.find({&algorithm, root}); kept != prepared_.end()) return kept->second;
+  if (setting_.size > few_ranks || prepared_.size() >= most_prepared) prepared_.clear();
   Schedule made = algorithm.make(setting_.size, root, setting_.node_size);
   if (sends_from_memory(setting_, algorithm)) made = sent_from_memory(std::move(made));
-  return schedules_.insert_or_assign({&algorithm, root}, std::move(made)).first->second;
+  execution::Overview overview = execution::overview_of(made);
+  return prepared_
+      .insert_or_assign({&algorithm, root},
+                        Prepared{.schedule = std::move(made), .overview = std::move(overview)})
+      .first->second;
 }
 
 const std::shared_ptr<const Plan>& Planner::plan(const Call& call, const Sizes& sizes) {
@@ -173,7 +177,8 @@ Circumstances Planner::circumstances_of(const Call& call, const execution::Shape
 
 const Planner::User* Planner::schedule_of_user(const Call& call, const execution::Shape& shape) const {
   const auto user = std::find_if(users_.begin(), users_.end(), [&](const User& u) {
-    return u.schedule.collective == *collective_of(call.operation) && u.schedule.root == call.root &&
+    const Schedule& schedule = u.prepared.schedule;
+    return schedule.collective == *collective_of(call.operation) && schedule.root == call.root &&
            !shape.uneven;
   });
   return user == users_.end() ? nullptr : &*user;
@@ -205,14 +210,14 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
   const User* user = schedule_of_user(call, shape);
   if (user != nullptr) plan->choice.why = "given by the user";
   const Algorithm* algorithm = user == nullptr ? plan->choice.algorithm : nullptr;
-  const Schedule& schedule = user != nullptr ? user->schedule : this->schedule(*algorithm, call.root);
+  const auto& [schedule, overview] = user != nullptr ? user->prepared : prepared(*algorithm, call.root);
   const bool runs_in_place = user != nullptr ? user->in_place : algorithm->in_place;
   plan->copies_input = key.scaled || (sizes.in_place && !runs_in_place);
   plan->name = schedule.name;
 
   const execution::LowerSettings settings =
       lower_settings(*plan, call, sizes, algorithm != nullptr && sends_from_memory(setting_, *algorithm));
-  plan->program = execution::lower(schedule, setting_.rank, shape, settings, *setting_.channels);
+  plan->program = execution::lower(schedule, overview, setting_.rank, shape, settings, *setting_.channels);
   // Who goes on to something else, another communicator say, does not move what is left here.
   plan->program.flushes = !setting_.shared_memory;
   if (key.op == ReduceOp::average && reducing(call.operation)) plan->program.divisor = setting_.size;
@@ -249,8 +254,8 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execu
     name = choice.algorithm->name;
     return LazyProgram([this, direct, shape, algorithm = choice.algorithm, root = plan.key.root,
                         divisor = plan.program.divisor] {
-      auto program =
-          execution::lower(schedule(*algorithm, root), setting_.rank, shape, direct, *setting_.channels);
+      const auto& [schedule, overview] = prepared(*algorithm, root);
+      auto program = execution::lower(schedule, overview, setting_.rank, shape, direct, *setting_.channels);
       program.divisor = divisor;
       return program;
     });
@@ -281,11 +286,11 @@ void Planner::use(const Schedule& schedule) {
                     "since callers' buffers need not be reachable: use messages");
   const bool in_place = !verify(schedule, {.credits = 0, .pieces = 3, .in_place = true});
   use_default(schedule.collective);
-  users_.push_back({schedule, in_place});
+  users_.push_back({{.schedule = schedule, .overview = execution::overview_of(schedule)}, in_place});
 }
 
 void Planner::use_default(Collective collective) {
-  std::erase_if(users_, [&](const User& u) { return u.schedule.collective == collective; });
+  std::erase_if(users_, [&](const User& u) { return u.prepared.schedule.collective == collective; });
   for (auto& entry : cache_) entry.reset();
 }
 

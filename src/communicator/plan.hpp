@@ -97,8 +97,12 @@ class Planner {
   [[nodiscard]] Setting& setting() { return setting_; }
 
  private:
-  struct User {
+  struct Prepared {
     Schedule schedule;
+    execution::Overview overview;
+  };
+  struct User {
+    Prepared prepared;
     bool in_place;  ///< proved in place, too
   };
   std::shared_ptr<const Plan> make(const Call& call, const Sizes& sizes, const PlanKey& key);
@@ -109,14 +113,14 @@ class Planner {
                                                         const Sizes& sizes, bool sends_from_memory) const;
   /// As this communicator runs it. Those of few ranks are kept, since building one takes longer than a short
   /// call; then the reference holds as long as the planner, else until the next schedule.
-  const Schedule& schedule(const Algorithm& algorithm, Rank root);
+  const Prepared& prepared(const Algorithm& algorithm, Rank root);
   void add_one_sided(Plan& plan, Circumstances circumstances, const execution::Shape& shape,
                      const execution::LowerSettings& settings);
   static constexpr std::size_t cache_entries = 64;
   static constexpr int few_ranks = 16;
-  static constexpr std::size_t kept_schedules = 64;
+  static constexpr std::size_t most_prepared = 64;
   Setting setting_;
-  std::map<std::pair<const Algorithm*, Rank>, Schedule> schedules_;
+  std::map<std::pair<const Algorithm*, Rank>, Prepared> prepared_;
   std::shared_ptr<const Plan> cache_[cache_entries];
   const std::shared_ptr<const Plan>* latest_ = nullptr;  ///< in `cache_`
   std::vector<User> users_;                              ///< at most one a collective

@@ -156,9 +156,9 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
     shape.input = {shape.output[0]};
     execution::LowerSettings settings;
     settings.piece = settings.max_message = 4096;
+    const Schedule all_pairs = find_algorithm(Collective::all_gather, "all_pairs")->make(group.size, 0);
     offer_program = std::make_unique<execution::Program>(
-        execution::lower(find_algorithm(Collective::all_gather, "all_pairs")->make(group.size, 0), group.rank,
-                         shape, settings, *routes));
+        execution::lower(all_pairs, execution::overview_of(all_pairs), group.rank, shape, settings, *routes));
   }
   task.peers.offers.resize(static_cast<std::size_t>(group.size));
   auto& direct = shm->direct();

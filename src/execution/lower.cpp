@@ -16,47 +16,23 @@ namespace {
 constexpr std::size_t align = 64;
 constexpr std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-// True when every message of `from` on `channel` goes to all other ranks at once. Both ends decide by this.
-bool is_multicast(const Schedule& schedule, Rank from, int channel) {
-  const auto others = static_cast<std::size_t>(schedule.ranks - 1);
-  if (others < 2) return false;
-  bool any = false;
-  for (const Lane& lane : schedule.lanes[static_cast<std::size_t>(from)])
-    for (const Step& step : lane) {
-      const auto sent =
-          static_cast<std::size_t>(std::count_if(step.sinks.begin(), step.sinks.end(), [&](const Operand& o) {
-            return o.kind == Operand::Kind::message && o.channel == channel;
-          }));
-      if (sent != 0 && sent != others) return false;
-      any = any || sent != 0;
-    }
-  return any;
-}
-
-int largest_count(const Schedule& schedule) {
-  int most = 1;
-  for (const auto& lanes : schedule.lanes)
-    for (const Lane& lane : lanes)
-      for (const Step& step : lane) {
-        for (const Operand& o : step.sources) most = std::max(most, o.count);
-        for (const Operand& o : step.sinks) most = std::max(most, o.count);
-      }
-  return most;
-}
-
 class Lowering {
  public:
-  Lowering(const Schedule& schedule, Rank rank, const Shape& shape, const LowerSettings& settings,
-           Channels& channels)
-      : schedule_(schedule), rank_(rank), shape_(shape), settings_(settings), channels_(channels) {}
+  Lowering(const Schedule& schedule, const Overview& overview, Rank rank, const Shape& shape,
+           const LowerSettings& settings, Channels& channels)
+      : schedule_(schedule),
+        overview_(overview),
+        rank_(rank),
+        shape_(shape),
+        settings_(settings),
+        channels_(channels) {}
 
   Program run() {
     const auto chunks = static_cast<std::size_t>(std::max(schedule_.chunks, 1));
     element_ = size_of(settings_.type);
     std::size_t piece = settings_.piece;
-    // Looks at the steps of all ranks: a simulation that lowers ten thousand of them could not afford it.
     if (settings_.max_message != unlimited)
-      piece = std::min(piece, settings_.max_message / static_cast<std::size_t>(largest_count(schedule_)));
+      piece = std::min(piece, settings_.max_message / static_cast<std::size_t>(overview_.largest_count));
     piece = std::max(piece / align * align, align);
     program_.element_bytes = element_;
     program_.kernel = kernels::fold_for(settings_.type, settings_.op);
@@ -256,13 +232,10 @@ class Lowering {
     return shape_.divisible ? chunk_ : extent(o).bytes;
   }
 
-  bool multicasts(Rank from, int channel) {
-    if (!channels_.multicasts()) return false;
-    const auto place = static_cast<std::size_t>(from) * max_channels + static_cast<std::size_t>(channel);
-    if (multicast_.empty()) multicast_.resize(static_cast<std::size_t>(schedule_.ranks) * max_channels);
-    auto& known = multicast_[place];
-    if (!known) known = is_multicast(schedule_, from, channel);
-    return *known;
+  [[nodiscard]] bool multicasts(Rank from, int channel) const {
+    return channels_.multicasts() &&
+           overview_
+               .multicasts[static_cast<std::size_t>(from) * max_channels + static_cast<std::size_t>(channel)];
   }
 
   // In place, a step like out[r] = in[r] of an all_gather copies memory to itself: drop that sink.
@@ -311,21 +284,21 @@ class Lowering {
   }
 
   const Schedule& schedule_;
+  const Overview& overview_;
   Rank rank_;
   const Shape& shape_;
   const LowerSettings& settings_;
   Channels& channels_;
   Program program_;
   std::vector<std::vector<ChunkRange>> ranges_;
-  std::vector<std::optional<bool>> multicast_;  // what was asked before, by rank and channel
   std::size_t element_ = 1, chunk_ = 0, scratch_chunk_ = 0, origin_ = 0, part_total_ = 0;
 };
 
 }  // namespace
 
-Program lower(const Schedule& schedule, Rank rank, const Shape& shape, const LowerSettings& settings,
-              Channels& channels) {
-  return Lowering(schedule, rank, shape, settings, channels).run();
+Program lower(const Schedule& schedule, const Overview& overview, Rank rank, const Shape& shape,
+              const LowerSettings& settings, Channels& channels) {
+  return Lowering(schedule, overview, rank, shape, settings, channels).run();
 }
 
 }  // namespace tutti::execution

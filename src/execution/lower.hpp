@@ -8,6 +8,7 @@
 
 #include <tutti/schedule.hpp>
 
+#include "execution/overview.hpp"
 #include "execution/program.hpp"
 
 namespace tutti::execution {
@@ -32,7 +33,7 @@ class Channels {
   virtual ~Channels() = default;
   virtual transport::Sender& sender(Rank peer, int channel) = 0;
   virtual transport::Receiver& receiver(Rank peer, int channel) = 0;
-  /// Whether a message to all others can be one; otherwise nobody looks which could.
+  /// Whether a message to all others can be one.
   [[nodiscard]] virtual bool multicasts() const { return false; }
   /// nullptr when there is no such thing.
   virtual transport::Sender* multicast_sender(int /*channel*/) { return nullptr; }
@@ -57,9 +58,9 @@ struct LowerSettings {
   bool one_sided = false;
 };
 
-/// Throws Error(invalid_schedule) when the schedule cannot carry this shape (a step of an uneven shape that
-/// names no memory).
-Program lower(const Schedule& schedule, Rank rank, const Shape& shape, const LowerSettings& settings,
-              Channels& channels);
+/// `overview` is the schedule's. Throws Error(invalid_schedule) when the schedule cannot carry this shape (a
+/// step of an uneven shape that names no memory).
+Program lower(const Schedule& schedule, const Overview& overview, Rank rank, const Shape& shape,
+              const LowerSettings& settings, Channels& channels);
 
 }  // namespace tutti::execution

@@ -156,7 +156,8 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
   plan->copies_input = key.scaled || (sizes.in_place && !algorithm.in_place);
   settings.in_place = sizes.in_place && !plan->copies_input;
   NamedChannels channels;
-  execution::Program program = execution::lower(schedule, setting_.group.rank, shape, settings, channels);
+  execution::Program program = execution::lower(schedule, execution::overview_of(schedule),
+                                                setting_.group.rank, shape, settings, channels);
   if (key.op == ReduceOp::average && reducing(call.operation)) program.divisor = size;
   const FlattenSettings flattening{call.type, key.op, algorithm.one_sided, slices,
                                    connection_.arena().packet_bytes};

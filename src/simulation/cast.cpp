@@ -110,13 +110,14 @@ std::vector<Actor> cast(const Schedule& schedule, const Network& network, const 
   std::optional<Schedule> split;
   if (workload.views) split = sent_from_memory(schedule);
   const Schedule& as_run = split ? *split : schedule;
+  const execution::Overview overview = execution::overview_of(as_run);
   std::vector<Actor> actors;
   actors.reserve(quotient.representatives.size());
   for (const Rank rank : quotient.representatives) {
     Wiring wiring(rank, network, quotient);
     Actor& actor = actors.emplace_back();
     actor.rank = rank;
-    actor.program = execution::lower(as_run, rank, shape, settings, wiring);
+    actor.program = execution::lower(as_run, overview, rank, shape, settings, wiring);
     for (execution::Sink& sink : actor.program.sinks) {
       if (const auto* out = static_cast<Out*>(sink.sender))
         actor.outgoing.insert(actor.outgoing.end(), out->fifos.begin(), out->fifos.end());

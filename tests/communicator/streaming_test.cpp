@@ -30,7 +30,8 @@ Results results_of(Collective collective, std::string_view algorithm,
   gpu::NamedChannels channels;
   Results found;
   for (Rank rank = 0; rank < ranks; ++rank) {
-    const execution::Program program = execution::lower(schedule, rank, shape, settings, channels);
+    const execution::Program program =
+        execution::lower(schedule, execution::overview_of(schedule), rank, shape, settings, channels);
     for (const auto& lane : program.lanes)
       for (const execution::Part& part : lane)
         for (const execution::Instruction& i : part.instructions)

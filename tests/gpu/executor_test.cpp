@@ -68,9 +68,11 @@ void compare(const Case& c) {
   std::vector<std::vector<std::byte>> flat;
   for (Rank r = 0; r < c.ranks; ++r) {
     QueueChannels channels(queues, r);
-    programs.push_back(execution::lower(schedule, r, shape_of(call, r, c.ranks), settings, channels));
+    programs.push_back(execution::lower(schedule, execution::overview_of(schedule), r,
+                                        shape_of(call, r, c.ranks), settings, channels));
     gpu::NamedChannels named;
-    auto program = execution::lower(schedule, r, shape_of(call, r, c.ranks), settings, named);
+    auto program = execution::lower(schedule, execution::overview_of(schedule), r, shape_of(call, r, c.ranks),
+                                    settings, named);
     programs.back().divisor = program.divisor = c.op == ReduceOp::average ? c.ranks : 1;
     gpu::FlattenSettings flattening{c.type, c.op, c.algorithm->one_sided, c.device.slices,
                                     c.device.packet_bytes};

@@ -17,8 +17,8 @@ std::vector<std::byte> ring_program(int ranks, Rank rank, std::size_t packet_byt
   settings.piece = settings.max_message = 1024;
   settings.type = DataType::int32;
   gpu::NamedChannels named;
-  const auto program = execution::lower(find_algorithm(Collective::all_reduce, "ring")->make(ranks, 0), rank,
-                                        shape, settings, named);
+  const Schedule ring = find_algorithm(Collective::all_reduce, "ring")->make(ranks, 0);
+  const auto program = execution::lower(ring, execution::overview_of(ring), rank, shape, settings, named);
   return gpu::flatten(program, {DataType::int32, ReduceOp::sum, false, 1, packet_bytes});
 }
 

@@ -27,7 +27,8 @@ void expect_queue_pairs(const Algorithm& algorithm, int ranks, int rails) {
   const Transports transports = fake_ranks(ranks, rails);
   for (Rank r = 0; r < ranks; ++r) {
     TransportChannels ends(*transports[static_cast<std::size_t>(r)]);
-    (void)execution::lower(schedule, r, simulation::shape_of(schedule, workload),
+    (void)execution::lower(schedule, execution::overview_of(schedule), r,
+                           simulation::shape_of(schedule, workload),
                            {.piece = workload.piece, .max_message = 64 << 10}, ends);
   }
   const auto pairs = [&](Rank r) { return transports[static_cast<std::size_t>(r)]->traffic().queue_pairs; };

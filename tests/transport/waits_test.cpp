@@ -33,7 +33,8 @@ class Waits : public ::testing::TestWithParam<std::size_t> {
     for (Rank rank = 0; rank < members; ++rank) {
       const auto r = static_cast<std::size_t>(rank);
       TransportChannels channels(*ranks_[r]);
-      programs_[r] = execution::lower(schedule, rank, shape, settings, channels);
+      programs_[r] =
+          execution::lower(schedule, execution::overview_of(schedule), rank, shape, settings, channels);
       input_[r].assign(members * GetParam(), static_cast<std::byte>(r + 1));
       output_[r].resize(members * GetParam());
       executions_[r].begin(programs_[r], {.input = input_[r].data(), .output = output_[r].data()}, 1);
