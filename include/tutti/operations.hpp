@@ -159,6 +159,8 @@ class Operations {
   template <Element T>
   Result all_gather_v(std::span<const T> in, std::span<T> out, std::span<const std::size_t> counts,
                       std::span<const std::size_t> displacements = {}) {
+    if (counts.size() == ranks()) same(in.size(), counts[own()], "all_gather_v");
+    detail::require_blocks_within(out.size(), counts, displacements, "all_gather_v, output");
     return all_gather_v(in.data(), out.data(), counts, displacements, data_type_of<T>);
   }
   Result all_gather_v(const void* in, void* out, std::span<const std::size_t> counts,
@@ -176,6 +178,8 @@ class Operations {
   template <Element T>
   Result reduce_scatter_v(std::span<const T> in, std::span<T> out, std::span<const std::size_t> counts,
                           std::span<const std::size_t> displacements = {}, Reduction op = ReduceOp::sum) {
+    if (counts.size() == ranks()) same(counts[own()], out.size(), "reduce_scatter_v");
+    detail::require_blocks_within(in.size(), counts, displacements, "reduce_scatter_v, input");
     return reduce_scatter_v(in.data(), out.data(), counts, displacements, data_type_of<T>, op);
   }
   Result reduce_scatter_v(const void* in, void* out, std::span<const std::size_t> counts,
@@ -197,6 +201,8 @@ class Operations {
                       std::span<const std::size_t> in_displacements, std::span<T> out,
                       std::span<const std::size_t> out_counts,
                       std::span<const std::size_t> out_displacements) {
+    detail::require_blocks_within(in.size(), in_counts, in_displacements, "all_to_all_v, input");
+    detail::require_blocks_within(out.size(), out_counts, out_displacements, "all_to_all_v, output");
     return all_to_all_v(in.data(), in_counts, in_displacements, out.data(), out_counts, out_displacements,
                         data_type_of<T>);
   }
@@ -239,6 +245,7 @@ class Operations {
  private:
   Derived& self() { return static_cast<Derived&>(*this); }
   std::size_t ranks() { return static_cast<std::size_t>(self().size()); }
+  std::size_t own() { return static_cast<std::size_t>(self().rank()); }
   bool is(Rank root) { return self().rank() == root; }
   static void same(std::size_t a, std::size_t b, const char* operation) {
     if (a != b)

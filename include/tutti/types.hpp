@@ -124,6 +124,8 @@ constexpr int index_of_type() {
     return static_cast<int>(DataType::float32);
   else if constexpr (std::is_same_v<T, double>)
     return static_cast<int>(DataType::float64);
+  else if constexpr (std::is_same_v<T, std::byte>)
+    return static_cast<int>(DataType::uint8);
   else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     constexpr bool is_signed = std::is_signed_v<T>;
     if constexpr (sizeof(T) == 1)
@@ -139,7 +141,8 @@ constexpr int index_of_type() {
 }
 }  // namespace detail
 
-/// A C++ type that has a DataType.
+/// A C++ type that has a DataType: integers of 1, 4 and 8 bytes, float, double, the types above, and
+/// `std::byte`, a uint8.
 template <class T>
 concept Element = detail::index_of_type<std::remove_cv_t<T>>()
 >= 0;

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include <tutti/error.hpp>
+
 namespace tutti {
 
 std::string_view name(Operation operation) noexcept {
@@ -76,6 +78,21 @@ std::string describe(const Call& call) {
 }
 
 namespace detail {
+
+void require_blocks_within(std::size_t elements, std::span<const std::size_t> counts,
+                           std::span<const std::size_t> displacements, std::string_view what) {
+  if (!displacements.empty() && displacements.size() != counts.size()) return;
+  std::size_t packed = 0;
+  for (std::size_t r = 0; r < counts.size(); ++r) {
+    const std::size_t at = displacements.empty() ? packed : displacements[r];
+    if (counts[r] != 0 && (at > elements || counts[r] > elements - at))
+      throw Error(ErrorCode::invalid_argument,
+                  std::string(what) + ": the block of rank " + std::to_string(r) + ", " +
+                      std::to_string(counts[r]) + " elements at " + std::to_string(at) +
+                      ", ends past the buffer of " + std::to_string(elements) + " elements");
+    packed += counts[r];
+  }
+}
 
 void CallList::add(const Call& call) {
   Call& kept = calls_.emplace_back(call);

@@ -20,7 +20,7 @@ struct BadCall {
 
 std::vector<BadCall> bad_calls() {
   static float memory[64];
-  static const std::vector<std::size_t> two{1, 1}, three{1, 1, 1},
+  static const std::vector<std::size_t> two{1, 1}, three{1, 1, 1}, apart{0, 2},
       huge{std::numeric_limits<std::size_t>::max() / 2, 1};
   constexpr auto f32 = DataType::float32;
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
@@ -52,6 +52,24 @@ std::vector<BadCall> bad_calls() {
        [=](Communicator& c) { c.all_to_all_v(m, two, three, m + 32, two, {}, f32); }},
       {"sizes of spans",
        [=](Communicator& c) { c.all_reduce(std::span<const float>(m, 3), std::span(m + 8, 4)); }},
+      {"a block that is not its rank's",
+       [=](Communicator& c) { c.all_gather_v(std::span<const float>(m, 2), std::span(m + 8, 2), two); }},
+      {"blocks past the end of a span",
+       [=](Communicator& c) { c.all_gather_v(std::span<const float>(m, 1), std::span(m + 8, 1), two); }},
+      {"displaced past the end of a span",
+       [=](Communicator& c) {
+         c.reduce_scatter_v(std::span<const float>(m, 2), std::span(m + 8, 1), two, apart);
+       }},
+      {"a result that is not its rank's block",
+       [=](Communicator& c) { c.reduce_scatter_v(std::span<const float>(m, 2), std::span(m + 8, 2), two); }},
+      {"blocks for others past the end",
+       [=](Communicator& c) {
+         c.all_to_all_v(std::span<const float>(m, 1), two, {}, std::span(m + 8, 2), two, {});
+       }},
+      {"blocks of others past the end",
+       [=](Communicator& c) {
+         c.all_to_all_v(std::span<const float>(m, 2), two, {}, std::span(m + 8, 2), two, huge);
+       }},
       {"blocks that do not divide",
        [=](Communicator& c) { c.all_to_all(std::span<const float>(m, 3), std::span(m + 8, 3)); }},
       {"a group that refuses", [=](Communicator& c) { c.group().all_reduce(nullptr, m, 3, f32); }},

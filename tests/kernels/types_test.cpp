@@ -12,6 +12,16 @@
 namespace tutti::test {
 namespace {
 
+TEST(Elements, HaveTheTypeOfTheirSizeAndSign) {
+  EXPECT_EQ(data_type_of<std::byte>, DataType::uint8);
+  EXPECT_EQ(data_type_of<signed char>, DataType::int8);
+  EXPECT_EQ(data_type_of<unsigned>, DataType::uint32);
+  EXPECT_EQ(data_type_of<long long>, DataType::int64);
+  EXPECT_EQ(data_type_of<const double>, DataType::float64);
+  EXPECT_EQ(data_type_of<fp8_e5m2>, DataType::fp8_e5m2);
+  static_assert(!Element<bool> && !Element<short> && !Element<long double> && !Element<void*>);
+}
+
 TEST(Names, RoundTrip) {
   for (const DataType type : all_types) EXPECT_EQ(parse_data_type(name(type)), type);
   for (const ReduceOp op : all_ops) EXPECT_EQ(parse_reduce_op(name(op)), op);
