@@ -206,10 +206,10 @@ TEST(Forcing, IsRefusedForOneSidedAlgorithmsAndForWhatDoesNotExist) {
             ErrorCode::invalid_argument);
 }
 
-// More than 2^31 elements, minutes long. 2 threads hold 4.3 GB.
+// More than 2^31 elements. 2 threads hold 4.3 GB.
 TEST(LargeCounts, BeyondTwoToThe31) {
   if (std::getenv("TUTTI_TEST_LARGE") == nullptr)
-    GTEST_SKIP() << "takes minutes and 5 GB of memory: set TUTTI_TEST_LARGE=1";
+    GTEST_SKIP() << "takes half a minute and 5 GB of memory: set TUTTI_TEST_LARGE=1";
   const std::size_t count = (std::size_t{1} << 31) + 3;
   for (const char* transport : {"shm", "tcp"})
     run_local(
