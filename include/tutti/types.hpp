@@ -36,7 +36,9 @@ enum class ReduceOp : std::uint8_t { sum, product, min, max, average };
 inline constexpr int reduce_op_count = 5;
 
 /// A reduction and the factor that every rank's contribution is multiplied by before it is reduced (1: none).
-/// The factor may differ between ranks. The idea is NCCL's `ncclRedOpCreatePreMulSum`.
+/// The factor may differ between ranks. Integers: a whole factor of up to 2^53 multiplies as integers do and
+/// wraps; with others the product is truncated toward zero, and what does not fit is the nearest that does.
+/// The idea is NCCL's `ncclRedOpCreatePreMulSum`.
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
   double factor = 1.0;

@@ -29,6 +29,26 @@ T truncated(double value) {
   return static_cast<T>(value);
 }
 
+/// Whole factors multiply as integers do, and wrap; with others the product is truncated.
+template <std::integral T>
+class Scale {
+ public:
+  explicit Scale(double factor) : factor_(factor) {
+    constexpr double most = 9007199254740992;  // 2^53: up to there a float64 holds every whole number
+    whole_ = std::abs(factor) <= most && std::trunc(factor) == factor;
+    if (whole_) bits_ = static_cast<std::uint64_t>(static_cast<std::int64_t>(factor));
+  }
+  T operator()(T value) const {
+    if (whole_) return static_cast<T>(static_cast<std::uint64_t>(value) * bits_);
+    return truncated<T>(static_cast<double>(value) * factor_);
+  }
+
+ private:
+  double factor_;
+  std::uint64_t bits_ = 0;
+  bool whole_ = false;
+};
+
 template <std::integral T, ReduceOp kOp>
 T combined(T a, T b) {
   if constexpr (kOp == ReduceOp::min) return std::min(a, b);
@@ -55,13 +75,13 @@ template <std::integral T, ReduceOp kOp>
 void fold(std::span<std::byte* const> sinks, std::span<const std::byte* const> sources, std::size_t count,
           const FoldModifiers& modifiers) {
   assert(modifiers.divisor > 0);
+  const Scale<T> scale(modifiers.factor);
   const std::uint64_t scaled = scales(modifiers, sources.size()) ? modifiers.scaled_sources : 0;
   for (std::size_t offset = 0; offset < count * sizeof(T); offset += sizeof(T)) {
     T result{};
     for (std::size_t s = 0; s < sources.size(); ++s) {
       T value = load<T>(sources[s] + offset);
-      if (s < 64 && ((scaled >> s) & 1) != 0)
-        value = truncated<T>(static_cast<double>(value) * modifiers.factor);
+      if (s < 64 && ((scaled >> s) & 1) != 0) value = scale(value);
       result = s == 0 ? value : combined<T, kOp>(result, value);
     }
     if (modifiers.divisor != 1) result = divided(result, modifiers.divisor);

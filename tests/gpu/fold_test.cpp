@@ -88,7 +88,7 @@ TEST_P(DeviceFold, FoldsIntoASource) {
 
 TEST_P(DeviceFold, ScalesAndDividesAlike) {
   if (op != ReduceOp::sum && op != ReduceOp::average) return;  // nothing else is scaled or divided
-  for (const double factor : {1.0, 0.37, -3.0, 1e30})
+  for (const double factor : {1.0, 0.37, -3.0, -1.5, 1e30})
     for (const std::int64_t divisor : {1, 3, 8}) {
       check({517, 3, 1, 0, 2, true}, {.scaled_sources = 5, .factor = factor, .divisor = divisor});
       check({517, 1, 2, 3 * size_of(type), 2, false},

@@ -111,6 +111,9 @@ template <class T>
 T scale(T value, double factor) {
   if constexpr (std::is_floating_point_v<T>) {
     return value * static_cast<T>(factor);
+  } else if (std::trunc(factor) == factor && std::abs(factor) <= 0x1p53) {
+    return static_cast<T>(static_cast<std::uint64_t>(value) *
+                          static_cast<std::uint64_t>(static_cast<std::int64_t>(factor)));
   } else {
     const long double scaled = std::trunc(static_cast<double>(value) * factor);  // float64, then truncated
     const long double low = std::numeric_limits<T>::min();

@@ -53,13 +53,27 @@ TEST_P(RulesTest, IntegersDivideTowardZero) {
             (std::vector<std::int8_t>{0, 0}));
 }
 
-TEST_P(RulesTest, ScaledIntegersTruncateAndSaturate) {
+TEST_P(RulesTest, IntegersScaledByAWholeFactorWrap) {
+  const kernels::FoldModifiers negated{.scaled_sources = 1, .factor = -1.0};
+  EXPECT_EQ(fold_of<std::uint8_t>(DataType::uint8, ReduceOp::sum, {{9}, {1}}, negated),
+            (std::vector<std::uint8_t>{248}));
+  const kernels::FoldModifiers triple{.scaled_sources = 1, .factor = 3.0};
+  EXPECT_EQ(fold_of<std::int8_t>(DataType::int8, ReduceOp::sum, {{100, -100, 5}}, triple),
+            (std::vector<std::int8_t>{44, -44, 15}));
+  constexpr std::int64_t odd = (std::int64_t{1} << 53) + 1;  // no float64
+  EXPECT_EQ(fold_of<std::int64_t>(DataType::int64, ReduceOp::sum, {{odd, INT64_MIN}}, triple),
+            (std::vector<std::int64_t>{3 * odd, INT64_MIN}));
+  EXPECT_EQ(fold_of<std::uint64_t>(DataType::uint64, ReduceOp::sum, {{UINT64_MAX}}, triple),
+            (std::vector<std::uint64_t>{UINT64_MAX - 2}));
+}
+
+TEST_P(RulesTest, IntegersScaledByAFractionTruncateAndSaturate) {
   const kernels::FoldModifiers triple{.scaled_sources = 1, .factor = 2.75};
   EXPECT_EQ(fold_of<std::int32_t>(DataType::int32, ReduceOp::sum, {{3, -3, INT32_MAX, INT32_MIN}}, triple),
             (std::vector<std::int32_t>{8, -8, INT32_MAX, INT32_MIN}));
   EXPECT_EQ(fold_of<std::int64_t>(DataType::int64, ReduceOp::sum, {{INT64_MAX, INT64_MIN, 4}}, triple),
             (std::vector<std::int64_t>{INT64_MAX, INT64_MIN, 11}));
-  const kernels::FoldModifiers negated{.scaled_sources = 1, .factor = -1.0};
+  const kernels::FoldModifiers negated{.scaled_sources = 1, .factor = -1.5};
   EXPECT_EQ(fold_of<std::uint8_t>(DataType::uint8, ReduceOp::sum, {{9}, {1}}, negated),
             (std::vector<std::uint8_t>{1}));
   const kernels::FoldModifiers undefined{.scaled_sources = 1, .factor = std::nan("")};

@@ -83,12 +83,19 @@ TUTTI_DEVICE T truncated(double value) {
   return static_cast<T>(value);
 }
 
+/// Whole factors multiply integers as integers do, and wrap; with others the product is truncated.
 template <class T>
 TUTTI_DEVICE T scaled(T value, const Modifiers& modifiers) {
-  if constexpr (std::is_integral_v<T>)
-    return truncated<T>(static_cast<double>(value) * modifiers.factor);
-  else
-    return value * static_cast<T>(modifiers.factor);
+  const double factor = modifiers.factor;
+  if constexpr (std::is_integral_v<T>) {
+    constexpr double most = 9007199254740992;  // 2^53: up to there a float64 holds every whole number
+    if (factor >= -most && factor <= most)
+      if (const auto whole = static_cast<std::int64_t>(factor); static_cast<double>(whole) == factor)
+        return static_cast<T>(static_cast<std::uint64_t>(value) * static_cast<std::uint64_t>(whole));
+    return truncated<T>(static_cast<double>(value) * factor);
+  } else {
+    return value * static_cast<T>(factor);
+  }
 }
 
 template <class T>
