@@ -48,16 +48,16 @@ int main() {
 
   // Everybody tells everybody how much will come; then the tokens go out.
   Counts receive_counts(ranks);
-  comm.all_to_all<std::size_t>(send_counts, receive_counts);
+  comm.all_to_all(send_counts, receive_counts);
   std::vector<std::int64_t> incoming(
       std::accumulate(receive_counts.begin(), receive_counts.end(), std::size_t{0}));
-  comm.all_to_all_v<std::int64_t>(outgoing, send_counts, {}, incoming, receive_counts, {});
+  comm.all_to_all_v(outgoing, send_counts, {}, incoming, receive_counts, {});
 
   for (std::int64_t& value : incoming) value = expert(value, comm.rank());
 
   // The way back is the same exchange with the counts swapped.
   std::vector<std::int64_t> returned(outgoing.size());
-  comm.all_to_all_v<std::int64_t>(incoming, receive_counts, {}, returned, send_counts, {});
+  comm.all_to_all_v(incoming, receive_counts, {}, returned, send_counts, {});
 
   std::size_t wrong = 0;
   for (std::size_t place = 0; place < order.size(); ++place) {

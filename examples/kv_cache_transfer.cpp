@@ -86,10 +86,10 @@ void serve(tutti::Communicator& comm, std::size_t& wrong) {
     const Pages mine = free_pages(static_cast<unsigned>(comm.rank()) + 1);
     if (prefills) {
       Pages theirs(prompt_pages);
-      comm.receive(std::span(theirs), other);
+      comm.receive(theirs, other);
       prefill(window, cache.span(), other, mine, theirs);
     } else {
-      comm.send(std::span(mine), other);
+      comm.send(mine, other);
       wrong = decode(window, cache.span(), other, mine);
       std::printf("rank %d: %d prompts of %zu layers x %zu KiB by %s, %zu bytes wrong\n", comm.rank(),
                   prompts, layers, prompt_pages * page_bytes / 1024, window.path(other).c_str(), wrong);

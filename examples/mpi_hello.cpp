@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
     const std::vector<int> mine{comm.rank() + 1, 7};
     std::vector<int> theirs(mine.size()), ours(mine.size());
     MPI_Allreduce(mine.data(), theirs.data(), 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    comm.all_reduce<int>(mine, ours);
+    comm.all_reduce(mine, ours);
     right = ours == theirs;
     std::printf("rank %d of %d: MPI says %d and %d, tutti %d and %d\n", comm.rank(), comm.size(), theirs[0],
                 theirs[1], ours[0], ours[1]);

@@ -66,7 +66,7 @@ int main() {
   const int first = hidden * comm.rank() / comm.size();
   const int end = hidden * (comm.rank() + 1) / comm.size();
   Matrix output = partial_mlp(x, first, end - first);
-  comm.all_reduce(std::span(output.values));
+  comm.all_reduce(output.values);
 
   const bool right = output.values == partial_mlp(x, 0, hidden).values;
   std::printf("rank %d of %d: hidden units %d to %d, output %s\n", comm.rank(), comm.size(), first, end - 1,

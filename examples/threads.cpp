@@ -14,7 +14,7 @@ int main() {
       std::vector<int> all(mine.size() * ranks);
 
       // An operation under way while this thread does something else.
-      tutti::Work work = comm.async().all_gather<int>(mine, all);
+      tutti::Work work = comm.async().all_gather(mine, all);
       const int unrelated = std::accumulate(mine.begin(), mine.end(), 0);
       work.wait();
 

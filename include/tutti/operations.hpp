@@ -3,7 +3,9 @@
 /// collected by a Group.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
+#include <ranges>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -13,13 +15,36 @@
 
 namespace tutti {
 
+/// Contiguous memory of an element type that knows its length: std::span, std::vector, std::array, a C array,
+/// Buffer. Not a temporary that owns its memory.
+template <class Range>
+concept Elements = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
+    std::ranges::borrowed_range<Range> && Element<std::ranges::range_value_t<Range>>;
+
+/// Elements that may be written.
+template <class Range>
+concept WritableElements =
+    Elements<Range> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
+
+/// The type of the elements of a range.
+template <Elements Range>
+using element_of = std::ranges::range_value_t<Range>;
+
+/// Elements of the type of another range's.
+template <class Range, class Other>
+concept ElementsLike =
+    Elements<Range> && Elements<Other> && std::same_as<element_of<Range>, element_of<Other>>;
+template <class Range, class Other>
+concept WritableElementsLike = WritableElements<Range> && ElementsLike<Range, Other>;
+
 /// The operations, in terms of `Derived::submit(const Call&) -> Result`, `Derived::rank()` and
 /// `Derived::size()`.
 ///
 /// All ranks of a communicator call the same operations in the same order with the same counts, types,
 /// reductions and roots (send and receive excepted). A call that differs is found out and reported on all
-/// ranks. n is `size()`. Each operation takes spans, or pointers with counts in elements and a DataType:
-/// `count` is that of the block that an operation speaks of, the buffers of n blocks hold n * `count`.
+/// ranks. n is `size()`. Each operation takes ranges (see Elements; `{}` where one may be empty), or pointers
+/// with counts in elements and a DataType: `count` is that of the block that an operation speaks of, the
+/// buffers of n blocks hold n * `count`.
 ///
 /// In place: pass the same memory for input and output as each operation says. Other overlaps are refused.
 /// Errors, before anything is sent: Error(invalid_argument). While running: Error(mismatch, timeout,
@@ -30,14 +55,16 @@ class Operations {
  public:
   /// out[i] = fold over all ranks of in[i]. In place: `in == out`. Bitwise equal on all ranks and from run to
   /// run.
-  template <Element T>
-  Result all_reduce(std::span<const T> in, std::span<T> out, Reduction op = ReduceOp::sum) {
-    same(in.size(), out.size(), "all_reduce");
-    return all_reduce(in.data(), out.data(), in.size(), data_type_of<T>, op);
+  template <Elements In, WritableElementsLike<In> Out>
+  Result all_reduce(In&& in, Out&& out, Reduction op = ReduceOp::sum) {
+    const std::span from(in), to(out);
+    same(from.size(), to.size(), "all_reduce");
+    return all_reduce(from.data(), to.data(), from.size(), data_type_of<element_of<In>>, op);
   }
-  template <Element T>
-  Result all_reduce(std::span<T> in_out, Reduction op = ReduceOp::sum) {
-    return all_reduce(in_out.data(), in_out.data(), in_out.size(), data_type_of<T>, op);
+  template <WritableElements Range>
+  Result all_reduce(Range&& in_out, Reduction op = ReduceOp::sum) {
+    const std::span data(in_out);
+    return all_reduce(data.data(), data.data(), data.size(), data_type_of<element_of<Range>>, op);
   }
   Result all_reduce(const void* in, void* out, std::size_t count, DataType type,
                     Reduction op = ReduceOp::sum) {
@@ -50,10 +77,11 @@ class Operations {
   }
 
   /// As all_reduce, with the result on `root` only. `out` of the others is not touched and may be empty.
-  template <Element T>
-  Result reduce(std::span<const T> in, std::span<T> out, Rank root, Reduction op = ReduceOp::sum) {
-    if (is(root)) same(in.size(), out.size(), "reduce");
-    return reduce(in.data(), out.data(), in.size(), data_type_of<T>, root, op);
+  template <Elements In, WritableElementsLike<In> Out = std::span<element_of<In>>>
+  Result reduce(In&& in, Out&& out, Rank root, Reduction op = ReduceOp::sum) {
+    const std::span from(in), to(out);
+    if (is(root)) same(from.size(), to.size(), "reduce");
+    return reduce(from.data(), to.data(), from.size(), data_type_of<element_of<In>>, root, op);
   }
   Result reduce(const void* in, void* out, std::size_t count, DataType type, Rank root,
                 Reduction op = ReduceOp::sum) {
@@ -68,10 +96,11 @@ class Operations {
 
   /// Rank r gets elements [r * count, (r + 1) * count) of the fold of all inputs of n * count elements. In
   /// place: `out == in + rank * count`.
-  template <Element T>
-  Result reduce_scatter(std::span<const T> in, std::span<T> out, Reduction op = ReduceOp::sum) {
-    same(in.size(), out.size() * ranks(), "reduce_scatter");
-    return reduce_scatter(in.data(), out.data(), out.size(), data_type_of<T>, op);
+  template <Elements In, WritableElementsLike<In> Out>
+  Result reduce_scatter(In&& in, Out&& out, Reduction op = ReduceOp::sum) {
+    const std::span from(in), to(out);
+    same(from.size(), to.size() * ranks(), "reduce_scatter");
+    return reduce_scatter(from.data(), to.data(), to.size(), data_type_of<element_of<In>>, op);
   }
   Result reduce_scatter(const void* in, void* out, std::size_t count, DataType type,
                         Reduction op = ReduceOp::sum) {
@@ -85,10 +114,11 @@ class Operations {
 
   /// `out` gets the `count` elements of every rank's `in`, in rank order. In place: `in == out + rank *
   /// count`.
-  template <Element T>
-  Result all_gather(std::span<const T> in, std::span<T> out) {
-    same(out.size(), in.size() * ranks(), "all_gather");
-    return all_gather(in.data(), out.data(), in.size(), data_type_of<T>);
+  template <Elements In, WritableElementsLike<In> Out>
+  Result all_gather(In&& in, Out&& out) {
+    const std::span from(in), to(out);
+    same(to.size(), from.size() * ranks(), "all_gather");
+    return all_gather(from.data(), to.data(), from.size(), data_type_of<element_of<In>>);
   }
   Result all_gather(const void* in, void* out, std::size_t count, DataType type) {
     return call({.operation = Operation::all_gather, .type = type, .in = in, .out = out, .count = count});
@@ -96,14 +126,16 @@ class Operations {
 
   /// `out` of every rank gets `in` of `root`. `in` of the others is not read and may be empty. In place: `in
   /// == out`.
-  template <Element T>
-  Result broadcast(std::span<const T> in, std::span<T> out, Rank root) {
-    if (is(root)) same(in.size(), out.size(), "broadcast");
-    return broadcast(in.data(), out.data(), out.size(), data_type_of<T>, root);
+  template <WritableElements Out, ElementsLike<Out> In = std::span<const element_of<Out>>>
+  Result broadcast(In&& in, Out&& out, Rank root) {
+    const std::span from(in), to(out);
+    if (is(root)) same(from.size(), to.size(), "broadcast");
+    return broadcast(from.data(), to.data(), to.size(), data_type_of<element_of<In>>, root);
   }
-  template <Element T>
-  Result broadcast(std::span<T> in_out, Rank root) {
-    return broadcast(in_out.data(), in_out.data(), in_out.size(), data_type_of<T>, root);
+  template <WritableElements Range>
+  Result broadcast(Range&& in_out, Rank root) {
+    const std::span data(in_out);
+    return broadcast(data.data(), data.data(), data.size(), data_type_of<element_of<Range>>, root);
   }
   Result broadcast(const void* in, void* out, std::size_t count, DataType type, Rank root) {
     return call({.operation = Operation::broadcast,
@@ -116,10 +148,11 @@ class Operations {
 
   /// `out` of `root` gets the `count` elements of every rank's `in`, in rank order. In place on the root: as
   /// all_gather.
-  template <Element T>
-  Result gather(std::span<const T> in, std::span<T> out, Rank root) {
-    if (is(root)) same(out.size(), in.size() * ranks(), "gather");
-    return gather(in.data(), out.data(), in.size(), data_type_of<T>, root);
+  template <Elements In, WritableElementsLike<In> Out = std::span<element_of<In>>>
+  Result gather(In&& in, Out&& out, Rank root) {
+    const std::span from(in), to(out);
+    if (is(root)) same(to.size(), from.size() * ranks(), "gather");
+    return gather(from.data(), to.data(), from.size(), data_type_of<element_of<In>>, root);
   }
   Result gather(const void* in, void* out, std::size_t count, DataType type, Rank root) {
     return call(
@@ -128,10 +161,11 @@ class Operations {
 
   /// Rank r gets elements [r * count, (r + 1) * count) of `in` of `root`. In place on the root: as
   /// reduce_scatter.
-  template <Element T>
-  Result scatter(std::span<const T> in, std::span<T> out, Rank root) {
-    if (is(root)) same(in.size(), out.size() * ranks(), "scatter");
-    return scatter(in.data(), out.data(), out.size(), data_type_of<T>, root);
+  template <WritableElements Out, ElementsLike<Out> In = std::span<const element_of<Out>>>
+  Result scatter(In&& in, Out&& out, Rank root) {
+    const std::span from(in), to(out);
+    if (is(root)) same(from.size(), to.size() * ranks(), "scatter");
+    return scatter(from.data(), to.data(), to.size(), data_type_of<element_of<In>>, root);
   }
   Result scatter(const void* in, void* out, std::size_t count, DataType type, Rank root) {
     return call(
@@ -140,12 +174,13 @@ class Operations {
 
   /// Block s of `out` on rank r gets block r of `in` on rank s; blocks of `count` elements. In place: `in ==
   /// out`.
-  template <Element T>
-  Result all_to_all(std::span<const T> in, std::span<T> out) {
-    same(in.size(), out.size(), "all_to_all");
-    if (in.size() % ranks() != 0)
+  template <Elements In, WritableElementsLike<In> Out>
+  Result all_to_all(In&& in, Out&& out) {
+    const std::span from(in), to(out);
+    same(from.size(), to.size(), "all_to_all");
+    if (from.size() % ranks() != 0)
       throw Error(ErrorCode::invalid_argument, "all_to_all: the buffers do not divide into one block a rank");
-    return all_to_all(in.data(), out.data(), in.size() / ranks(), data_type_of<T>);
+    return all_to_all(from.data(), to.data(), from.size() / ranks(), data_type_of<element_of<In>>);
   }
   Result all_to_all(const void* in, void* out, std::size_t count, DataType type) {
     return call({.operation = Operation::all_to_all, .type = type, .in = in, .out = out, .count = count});
@@ -156,12 +191,13 @@ class Operations {
 
   /// all_gather with `counts[r]` elements of rank r, placed at `out + displacements[r]` (empty displacements:
   /// packed). All ranks pass the same counts. In place: `in == out + displacements[rank]`.
-  template <Element T>
-  Result all_gather_v(std::span<const T> in, std::span<T> out, std::span<const std::size_t> counts,
+  template <Elements In, WritableElementsLike<In> Out>
+  Result all_gather_v(In&& in, Out&& out, std::span<const std::size_t> counts,
                       std::span<const std::size_t> displacements = {}) {
-    if (counts.size() == ranks()) same(in.size(), counts[own()], "all_gather_v");
-    detail::require_blocks_within(out.size(), counts, displacements, "all_gather_v, output");
-    return all_gather_v(in.data(), out.data(), counts, displacements, data_type_of<T>);
+    const std::span from(in), to(out);
+    if (counts.size() == ranks()) same(from.size(), counts[own()], "all_gather_v");
+    detail::require_blocks_within(to.size(), counts, displacements, "all_gather_v, output");
+    return all_gather_v(from.data(), to.data(), counts, displacements, data_type_of<element_of<In>>);
   }
   Result all_gather_v(const void* in, void* out, std::span<const std::size_t> counts,
                       std::span<const std::size_t> displacements, DataType type) {
@@ -175,12 +211,13 @@ class Operations {
 
   /// reduce_scatter with `counts[r]` elements for rank r, which lie at `in + displacements[r]` (empty:
   /// packed). All ranks pass the same counts. In place: `out == in + displacements[rank]`.
-  template <Element T>
-  Result reduce_scatter_v(std::span<const T> in, std::span<T> out, std::span<const std::size_t> counts,
+  template <Elements In, WritableElementsLike<In> Out>
+  Result reduce_scatter_v(In&& in, Out&& out, std::span<const std::size_t> counts,
                           std::span<const std::size_t> displacements = {}, Reduction op = ReduceOp::sum) {
-    if (counts.size() == ranks()) same(counts[own()], out.size(), "reduce_scatter_v");
-    detail::require_blocks_within(in.size(), counts, displacements, "reduce_scatter_v, input");
-    return reduce_scatter_v(in.data(), out.data(), counts, displacements, data_type_of<T>, op);
+    const std::span from(in), to(out);
+    if (counts.size() == ranks()) same(counts[own()], to.size(), "reduce_scatter_v");
+    detail::require_blocks_within(from.size(), counts, displacements, "reduce_scatter_v, input");
+    return reduce_scatter_v(from.data(), to.data(), counts, displacements, data_type_of<element_of<In>>, op);
   }
   Result reduce_scatter_v(const void* in, void* out, std::span<const std::size_t> counts,
                           std::span<const std::size_t> displacements, DataType type,
@@ -196,15 +233,16 @@ class Operations {
 
   /// all_to_all with its own count and displacement for every peer (empty displacements: packed). What rank s
   /// sends to r must be what r expects from s. Not in place.
-  template <Element T>
-  Result all_to_all_v(std::span<const T> in, std::span<const std::size_t> in_counts,
-                      std::span<const std::size_t> in_displacements, std::span<T> out,
+  template <Elements In, WritableElementsLike<In> Out>
+  Result all_to_all_v(In&& in, std::span<const std::size_t> in_counts,
+                      std::span<const std::size_t> in_displacements, Out&& out,
                       std::span<const std::size_t> out_counts,
                       std::span<const std::size_t> out_displacements) {
-    detail::require_blocks_within(in.size(), in_counts, in_displacements, "all_to_all_v, input");
-    detail::require_blocks_within(out.size(), out_counts, out_displacements, "all_to_all_v, output");
-    return all_to_all_v(in.data(), in_counts, in_displacements, out.data(), out_counts, out_displacements,
-                        data_type_of<T>);
+    const std::span from(in), to(out);
+    detail::require_blocks_within(from.size(), in_counts, in_displacements, "all_to_all_v, input");
+    detail::require_blocks_within(to.size(), out_counts, out_displacements, "all_to_all_v, output");
+    return all_to_all_v(from.data(), in_counts, in_displacements, to.data(), out_counts, out_displacements,
+                        data_type_of<element_of<In>>);
   }
   Result all_to_all_v(const void* in, std::span<const std::size_t> in_counts,
                       std::span<const std::size_t> in_displacements, void* out,
@@ -223,17 +261,19 @@ class Operations {
   /// Sends to `peer`, which must receive as many elements of the same type; messages between two ranks match
   /// in order. Blocking calls may wait for the peer: put sends and receives that depend on each other in one
   /// Group.
-  template <Element T>
-  Result send(std::span<const T> in, Rank peer) {
-    return send(in.data(), in.size(), data_type_of<T>, peer);
+  template <Elements Range>
+  Result send(Range&& in, Rank peer) {
+    const std::span from(in);
+    return send(from.data(), from.size(), data_type_of<element_of<Range>>, peer);
   }
   Result send(const void* in, std::size_t count, DataType type, Rank peer) {
     return call({.operation = Operation::send, .type = type, .root = peer, .in = in, .count = count});
   }
   /// Receives what `peer` sends: as many elements of the same type.
-  template <Element T>
-  Result receive(std::span<T> out, Rank peer) {
-    return receive(out.data(), out.size(), data_type_of<T>, peer);
+  template <WritableElements Range>
+  Result receive(Range&& out, Rank peer) {
+    const std::span to(out);
+    return receive(to.data(), to.size(), data_type_of<element_of<Range>>, peer);
   }
   Result receive(void* out, std::size_t count, DataType type, Rank peer) {
     return call({.operation = Operation::receive, .type = type, .root = peer, .out = out, .count = count});
