@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <exception>
 #include <utility>
 
+#include "base/quiet_thread.hpp"
 #include "base/system_error.hpp"
 #include "bootstrap/socket.hpp"
 #include "bootstrap/wire.hpp"
@@ -17,26 +17,6 @@ namespace tutti::bootstrap {
 namespace {
 
 constexpr std::size_t most_strangers = 128;  ///< besides as many as there are ranks to come
-
-/// Signals of the program are none of the hub's business.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
-
-Clock::rep in(std::chrono::milliseconds from_now) {
-  return (Clock::now() + from_now).time_since_epoch().count();
-}
 
 PrivateDescriptor make_event() {
   FileDescriptor event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -51,7 +31,6 @@ Hub::Hub(FileDescriptor listener, const Secret& secret, int size, std::chrono::m
     : size_(size),
       formation_(timeout),
       wake_(make_event()),
-      stop_at_(Clock::time_point::max().time_since_epoch().count()),
       lobby_(std::move(listener), secret, most_strangers + static_cast<std::size_t>(size)),
       members_(static_cast<std::size_t>(size)),
       generation_(fork_generation()) {
@@ -59,25 +38,33 @@ Hub::Hub(FileDescriptor listener, const Secret& secret, int size, std::chrono::m
   self.presence = Presence::present;
   self.came = true;
   self.connection.emplace(std::move(own), largest_contribute_payload, largest_gathered_payload(size));
-  const SignalsBlocked blocked;
-  thread_ = std::make_unique<std::thread>([this] { run(); });
+  thread_ = quiet_thread([this] { run(); });
   ::pthread_setname_np(thread_->native_handle(), "tutti-hub");
 }
 
-Hub::~Hub() { retire(std::chrono::milliseconds(0)); }
-
-void Hub::retire(std::chrono::milliseconds linger) noexcept {
-  if (!thread_) return;
+Hub::~Hub() {
   if (generation_ !=
       fork_generation()) {  // the thread exists in the parent only; its handle cannot even be destroyed
     static_cast<void>(thread_.release());
     return;
   }
-  stop_at_ = in(linger);
+  stop_ = true;
+  wake();
+  thread_->join();
+}
+
+bool Hub::end_with_last(std::chrono::milliseconds patience) noexcept {
+  if (generation_ != fork_generation()) return true;
+  ends_with_last_ = true;
+  wake();
+  return over_.wait_for(patience) == std::future_status::ready;
+}
+
+bool Hub::over() const { return over_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+
+void Hub::wake() noexcept {
   const std::uint64_t one = 1;
   static_cast<void>(::write(wake_.get(), &one, sizeof one));
-  thread_->join();
-  thread_.reset();
 }
 
 void Hub::run() noexcept {
@@ -92,23 +79,18 @@ void Hub::run() noexcept {
   }
   lobby_.close();
   for (auto& member : members_) member.connection.reset();
+  ended_.set_value();
 }
 
 bool Hub::finished() const {
-  const auto stop_at = stop_at_.load();
-  if (stop_at == Clock::time_point::max().time_since_epoch().count()) return false;
-  return stop_at <= in(std::chrono::milliseconds(0)) ||
-         std::ranges::none_of(members_, [](const Member& m) { return m.connection.has_value(); });
+  return stop_ || (ends_with_last_ &&
+                   std::ranges::none_of(members_, [](const Member& m) { return m.connection.has_value(); }));
 }
 
 int Hub::poll_ms() const {
-  const auto stop_at = stop_at_.load();
-  int wait = lobby_.poll_ms();
-  const auto at_most = [&](int limit) { wait = wait < 0 ? limit : std::min(wait, limit); };
-  if (stop_at != Clock::time_point::max().time_since_epoch().count())
-    at_most(Deadline(Clock::duration(stop_at - in(std::chrono::milliseconds(0)))).poll_ms());
-  if (!formed_ && !rejection_) at_most(formation_.poll_ms());
-  return wait;
+  const int wait = lobby_.poll_ms();
+  if (formed_ || rejection_) return wait;
+  return wait < 0 ? formation_.poll_ms() : std::min(wait, formation_.poll_ms());
 }
 
 void Hub::serve_once(int timeout_ms) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,8 +24,7 @@
 
 namespace tutti::bootstrap {
 
-/// One thread of rank 0's process, asleep in poll(2). All but the constructor, the destructor and `retire` is
-/// its own.
+/// One thread of rank 0's process, asleep in poll(2). All that is private is its own.
 class Hub {
  public:
   /// `own`: the hub's end of a socket pair with rank 0. Ranks that have not joined after `timeout` are named
@@ -35,8 +35,9 @@ class Hub {
   Hub& operator=(const Hub&) = delete;
   /// Relays what has arrived, closes all connections and returns.
   ~Hub();
-  /// Serves on until all ranks have gone, at most `linger`; then as the destructor.
-  void retire(std::chrono::milliseconds linger) noexcept;
+  /// Serves on until all ranks have gone, then ends. Returns whether that took at most `patience`.
+  bool end_with_last(std::chrono::milliseconds patience) noexcept;
+  [[nodiscard]] bool over() const;
 
  private:
   enum class Presence : std::uint8_t { absent, present, left, lost };
@@ -48,6 +49,7 @@ class Hub {
     std::string origin;                    ///< address and port
   };
 
+  void wake() noexcept;
   void run() noexcept;
   void serve_once(int timeout_ms);
   [[nodiscard]] bool finished() const;
@@ -68,7 +70,9 @@ class Hub {
   const int size_;
   const Deadline formation_;
   PrivateDescriptor wake_;
-  std::atomic<Clock::rep> stop_at_;  ///< of Clock; the end of `retire`
+  std::atomic<bool> stop_{false}, ends_with_last_{false};
+  std::promise<void> ended_;
+  std::future<void> over_ = ended_.get_future();
   Lobby lobby_;
   std::vector<Member> members_;
   std::set<Rank> doomed_;  ///< to be lost at the next opportunity

@@ -84,7 +84,9 @@ std::unique_ptr<Launcher> find_tutti() {
 }
 
 std::unique_ptr<Launcher> find_torchrun() {
-  if (!variable("RANK") || !variable("WORLD_SIZE")) return nullptr;
+  // Either alone may be another program's; with a master it is not.
+  const bool both = variable("RANK") && variable("WORLD_SIZE");
+  if (!both && (!variable("MASTER_ADDR") || (!variable("RANK") && !variable("WORLD_SIZE")))) return nullptr;
   const int size = required_number("WORLD_SIZE", "RANK", 1);
   const int rank = required_number("RANK", "WORLD_SIZE", 0);
   if (rank >= size) refuse_variable("RANK", "less than WORLD_SIZE, which is " + std::to_string(size));

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <utility>
+#include <vector>
 
 #include "bootstrap/socket.hpp"
 #include "bootstrap/wire.hpp"
@@ -15,6 +17,15 @@ namespace {
 constexpr std::chrono::milliseconds question_timeout{200};      ///< for the hub's answer to `who`
 constexpr std::chrono::milliseconds announcement_timeout{500};  ///< so that abort stays within its second
 constexpr std::chrono::milliseconds rejection_linger{200};      ///< for ranks that are just about to connect
+
+/// A hub whose rank has left while others go on: it serves them until they have gone, or the process ends.
+void keep(std::unique_ptr<Hub> hub) {
+  static std::mutex mutex;
+  static std::vector<std::unique_ptr<Hub>> kept;
+  const std::lock_guard lock(mutex);
+  std::erase_if(kept, [](const std::unique_ptr<Hub>& one) { return one->over(); });
+  kept.push_back(std::move(hub));
+}
 
 }  // namespace
 
@@ -36,7 +47,7 @@ void Member::await_welcome(std::chrono::milliseconds timeout) {
     throw_if_impossible(what);
     throw_timeout(what, timeout);
   } catch (const Error&) {
-    if (hub_) hub_->retire(rejection_linger);  // all of it: this rank's own connection is still open
+    if (hub_) hub_->end_with_last(rejection_linger);  // all of it: this rank's own connection is still open
     throw;
   }
 }
@@ -112,7 +123,12 @@ void Member::leave(std::chrono::milliseconds linger) noexcept {
     const std::lock_guard lock(mutex_);
     connection_.reset();
   }
-  if (hub_) hub_->retire(std::chrono::milliseconds(deadline.poll_ms()));
+  if (!hub_ || hub_->end_with_last(std::chrono::milliseconds(deadline.poll_ms()))) return;
+  try {
+    keep(std::move(hub_));
+  } catch (const std::bad_alloc&) {
+    // It ends here, and with it what ranks hear of each other.
+  }
 }
 
 void Member::pump() {

@@ -81,9 +81,9 @@ class Session {
   /// ranks and both calls. `me` is this rank's number in `communicator`. Thread safe, never throws.
   virtual void report_stuck(std::uint64_t communicator, Rank me,
                             std::span<const CallRecord> calls) noexcept = 0;
-  /// Says goodbye: the others see `left`, not `lost`. Rank 0 serves on until all have left, at most `linger`;
-  /// then closes. Idempotent. The destructor without it makes this rank `lost` to the others (an exception
-  /// passed through).
+  /// Says goodbye: the others see `left`, not `lost`. Rank 0 waits until all have left, at most `linger`;
+  /// what it serves goes on behind it, until all have left or the process ends. Idempotent. The destructor
+  /// without it makes this rank `lost` to the others (an exception passed through).
   virtual void leave(std::chrono::milliseconds linger) noexcept = 0;
 };
 

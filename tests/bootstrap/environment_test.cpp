@@ -160,6 +160,8 @@ TEST(Environment, VariablesThatMakeNoSenseAreNamed) {
       {{{"TUTTI_SIZE", "2"}}, "TUTTI_SIZE is set, but TUTTI_RANK is not"},
       {with(pmi, {{"PMI_RANK", "x"}}), "PMI_RANK=x"},
       {with(pmi, {{"PMI_FD", "x"}}), "PMI_FD=x"},
+      {with(torchrun, {{"WORLD_SIZE", ""}}), "RANK is set, but WORLD_SIZE is not"},
+      {with(torchrun, {{"RANK", ""}}), "WORLD_SIZE is set, but RANK is not"},
       {with(torchrun, {{"RANK", "8"}}), "RANK=8: expected less than WORLD_SIZE, which is 8"},
       {with(torchrun, {{"WORLD_SIZE", "many"}}), "WORLD_SIZE=many"},
       {with(torchrun, {{"MASTER_PORT", "65535"}}),

@@ -96,20 +96,30 @@ TEST(Session, RankZeroThatLeavesIsNotLostAndServesOn) {
   EXPECT_FALSE(sessions[2]->poll());
 }
 
-TEST(Session, RankZeroStopsServingAfterItsLinger) {
-  auto sessions = form_group(2);
+TEST(Session, RankZeroReturnsAfterItsLingerAndItsProcessServesOn) {
+  auto sessions = form_group(3);
   const auto start = Clock::now();
   const auto processor_time = std::clock();
   sessions[0]->leave(100ms);
   EXPECT_GE(Clock::now() - start, 90ms);
   EXPECT_LT(std::clock() - processor_time, CLOCKS_PER_SEC / 20) << "the hub is to sleep, not to spin";
   EXPECT_LT(Clock::now() - start, 1s);
-  const auto notice = next_notice(*sessions[1]);
-  ASSERT_TRUE(notice);
-  EXPECT_EQ(notice->kind, Notice::Kind::left);
-  EXPECT_FALSE(next_notice(*sessions[1], 20ms));
-  sessions[1]->announce_failure(1, Error(ErrorCode::aborted, "nobody hears this"));
-  sessions[1]->leave(5s);
+  sessions[0].reset();
+  for (const std::size_t rank : {1U, 2U}) {
+    const auto notice = next_notice(*sessions[rank]);
+    ASSERT_TRUE(notice);
+    EXPECT_EQ(notice->kind, Notice::Kind::left);
+  }
+  sessions[1]->announce_failure(1, Error(ErrorCode::aborted, "the other hears this"));
+  const auto relayed = next_notice(*sessions[2]);
+  ASSERT_TRUE(relayed);
+  EXPECT_EQ(relayed->kind, Notice::Kind::failed);
+  sessions[1].reset();  // dies
+  const auto lost = next_notice(*sessions[2]);
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->kind, Notice::Kind::lost);
+  EXPECT_EQ(lost->rank, 1);
+  sessions[2]->leave(5s);
 }
 
 TEST(Session, FailuresAreRelayedToAllOthersWhole) {
