@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/system_error.hpp"
+#include "base/uninterrupted.hpp"
 
 namespace tutti::transport::shm {
 
@@ -32,7 +33,7 @@ std::pair<sockaddr_un, socklen_t> address_of(const Key& key) {
 
 bool readable(int fd, const Deadline& deadline) {
   pollfd entry{fd, POLLIN, 0};
-  return ::poll(&entry, 1, deadline.poll_ms()) > 0;
+  return uninterrupted([&] { return ::poll(&entry, 1, deadline.poll_ms()); }) > 0;
 }
 
 bool same_user(int connection) {
@@ -87,15 +88,19 @@ FileDescriptor connect_to(const Key& key) {
   FileDescriptor connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!connection) throw_errno("socket");
   const auto [address, length] = address_of(key);
-  if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
+  const auto* const to = reinterpret_cast<const sockaddr*>(&address);
+  if (uninterrupted([&] { return ::connect(connection.get(), to, length); }) != 0)
     throw_errno("cannot reach a rank of this host over its Unix socket");
-  if (::send(connection.get(), key.data(), key.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(key.size()))
+  const auto sent =
+      uninterrupted([&] { return ::send(connection.get(), key.data(), key.size(), MSG_NOSIGNAL); });
+  if (sent != static_cast<ssize_t>(key.size()))
     throw_errno("cannot talk to a rank of this host over its Unix socket");
   return connection;
 }
 
 FileDescriptor accept_from(int listener, const Key& key) {
-  FileDescriptor connection(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+  FileDescriptor connection(
+      uninterrupted([&] { return ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC); }));
   if (!connection || !same_user(connection.get()) || !knows(connection.get(), key)) return {};
   return connection;
 }
@@ -116,13 +121,15 @@ void send_descriptor(int connection, int fd, Rank note) {
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  if (::sendmsg(connection, envelope.message(), MSG_NOSIGNAL) != sizeof note)
+  if (uninterrupted([&] { return ::sendmsg(connection, envelope.message(), MSG_NOSIGNAL); }) != sizeof note)
     throw_errno("cannot pass memory to a rank of this host");
 }
 
 std::pair<FileDescriptor, Rank> receive_descriptor(int connection) {
   Envelope envelope;
-  const auto got = ::recvmsg(connection, envelope.message(), MSG_CMSG_CLOEXEC);
+  const auto got = uninterrupted([&] { return ::recvmsg(connection, envelope.message(), MSG_CMSG_CLOEXEC); });
+  if (got > 0 && (envelope.message()->msg_flags & MSG_CTRUNC) != 0)
+    throw_errno("cannot take the memory of a rank of this host (ulimit -n)", EMFILE);
   const cmsghdr* header = got == sizeof(Rank) ? envelope.header() : nullptr;
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
   int fd = -1;
