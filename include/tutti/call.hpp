@@ -36,6 +36,9 @@ inline constexpr int operation_count = 14;
 /// The name as written in this header; "invalid" outside the enumeration. Never throws.
 std::string_view name(Operation operation) noexcept;
 
+/// What a call is a step of, where the caller made another one.
+enum class Within : std::uint8_t { nothing, split, duplicate, allocate, register_memory };
+
 /// Arguments of a call. Counts and displacements are in elements.
 struct Call {
   Operation operation = Operation::barrier;
@@ -47,9 +50,10 @@ struct Call {
   std::size_t count = 0;  ///< elements of the buffer that is not `size()` times larger (see Operations)
   std::span<const std::size_t> in_counts{}, in_displacements{};    ///< v-forms, one entry a rank
   std::span<const std::size_t> out_counts{}, out_displacements{};  ///< likewise
+  Within within = Within::nothing;  ///< tells the library's own calls from the caller's
 };
 
-/// "all_reduce(1024 x float32, sum)", for messages.
+/// "all_reduce(1024 x float32, sum)", for messages; of a step what it is a step of, "split()".
 std::string describe(const Call& call);
 
 namespace detail {

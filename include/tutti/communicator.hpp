@@ -123,7 +123,7 @@ class Registration {
 /// A group of ranks. Move-only handle. One thread at a time, except `abort`, which any thread may call.
 ///
 /// Destroying it tells the others that this rank left in order; destroying it while an exception passes
-/// through tells them that it failed. After fork, every call in the child throws Error(forked).
+/// through tells them that it failed. After fork, every operation in the child throws Error(forked).
 class Communicator : public Operations<Communicator, void> {
  public:
   /// Joins the group named by `id` as `rank` of `size`. Rank 0 must be in the process that made the id.
@@ -179,8 +179,9 @@ class Communicator : public Operations<Communicator, void> {
   [[nodiscard]] Registration register_memory(void* data, std::size_t bytes);
 
   /// Runs calls of `schedule.collective` with its root by this schedule, until another `use` or
-  /// `use_default`. It is proved first: Error(invalid_schedule) with the fault; where it holds only out of
-  /// place, calls in place copy their input. Collective: all ranks pass the same one, else the next such call
+  /// `use_default`. It is proved first: Error(invalid_schedule) with the fault, or when it reduces in
+  /// another order than Options::rank_order asks; where it holds only out of place, calls in place copy their
+  /// input. Collective: all ranks pass the same one, else the next such call
   /// is a mismatch.
   void use(const Schedule& schedule);
   /// Calls of `collective` choose by themselves again. Collective. Throws nothing.

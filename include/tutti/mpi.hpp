@@ -4,6 +4,8 @@
 
 #include <mpi.h>
 
+#include <exception>
+
 #include <tutti/communicator.hpp>
 
 namespace tutti {
@@ -11,7 +13,8 @@ namespace tutti {
 /// A communicator with the ranks of `mpi`, in the same order. Collective over `mpi`. MPI is used to hand out
 /// the unique id and not afterwards, so it may be finalized before the communicator is destroyed. Ranks on
 /// several hosts meet at rank 0's Options::interface (TUTTI_INTERFACE), or at that of its default route.
-/// Throws as Communicator does; Error(system) when MPI reports an error.
+/// Throws as Communicator does; Error(system) when MPI reports an error, Error(aborted) when rank 0 cannot
+/// make the id.
 inline Communicator from_mpi(MPI_Comm mpi, const Options& options = Options::from_environment()) {
   const auto check = [](int code) {
     if (code != MPI_SUCCESS) throw Error(ErrorCode::system, "MPI returned error " + std::to_string(code));
@@ -25,7 +28,17 @@ inline Communicator from_mpi(MPI_Comm mpi, const Options& options = Options::fro
   check(MPI_Comm_free(&local));
   UniqueId id;
   const std::string across = options.interface.empty() ? "default" : options.interface;
-  if (rank == 0 && size > 1) id = UniqueId::create(local_size == size ? "lo" : across);
+  std::exception_ptr failure;
+  try {
+    if (rank == 0 && size > 1) id = UniqueId::create(local_size == size ? "lo" : across);
+  } catch (...) {
+    failure = std::current_exception();  // the others wait for the id
+  }
+  int made = failure ? 0 : 1;
+  check(MPI_Bcast(&made, 1, MPI_INT, 0, mpi));
+  if (failure) std::rethrow_exception(failure);
+  if (made == 0)
+    throw Error(ErrorCode::aborted, "rank 0 could not make the unique id; its own error says why", {0});
   check(MPI_Bcast(id.bytes.data(), static_cast<int>(UniqueId::size), MPI_BYTE, 0, mpi));
   return Communicator(id, rank, size, options);
 }

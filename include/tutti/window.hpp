@@ -112,7 +112,8 @@ inline constexpr Rank any_rank = -1;
 /// abort of the communicator ends all. Ranges beyond a rank's memory, unaligned words and numbers out of
 /// range throw Error(invalid_argument), with nothing sent.
 ///
-/// Before a rank destroys its window the others must have stopped using its memory: a barrier says so. The
+/// Before a rank destroys its window the others must have stopped using its memory: a barrier says so; ranks
+/// that are threads must see to that also where they throw. The
 /// destructor waits for this rank's own transfers, at most a second.
 class Window {
  public:

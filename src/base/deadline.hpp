@@ -9,9 +9,21 @@ namespace tutti {
 
 using Clock = std::chrono::steady_clock;
 
+/// What a caller may mean by "for ever", say milliseconds::max(), in numbers that the clock can add. Never
+/// less than a millisecond ago.
+template <class Rep, class Period>
+constexpr Clock::duration bounded(std::chrono::duration<Rep, Period> time) {
+  constexpr std::chrono::hours for_ever(24 * 365 * 100);
+  constexpr std::chrono::milliseconds past(-1);
+  if (time > for_ever) return for_ever;
+  if (time < past) return past;
+  return std::chrono::duration_cast<Clock::duration>(time);
+}
+
 class Deadline {
  public:
-  explicit Deadline(std::chrono::nanoseconds from_now) : end_(Clock::now() + from_now) {}
+  template <class Rep, class Period>
+  explicit Deadline(std::chrono::duration<Rep, Period> from_now) : end_(Clock::now() + bounded(from_now)) {}
   [[nodiscard]] bool passed() const { return Clock::now() >= end_; }
   /// Time left, never negative, rounded up to whole milliseconds: what poll(2) takes.
   [[nodiscard]] int poll_ms() const {

@@ -40,7 +40,28 @@ std::string_view name(Operation operation) noexcept {
   return "invalid";
 }
 
+namespace {
+
+std::string_view name(Within within) {
+  switch (within) {
+    case Within::nothing:
+      break;
+    case Within::split:
+      return "split";
+    case Within::duplicate:
+      return "duplicate";
+    case Within::allocate:
+      return "allocate";
+    case Within::register_memory:
+      return "register_memory";
+  }
+  return "invalid";
+}
+
+}  // namespace
+
 std::string describe(const Call& call) {
+  if (call.within != Within::nothing) return std::string(name(call.within)) + "()";
   std::string text(name(call.operation));
   if (call.operation == Operation::barrier) return text + "()";
   const auto sum = [](std::span<const std::size_t> counts) {

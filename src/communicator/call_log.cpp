@@ -27,6 +27,7 @@ void Impl::log_call(const Task& task) {
   CallEntry& entry = control.calls[logged++ % call_log_entries];
   entry.sequence.store(0, std::memory_order_relaxed);
   entry.tag_and_kind.store(static_cast<std::uint64_t>(task.tag) << 32 |
+                               static_cast<std::uint64_t>(task.call.within) << 24 |
                                static_cast<std::uint64_t>(task.call.operation) << 16 |
                                static_cast<std::uint64_t>(task.call.type) << 8 |
                                static_cast<std::uint64_t>(task.call.reduction.op),
@@ -42,6 +43,7 @@ std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
     const std::uint64_t number = entry.sequence.load(std::memory_order_acquire);
     const std::uint64_t kind = entry.tag_and_kind.load(std::memory_order_relaxed);
     Call call;
+    call.within = static_cast<Within>(kind >> 24 & 0xff);
     call.operation = static_cast<Operation>(kind >> 16 & 0xff);
     call.type = static_cast<DataType>(kind >> 8 & 0xff);
     call.reduction = static_cast<ReduceOp>(kind & 0xff);

@@ -25,8 +25,8 @@ inline bool repeats(const Call& call, const Call& before) {
   return call.in == before.in && call.out == before.out && call.count == before.count &&
          call.operation == before.operation && call.type == before.type && call.root == before.root &&
          call.reduction.op == before.reduction.op && call.reduction.factor == before.reduction.factor &&
-         call.in_counts.empty() && call.out_counts.empty() && before.in_counts.empty() &&
-         before.out_counts.empty();
+         call.within == before.within && call.in_counts.empty() && call.out_counts.empty() &&
+         before.in_counts.empty() && before.out_counts.empty();
 }
 
 }  // namespace tutti

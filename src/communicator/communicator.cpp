@@ -14,6 +14,15 @@ using detail::Impl;
 
 namespace {
 
+Options usable(Options options) {
+  if (options.timeout <= std::chrono::milliseconds(0))
+    throw Error(ErrorCode::invalid_argument, "Options::timeout is " +
+                                                 std::to_string(options.timeout.count()) +
+                                                 " ms; ranks need some time to meet");
+  options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(bounded(options.timeout));
+  return options;
+}
+
 std::string common_options(const Options& options) {
   return fmt::format("transport \"{}\", algorithm \"{}\", node_size {}, rank_order {}, tcp_streams {}",
                      options.transport, options.algorithm, options.node_size, options.rank_order ? 1 : 0,
@@ -65,7 +74,7 @@ std::unique_ptr<Impl> join(const UniqueId& id, Rank rank, int size, const Option
 }  // namespace
 
 Communicator::Communicator(const UniqueId& id, Rank rank, int size, const Options& options)
-    : impl_(join(id, rank, size, options)) {}
+    : impl_(join(id, rank, size, usable(options))) {}
 
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
@@ -73,7 +82,7 @@ Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
 Communicator Communicator::from_environment(const Options& options) {
-  const auto launch = bootstrap::launch_from_environment(options.interface, options.timeout);
+  const auto launch = bootstrap::launch_from_environment(options.interface, usable(options).timeout);
   return {launch.id, launch.rank, launch.size, options};
 }
 
@@ -85,12 +94,12 @@ int Communicator::local_size() const noexcept { return static_cast<int>(impl_->s
 void Communicator::submit(const Call& call) { impl_->run(call); }
 
 std::optional<Communicator> Communicator::split(int color, int key) {
-  auto child = impl_->split(color, key);
+  auto child = impl_->split(color, key, Within::split);
   return child ? std::optional(Communicator(std::move(*child))) : std::nullopt;
 }
 
 Communicator Communicator::duplicate() {
-  return Communicator(std::move(*impl_->split(0, impl_->group.rank)));
+  return Communicator(std::move(*impl_->split(0, impl_->group.rank, Within::duplicate)));
 }
 
 void Communicator::check() { impl_->check_others(); }
@@ -98,7 +107,7 @@ void Communicator::check() { impl_->check_others(); }
 void Communicator::abort(const std::string& reason) noexcept { impl_->abort(reason); }
 
 std::pair<std::shared_ptr<detail::Region>, void*> Communicator::allocate_bytes(std::size_t bytes) {
-  barrier();
+  impl_->run({.operation = Operation::barrier, .within = Within::allocate});
   impl_->planner->enable_direct_memory();
   auto region = std::make_shared<detail::Region>();
   region->data = impl_->shm->direct().allocate(std::max<std::size_t>(bytes, 1));
@@ -122,7 +131,7 @@ Registration Communicator::register_memory(void* data, std::size_t bytes) {
     region->memory = impl_->direct_handle;
   }
   if (impl_->verbs) region->devices = impl_->verbs->register_memory(static_cast<std::byte*>(data), bytes);
-  barrier();
+  impl_->run({.operation = Operation::barrier, .within = Within::register_memory});
   impl_->planner->enable_direct_memory();
   return Registration(std::move(region));
 }

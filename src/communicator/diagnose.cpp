@@ -14,6 +14,13 @@ using namespace std::chrono_literals;
 
 constexpr auto loss_explained_within = 300ms;
 
+/// What to do about calls that differ.
+std::string remedy(const Call& call) {
+  return call.operation == Operation::send || call.operation == Operation::receive
+             ? "; what one rank sends, the other must receive: as many elements of the same type"
+             : "; all ranks must make the same call";
+}
+
 }  // namespace
 
 std::vector<Rank> Impl::ranks_awaited(Task& task) {
@@ -157,8 +164,7 @@ void Impl::mismatched(const Task& task, const transport::Mismatch& mismatch) {
     for (const LoggedCall& call : logged_calls(r))
       if (call.tag == mismatch.found && r != group.rank)
         throw Error(ErrorCode::mismatch,
-                    title(task) + ": rank " + std::to_string(r) + " called " + call.text +
-                        "; all ranks must make the same call",
+                    title(task) + ": rank " + std::to_string(r) + " called " + call.text + remedy(task.call),
                     {group.rank, r});
   if (task.call.operation == Operation::all_to_all_v) throw sizes_differ(task);
   report_calls();
@@ -167,8 +173,7 @@ void Impl::mismatched(const Task& task, const transport::Mismatch& mismatch) {
     if (const auto notice = watch->failure(group.communicator))
       throw Error(notice->code, title(task) + ": " + notice->text, notice->ranks);
   }
-  throw Error(ErrorCode::mismatch,
-              title(task) + ": a message of another call arrived; all ranks must make the same call",
+  throw Error(ErrorCode::mismatch, title(task) + ": a message of another call arrived" + remedy(task.call),
               {group.rank});
 }
 
@@ -208,7 +213,17 @@ std::exception_ptr Impl::fail(const Task* task) {
   for (const auto& queued : point_to_point) queued.work->failure = failed, queued.work->owner = nullptr;
   collectives.clear();
   point_to_point.clear();
+  close_buffers();
   return failed;
+}
+
+// Callers may free their buffers next. Whoever is in the middle of one is not for long: half a second is one
+// of gigabytes.
+void Impl::close_buffers() {
+  shm->close_buffers(500ms, [this](Rank r) {
+    watch->poll();
+    return watch->gone(group.world[static_cast<std::size_t>(r)]).has_value();
+  });
 }
 
 }  // namespace tutti::detail

@@ -40,7 +40,9 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   setting.ensure_usable = [&impl] { impl.ensure_usable(); };
   setting.meet = [&impl] { impl.run({.operation = Operation::barrier}); };
   setting.same_host = [&impl](Rank rank) { return impl.shm->reaches(rank); };
-  setting.make_network = [&impl] { return std::make_unique<GpuNetwork>(*impl.split(0, impl.group.rank)); };
+  setting.make_network = [&impl] {
+    return std::make_unique<GpuNetwork>(*impl.split(0, impl.group.rank, Within::duplicate));
+  };
   setting.interrupted = [&impl]() -> std::optional<Error> {
     if (impl.abort_requested.load(std::memory_order_acquire))
       return Error(ErrorCode::aborted, "this rank aborted: " + impl.abort_reason);

@@ -61,13 +61,17 @@ std::vector<std::vector<std::byte>> Impl::exchange(std::span<const Rank> members
 
 std::uint64_t Impl::next_child(int color) { return child_number(group.communicator, ++children, color); }
 
-std::optional<std::unique_ptr<Impl>> Impl::split(int color, int key) {
+std::optional<std::unique_ptr<Impl>> Impl::split(int color, int key, Within within) {
   struct Wish {
     int color, key;
   };
   const Wish mine{color, key};
   std::vector<Wish> wishes(static_cast<std::size_t>(group.size));
-  run({.operation = Operation::all_gather, .in = &mine, .out = wishes.data(), .count = sizeof mine});
+  run({.operation = Operation::all_gather,
+       .in = &mine,
+       .out = wishes.data(),
+       .count = sizeof mine,
+       .within = within});
   const std::uint64_t number = next_child(color);
   if (color < 0) return std::nullopt;
   std::vector<Rank> members;
@@ -84,9 +88,18 @@ std::optional<std::unique_ptr<Impl>> Impl::split(int color, int key) {
   child.timeout = options.timeout;
   for (const Rank r : members) child.world.push_back(group.world[static_cast<std::size_t>(r)]);
   child.all_gather = [this, members](std::span<const std::byte> bytes) { return exchange(members, bytes); };
-  auto impl = std::make_unique<Impl>(watch, listener, std::move(child), options, planner->setting().tuning);
-  impl->group.all_gather = nullptr;  // it refers to the parent, which may go first
-  return impl;
+  child.check_members = [this] {
+    ensure_usable();
+    if (const auto error = heard(nullptr)) throw Error(*error);
+  };
+  try {
+    auto impl = std::make_unique<Impl>(watch, listener, std::move(child), options, planner->setting().tuning);
+    impl->group.all_gather = nullptr;  // it refers to the parent, which may go first
+    impl->check_parent = nullptr;
+    return impl;
+  } catch (...) {
+    std::rethrow_exception(fail(nullptr));  // the others wait for this rank
+  }
 }
 
 std::string Impl::refusals(Rank peer, const transport::Transport& chosen) const {

@@ -96,7 +96,9 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
       options(the_options) {
   install_fork_guard();
   fork_generation = tutti::fork_generation();
+  check_parent = std::move(group.check_members);
   group.check_members = [this] {
+    if (check_parent) check_parent();
     watch->poll();
     if (const auto dead = first_dead()) throw member_gone(nullptr, *dead, false);
   };

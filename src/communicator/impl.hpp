@@ -122,6 +122,8 @@ struct Impl {
   void begin_main(Task& task);
   static void decide(Task& task);
   bool advance(Task& task);
+  bool advance_mapped(Task& task);
+  void close_buffers();
   static void local_copies(const Call& send, const Call& receive);
 
   // wait.cpp: until something happens, or something has happened to somebody.
@@ -179,7 +181,7 @@ struct Impl {
   /// A number for the next communicator, or window, made from this one. Collective: all ranks count them
   /// alike. `color` tells those apart that one call makes; windows have -1.
   std::uint64_t next_child(int color);
-  std::optional<std::unique_ptr<Impl>> split(int color, int key);
+  std::optional<std::unique_ptr<Impl>> split(int color, int key, Within within);
   std::vector<std::vector<std::byte>> exchange(std::span<const Rank> members,
                                                std::span<const std::byte> mine);
   [[nodiscard]] std::string explain(const Call& call);
@@ -190,6 +192,7 @@ struct Impl {
   std::shared_ptr<Watch> watch;
   std::shared_ptr<transport::tcp::TcpListener> listener;
   transport::Group group;
+  std::function<void()> check_parent;  ///< while it is made: throws what ends that
   Options options;
   std::unique_ptr<transport::shm::ShmTransport> shm;
   std::unique_ptr<transport::tcp::TcpTransport> tcp;  ///< only where some peer needs it

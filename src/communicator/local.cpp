@@ -1,5 +1,6 @@
 #include <tutti/local.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <thread>
 #include <vector>
@@ -10,14 +11,16 @@ namespace tutti {
 
 namespace {
 
-// A rank that fails because another one went away is not the cause.
-bool is_consequence(const std::exception_ptr& failure) {
+// How likely it is that others failed because of this: a rank that fails because another one went away says
+// so, and mostly names it.
+int blame(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const Error& e) {
-    return e.code() == ErrorCode::peer_lost || e.code() == ErrorCode::aborted;
+    if (e.code() != ErrorCode::peer_lost && e.code() != ErrorCode::aborted) return 2;
+    return e.ranks().empty() ? 1 : 0;
   } catch (...) {
-    return false;
+    return 2;
   }
 }
 
@@ -43,13 +46,9 @@ void run_local(int ranks, const std::function<void(Communicator&)>& body, const 
         }
       });
   }
-  std::exception_ptr first;
-  for (const auto& failure : failures) {
-    if (!failure) continue;
-    if (!is_consequence(failure)) std::rethrow_exception(failure);
-    if (!first) first = failure;
-  }
-  if (first) std::rethrow_exception(first);
+  std::erase(failures, nullptr);
+  const auto cause = std::ranges::max_element(failures, {}, blame);
+  if (cause != failures.end()) std::rethrow_exception(*cause);
 }
 
 }  // namespace tutti

@@ -277,8 +277,13 @@ void Planner::use(const Schedule& schedule) {
     throw Error(ErrorCode::invalid_schedule,
                 "schedule " + schedule.name + " is for " + std::to_string(schedule.ranks) +
                     " ranks; this communicator has " + std::to_string(setting_.size));
-  if (const auto fault = verify(schedule, {.credits = 0, .pieces = 3}))
+  Proof proof;
+  if (const auto fault = verify(schedule, {.credits = 0, .pieces = 3}, &proof))
     throw Error(ErrorCode::invalid_schedule, "schedule " + schedule.name + ": " + to_string(*fault));
+  if (setting_.options->rank_order && reducing(schedule.collective) && !proof.rank_order)
+    throw Error(ErrorCode::invalid_schedule, "schedule " + schedule.name +
+                                                 " does not reduce in rank order, as Options::rank_order "
+                                                 "(TUTTI_RANK_ORDER) asks");
   if (reaches_into_peers(schedule))
     throw Error(ErrorCode::invalid_schedule,
                 "schedule " + schedule.name +

@@ -18,14 +18,9 @@ bool carries_uneven(std::string_view algorithm) {
          algorithm == "exchange";
 }
 
-bool reduces(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::reduce ||
-         collective == Collective::reduce_scatter;
-}
-
 std::size_t piece_of(const Circumstances& call) {
   // Whole blocks; what is folded after reading it goes through a buffer of one piece a rank.
-  if (call.one_sided) return call.attach_only && reduces(call.collective) ? 256 * KiB : 1024 * MiB;
+  if (call.one_sided) return call.attach_only && reducing(call.collective) ? 256 * KiB : 1024 * MiB;
   return tuning::piece(call.collective, call.bytes, call.ranks, call.shared_memory);
 }
 
@@ -49,6 +44,11 @@ bool keeps_rank_order(std::string_view algorithm) {
 
 }  // namespace
 
+bool reducing(Collective collective) {
+  return collective == Collective::all_reduce || collective == Collective::reduce ||
+         collective == Collective::reduce_scatter;
+}
+
 Choice select(const Circumstances& call) {
   std::string_view wanted;
   std::string why = "peers' buffers are reached directly";
@@ -59,7 +59,7 @@ Choice select(const Circumstances& call) {
     why = call.measured ? "the fastest by simulation with this machine's constants"
                         : "the fastest by simulation with default constants";
   }
-  if (call.rank_order && reduces(call.collective) && !keeps_rank_order(wanted)) {
+  if (call.rank_order && reducing(call.collective) && !keeps_rank_order(wanted)) {
     wanted = call.collective == Collective::all_reduce ? "two_shot" : "all_pairs";
     why = "the order of reduction is fixed";
   }
@@ -69,7 +69,7 @@ Choice select(const Circumstances& call) {
         throw Error(ErrorCode::invalid_argument,
                     "algorithm " + std::string(call.forced) +
                         " cannot be forced: it is taken when all buffers can be reached");
-      if (call.rank_order && reduces(call.collective) && !keeps_rank_order(call.forced))
+      if (call.rank_order && reducing(call.collective) && !keeps_rank_order(call.forced))
         throw Error(ErrorCode::invalid_argument,
                     "algorithm " + std::string(call.forced) + " does not reduce in rank order");
       if (forced->by_nodes != nullptr && call.node_size == 0)

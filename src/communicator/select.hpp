@@ -39,6 +39,9 @@ struct Choice {
 /// name that it does not have is not for it.
 Choice select(const Circumstances& call);
 
+/// Whether its schedules fold.
+bool reducing(Collective collective);
+
 /// True when it is worth a trial whether a call of this size gains from reading plain memory of other
 /// processes by cross-memory attach. Of long calls only where the two ways have been seen near each other: a
 /// bad way costs too much.

@@ -123,7 +123,7 @@ void Impl::prepare_point_to_point(Task& task) {
 
 void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
   task.call = call;
-  task.done = task.offering = false;
+  task.done = task.offering = task.mapped = false;
   task.turn = {};
   if (is_point_to_point(call)) {
     prepare_point_to_point(task);
@@ -133,7 +133,8 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
   if (task.plan != plan) task.plan = plan;
   task.sequence = ++sequence;
   // All calls so far: after one that differed, no later one matches either.
-  history = mix(plan->hash, static_cast<std::uint64_t>(history) << 32 ^ task.sequence);
+  history = mix(plan->hash + static_cast<std::uint32_t>(call.within),
+                static_cast<std::uint64_t>(history) << 32 ^ task.sequence);
   task.tag = history;
   log_call(task);
   if (plan->empty) {
@@ -189,7 +190,8 @@ void Impl::begin_main(Task& task) {
     task.offering = false;
     const auto reach = task.peers.resolve(shm->direct(), task.peers.offers);
     if (task.turn.decides) decide(task);
-    if (reach == transport::shm::Reach::mapped && plan.mapped)
+    task.mapped = reach == transport::shm::Reach::mapped && plan.mapped;
+    if (task.mapped)
       program = &plan.mapped->get();
     else if (reach != transport::shm::Reach::none && task.turn.path == Path::attach)
       program = &plan.attached->get();
@@ -214,10 +216,20 @@ void Impl::begin_main(Task& task) {
   task.execution.begin(*program, task.buffers, task.tag);
 }
 
+// On buffers of others, which their owners may free as soon as one of them has failed.
+bool Impl::advance_mapped(Task& task) {
+  if (!shm->enter_buffers()) return false;
+  struct Leave {
+    transport::shm::ShmTransport& shm;
+    ~Leave() { shm.leave_buffers(); }
+  } const leave{*shm};
+  return task.execution.advance();
+}
+
 // True when something moved.
 bool Impl::advance(Task& task) {
   if (task.done) return false;
-  const bool moved = task.execution.advance();
+  const bool moved = task.mapped ? advance_mapped(task) : task.execution.advance();
   if (!task.execution.done()) return moved;
   if (task.offering) {
     begin_main(task);
@@ -274,6 +286,7 @@ std::shared_ptr<Pending> Impl::start(std::span<const Call> calls) {
                     " message(s) and receives " + std::to_string(own_receives.size()) + " in one group");
   for (std::size_t i = 0; i < own_sends.size(); ++i) local_copies(*own_sends[i], *own_receives[i]);
 
+  ensure_usable();
   auto work = std::make_shared<Pending>();
   work->owner = this;
   try {

@@ -53,6 +53,7 @@ struct Task {
   std::uint64_t sequence = 0;
   transport::Tag tag = 0;
   bool offering = false;     ///< still exchanging offers
+  bool mapped = false;       ///< runs on buffers of others, as they lie in this process
   PathTrial::Turn turn;      ///< where the plan has a trial
   Clock::time_point begun;   ///< of a call that it times
   std::uint64_t ticket = 0;  ///< order among sends to, or receives from, one peer

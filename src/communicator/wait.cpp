@@ -45,6 +45,7 @@ bool advance_others(const Impl* mine) {
 
 Impl::~Impl() {
   deactivate(this);
+  if (!collectives.empty()) close_buffers();
   const auto over = std::make_exception_ptr(
       Error(ErrorCode::aborted, "the communicator was destroyed before the operation was done"));
   for (const auto& queued : collectives) queued.work->failure = over, queued.work->owner = nullptr;

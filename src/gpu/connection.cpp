@@ -8,6 +8,7 @@
 
 #include <tutti/error.hpp>
 
+#include "base/deadline.hpp"
 #include "gpu/device/proof.hpp"
 #include "gpu/fail_together.hpp"
 #include "transport/all_gather.hpp"
@@ -101,7 +102,7 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
   const auto timeout = setting.options.timeout.count() > 0 ? setting.options.timeout : setting.group.timeout;
   group_.rank = setting.group.rank;
   group_.size = setting.group.size;
-  group_.timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(timeout).count());
+  group_.timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(bounded(timeout)).count());
   group_.control = reinterpret_cast<device::Control*>(control_.get());
   group_.arena = arena_;
   group_.mailbox = {arena_.slices, arena_.slot_bytes};

@@ -1,5 +1,6 @@
 // What ranks see when others are late, abort, throw or leave. Killed ones: processes_test.cpp.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <thread>
@@ -199,6 +200,83 @@ TEST_P(Failures, CheckTellsOfThemWithoutACall) {
     const auto& thrown = seen[static_cast<std::size_t>(r)];
     EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
     EXPECT_EQ(thrown.ranks, std::vector<Rank>{1}) << thrown.text;
+  }
+}
+
+TEST_P(Failures, RankZeroMayLeaveAndTheOthersStillHearOfEachOther) {
+  Clock::time_point aborted;
+  const auto results = outcomes(3, over(GetParam(), 20s), [&](Communicator& whole) {
+    std::optional<Communicator> part = whole.split(whole.rank() == 0 ? -1 : 0);
+    if (!part) return;
+    std::this_thread::sleep_for(1500ms);  // rank 0 has stopped waiting for the others
+    if (part->rank() == 0) {
+      aborted = Clock::now();
+      part->abort("enough");
+    }
+    part->barrier();
+  });
+  EXPECT_EQ(results[0].code, std::nullopt) << results[0].text;
+  for (const Rank r : {1, 2}) {
+    const auto& thrown = results[static_cast<std::size_t>(r)];
+    EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+    EXPECT_LT(thrown.at - aborted, 1s);
+  }
+}
+
+// Ranks that are threads read and write each other's buffers, which whoever failed frees.
+TEST(FailuresInMemory, NobodyTouchesTheBuffersOfARankThatFailed) {
+  for (int round = 0; round < 4; ++round)
+    outcomes(4, over("shm", 20s), [&](Communicator& comm) {
+      constexpr std::size_t block = std::size_t{4} << 20, bytes = 5 * block;
+      void* const memory =
+          ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+      ASSERT_NE(memory, MAP_FAILED);
+      auto* const data = static_cast<std::uint8_t*>(memory);
+      comm.barrier();
+      std::jthread helper;
+      if (comm.rank() == 1)
+        helper = std::jthread([&] {
+          std::this_thread::sleep_for(std::chrono::microseconds(20000 + 700 * round));
+          comm.abort("enough");
+        });
+      const auto thrown = thrown_by([&] {
+        for (;;) comm.all_gather(data, data + block, block, DataType::uint8);
+      });
+      ::munmap(memory, bytes);  // whoever still touches it crashes
+      EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+    });
+}
+
+TEST(FailuresOfThreads, ThatNameNobodyElseAreTheCause) {
+  try {
+    run_local(3, [](Communicator& comm) {
+      comm.barrier();
+      if (comm.rank() == 2) throw Error(ErrorCode::aborted, "my own reason");
+      comm.barrier();
+    });
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("my own reason"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Timeouts, WithoutALimitAreLongAndNoneIsRefused) {
+  constexpr auto for_ever = std::chrono::milliseconds::max();
+  run_local(
+      2,
+      [](Communicator& comm) {
+        float value = 1;
+        Work work = comm.async().all_reduce(std::span(&value, 1));
+        work.wait(for_ever);
+        EXPECT_EQ(value, 2);
+        if (comm.rank() == 1) std::this_thread::sleep_for(50ms);
+        comm.barrier();
+      },
+      over("shm", for_ever));
+  for (const auto timeout : {0ms, -1ms}) {
+    const auto thrown = thrown_by([&] { Communicator::from_environment(over("shm", timeout)); });
+    EXPECT_EQ(thrown.code, ErrorCode::invalid_argument);
+    EXPECT_NE(thrown.text.find("Options::timeout"), std::string::npos) << thrown.text;
   }
 }
 

@@ -53,6 +53,12 @@ std::vector<Mismatch> mismatches() {
       {"large root", broadcast(90'000, 2), broadcast(90'000, 1), "root 2)", "root 1)"},
       {"counts of blocks", gather_v(one), gather_v(other), "all_gather_v(6 x", "all_gather_v(6 x"},
       {"counts between two", to_all_v(other), to_all_v(one), "all_to_all_v(12 x", "all_to_all_v(12 x"},
+      {"split", [](Communicator& c) { (void)c.split(0); }, [](Communicator& c) { (void)c.duplicate(); },
+       "split()", "duplicate()"},
+      {"a step of split", [](Communicator& c) { (void)c.split(0); },
+       [](Communicator& c) { c.all_gather(a, b, 8, DataType::uint8); }, "split()", "all_gather(8 x uint8"},
+      {"allocate", [](Communicator& c) { (void)c.allocate<float>(10); }, [](Communicator& c) { c.barrier(); },
+       "allocate()", "barrier()"},
   };
 }
 

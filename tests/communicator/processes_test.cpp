@@ -1,7 +1,10 @@
 // Ranks as processes: killed in the middle of every operation, and forked.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 
 #include <atomic>
+#include <csignal>
 
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
@@ -147,6 +150,39 @@ TEST(Processes, RunEveryOperation) {
           expect_right(comm, {.operation = operation, .count = count, .root = 2});
       auto half = comm.split(comm.rank() / 2);
       expect_right(*half, {.count = 300});
+    });
+}
+
+// Profilers send hundreds of signals a second, and SA_RESTART does not restart poll(2).
+TEST(Signals, DoNotDisturbRanksThatMakeCommunicators) {
+  for (const char* transport : {"shm", "tcp"})
+    run_processes(3, over(transport), [](Communicator& comm) {
+      struct sigaction action {};
+      action.sa_handler = [](int) {};
+      action.sa_flags = SA_RESTART;
+      ASSERT_EQ(::sigaction(SIGALRM, &action, nullptr), 0);
+      const itimerval storm{{0, 500}, {0, 500}}, calm{};
+      ASSERT_EQ(::setitimer(ITIMER_REAL, &storm, nullptr), 0);
+      for (int i = 0; i < 60; ++i) comm.duplicate().barrier();
+      ASSERT_EQ(::setitimer(ITIMER_REAL, &calm, nullptr), 0);
+    });
+}
+
+TEST(Descriptors, ARankWithoutAnyLeftEndsTheWaitOfTheOthers) {
+  for (const char* transport : {"shm", "tcp"})
+    run_processes(3, over(transport, 60s), [](Communicator& comm) {
+      comm.barrier();
+      if (comm.rank() == 1) {
+        const rlimit none{3, 3};
+        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+      }
+      const auto start = Clock::now();
+      const auto thrown = thrown_by([&] { (void)comm.duplicate(); });
+      EXPECT_TRUE(thrown.code) << "nothing failed";
+      EXPECT_NE(thrown.code, ErrorCode::timeout) << thrown.text;
+      EXPECT_NE(thrown.text.find("Too many open files"), std::string::npos) << thrown.text;
+      EXPECT_LT(Clock::now() - start, 20s);
+      EXPECT_EQ(thrown_by([&] { comm.barrier(); }).code, ErrorCode::aborted);
     });
 }
 

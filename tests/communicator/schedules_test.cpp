@@ -151,6 +151,28 @@ TEST_P(Schedules, WithFaultsAreRefused) {
       over(GetParam()));
 }
 
+TEST_P(Schedules, InAnotherOrderOfReductionAreRefusedWhereItIsFixed) {
+  Options fixed = over(GetParam());
+  fixed.rank_order = true;
+  run_local(
+      3,
+      [](Communicator& comm) {
+        const auto folding = [](std::initializer_list<Rank> order) {
+          Builder b("in some order", Collective::reduce, 3, 1);
+          for (const Rank r : {1, 2}) b.at(r).fold(in(0)).to(0);
+          auto root = b.at(0).store(out(0));
+          for (const Rank r : order) r == 0 ? root.fold(in(0)) : root.from(r);
+          root.complete();
+          return std::move(b).build();
+        };
+        comm.use(folding({0, 1, 2}));
+        const auto thrown = thrown_by([&] { comm.use(folding({0, 2, 1})); });
+        EXPECT_EQ(thrown.code, ErrorCode::invalid_schedule);
+        EXPECT_NE(thrown.text.find("TUTTI_RANK_ORDER"), std::string::npos) << thrown.text;
+      },
+      fixed);
+}
+
 TEST(SchedulesOfPeers, AreRefusedOnTwoRanks) {
   run_local(
       2,

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "conformance.hpp"
@@ -48,6 +51,38 @@ TEST(Shm, SeesWhetherAnythingHasComeWithoutTakingIt) {
     ASSERT_TRUE(receiver.try_receive(bytes.data(), size, 5)) << size;
     EXPECT_TRUE(receiver.missing(size)) << size;
   }
+}
+
+TEST(Shm, BuffersAreClosedOnceNobodyIsInside) {
+  const auto ranks = shm_ranks(3);
+  const auto shm = [&](std::size_t r) -> shm::ShmTransport& {
+    return dynamic_cast<shm::ShmTransport&>(*ranks[r]);
+  };
+  const auto nobody = [](Rank /*rank*/) { return false; };
+  using namespace std::chrono_literals;
+  ASSERT_TRUE(shm(1).enter_buffers());
+  ASSERT_TRUE(shm(2).enter_buffers());
+  shm(2).leave_buffers();
+  std::atomic<bool> closed = false;
+  std::jthread closing([&] {
+    shm(0).close_buffers(1h, nobody);
+    closed = true;
+  });
+  while (shm(2).enter_buffers()) shm(2).leave_buffers();  // until it is closing
+  EXPECT_FALSE(closed);
+  shm(1).leave_buffers();
+  closing.join();
+  EXPECT_FALSE(shm(1).enter_buffers());
+  shm(2).close_buffers(1h, nobody);  // waits neither for those refused
+}
+
+TEST(Shm, BuffersAreClosedAroundWhoIsGoneOrTakesTooLong) {
+  const auto ranks = shm_ranks(2);
+  auto& one = dynamic_cast<shm::ShmTransport&>(*ranks[0]);
+  auto& other = dynamic_cast<shm::ShmTransport&>(*ranks[1]);
+  ASSERT_TRUE(other.enter_buffers());
+  one.close_buffers(std::chrono::hours(1), [](Rank rank) { return rank == 1; });
+  one.close_buffers(std::chrono::milliseconds(1), [](Rank /*rank*/) { return false; });
 }
 
 TEST(Shm, MessagesAreContiguousAndSkipTheEndOfTheRing) {

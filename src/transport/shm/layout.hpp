@@ -63,6 +63,7 @@ inline constexpr std::size_t processors = 256;  ///< told apart; others share an
 
 struct Header {
   alignas(64) std::atomic<std::uint32_t> sleepers;  ///< ranks asleep; senders look here, and rarely further
+  std::atomic<std::uint32_t> closed;                ///< not 0: a call has failed, its buffers are off limits
   Processor of[processors];                         ///< by number
 };
 
@@ -114,6 +115,7 @@ inline constexpr std::uint64_t call_log_entries = 16;
 struct Control {
   alignas(64) std::atomic<std::uint32_t> sleeping;  ///< 1 while the rank sleeps on it, or is about to
   std::atomic<std::uint32_t> processor;             ///< that it last left, counted from 1; 0: it has not yet
+  std::atomic<std::uint32_t> inside;                ///< 1 while it may touch buffers of others
   CallEntry calls[call_log_entries];
 };
 static_assert(sizeof(Control) <= Layout::control_bytes);

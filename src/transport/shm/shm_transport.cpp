@@ -13,6 +13,7 @@
 
 #include <tutti/error.hpp>
 
+#include "base/deadline.hpp"
 #include "base/futex.hpp"
 #include "topology/host.hpp"
 #include "transport/all_gather.hpp"
@@ -229,6 +230,28 @@ void ShmTransport::leave_processor(std::chrono::nanoseconds worked) {
 bool ShmTransport::ranks_used(std::chrono::nanoseconds away) const {
   const std::uint64_t worked = left_->worked.load(std::memory_order_relaxed) - worked_when_left_;
   return worked >= static_cast<std::uint64_t>(away.count()) / 4 * 3;
+}
+
+// Dekker: of a rank that enters and one that closes, one at least sees the other.
+bool ShmTransport::enter_buffers() {
+  auto& inside = arena_->control(local_rank_).inside;
+  inside.store(1);
+  if (arena_->header().closed.load() == 0) return true;
+  inside.store(0);
+  return false;
+}
+
+void ShmTransport::leave_buffers() {
+  arena_->control(local_rank_).inside.store(0, std::memory_order_release);
+}
+
+void ShmTransport::close_buffers(std::chrono::milliseconds longest, const std::function<bool(Rank)>& gone) {
+  arena_->header().closed.store(1);
+  const Deadline deadline(longest);
+  for (const Rank rank : locals_)
+    while (local_of(rank) != local_rank_ && control(rank).inside.load() != 0 && !gone(rank) &&
+           !deadline.passed())
+      ::sched_yield();
 }
 
 std::span<const std::uint8_t> ShmTransport::beside() {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -57,6 +58,13 @@ class ShmTransport final : public Transport {
   /// By rank of the group: not 0 for the others that, as far as they said, share the processor of this
   /// thread. Valid until the next call.
   [[nodiscard]] std::span<const std::uint8_t> beside();
+  /// Before this rank touches buffers that others offered for a call, and afterwards. False once any rank has
+  /// closed them: then they must not be touched, nor left.
+  [[nodiscard]] bool enter_buffers();
+  void leave_buffers();
+  /// A call of this rank has failed, and its caller may free the buffers: no rank of this host touches those
+  /// of others from now on. Waits until none does, at most `longest`; not for those that are `gone`.
+  void close_buffers(std::chrono::milliseconds longest, const std::function<bool(Rank)>& gone);
   /// This rank's own control page, and that of a rank of this host.
   [[nodiscard]] Control& control(Rank rank) const {
     return arena_->control(local_of_[static_cast<std::size_t>(rank)]);

@@ -1,6 +1,8 @@
 #include "transport/tcp/tcp_sender.hpp"
 
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -38,9 +40,14 @@ bool has_input(int socket) {
   return ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-bool all_acknowledged(int socket) {
+// False also when nothing will be: the peer has reset the connection.
+bool awaits_acknowledgement(int socket) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_state == TCP_CLOSE)
+    return false;
   int waiting = 0;
-  return ::ioctl(socket, SIOCOUTQ, &waiting) != 0 || waiting == 0;
+  return ::ioctl(socket, SIOCOUTQ, &waiting) == 0 && waiting != 0;
 }
 
 }  // namespace
@@ -170,7 +177,8 @@ void TcpSender::finish(const Deadline& deadline) noexcept {
   if (backlogged_) return;
   for (const auto& stream : streams_) {
     ::shutdown(stream.fd, SHUT_WR);
-    while (has_input(stream.fd) && !all_acknowledged(stream.fd) && !deadline.passed()) ::poll(nullptr, 0, 1);
+    while (has_input(stream.fd) && awaits_acknowledgement(stream.fd) && !deadline.passed())
+      ::poll(nullptr, 0, 1);
   }
 }
 
