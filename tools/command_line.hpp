@@ -1,6 +1,6 @@
 /// \file
-/// What the tools' command lines have in common: sizes, and how a tool ends whose command line says so, or is
-/// wrong.
+/// What the tools' command lines have in common: sizes and names, and how a tool ends whose command line says
+/// so, or is wrong.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -36,12 +36,25 @@ inline CLI::Validator size(std::uint64_t most = most_bytes) {
           "SIZE"};
 }
 
+/// A name that somebody forgot to fill in would write nothing, in silence.
+inline CLI::Validator file_name() {
+  return {[](std::string& text) { return text.empty() ? std::string("names no file") : std::string(); },
+          "FILE"};
+}
+
+/// What Options::transport takes, but the empty name.
+inline CLI::Validator transport_name() { return CLI::IsMember({"shm", "verbs", "tcp"}); }
+
+inline void add_version(CLI::App& app) {
+  app.set_version_flag("--version", "tutti " + std::string(version()));
+}
+
 /// `settings` as `read` leaves them, which has `app` parse, or the exit status with which to end at once: 0
 /// after --help or --version, `usage_error` after a message about options.
 template <class Settings, class Read>
 std::variant<Settings, int> settings_or_end(CLI::App& app, Settings& settings, Read read) {
   try {
-    app.set_version_flag("--version", "tutti " + std::string(version()));
+    add_version(app);
     read();
     return std::move(settings);
   } catch (const CLI::ParseError& error) {

@@ -66,8 +66,23 @@ TEST(Doctor, AGroupThatDoesNotComeTogetherIsAnError) {
   EXPECT_THAT(outcome.output, HasSubstr("processors\n"));
 }
 
+TEST(Doctor, StartsNoRanksUnderALauncherOfSeveral) {
+  const std::string id = bootstrap::reserve_id("127.0.0.1").to_string();
+  const Outcome outcome =
+      run_command("TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_ID=" + id + " " + doctor + " --ranks 2");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("--ranks: each of the 2 processes that tutti started would start 2"));
+}
+
+TEST(Doctor, FailsWhenItsOutputIsLost) {
+  const Outcome outcome = run_command(doctor + " --no-pairs >/dev/full");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("cannot write"));
+}
+
 TEST(Doctor, RefusesUnknownOptions) {
-  EXPECT_EQ(run_command(doctor + " --bogus 2>&1").status, 2);
+  for (const char* options : {"--bogus", "--transport pigeon", "--json ''"})
+    EXPECT_EQ(run_command(doctor + " " + options).status, 2) << options;
   EXPECT_EQ(run_command(doctor + " --help").status, 0);
 }
 

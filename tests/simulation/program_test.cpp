@@ -208,8 +208,12 @@ TEST_F(Program, SaysWhatIsWrong) {
       {"all_reduce 99999999999999999999", "no size from 0 to", 2},
       {"all_reduce 1T", "no size from 0 to", 2},
       {"all_reduce 1M --nodes 0", "--nodes", 2},
-      {"all_reduce 1M --algorithm bruck", "all_reduce has no algorithm \"bruck\" that sends messages", 1},
-      {"all_reduce 1M --algorithm direct", "all_reduce has no algorithm \"direct\" that sends messages", 1},
+      {"all_reduce 1M --algorithm bruck",
+       "all_reduce has no algorithm \"bruck\" that sends messages; it has all_pairs, ", 2},
+      {"all_reduce 1M --algorithm direct", "all_reduce has no algorithm \"direct\" that sends messages", 2},
+      {"all_reduce 1M --json ''", "--json: names no file", 2},
+      {"all_reduce 1M --plot ''", "--plot: names no file", 2},
+      {"all_reduce 1K >/dev/full", "cannot write the standard output", 1},
       {"all_reduce 1M --topology nonsense", "nonsense", 1},
       {"all_reduce 1K --json /nowhere/at/all", "cannot write /nowhere/at/all", 1},
       {"all_reduce 1K --plot /nowhere/at/all", "cannot write /nowhere/at/all", 1},
@@ -219,6 +223,7 @@ TEST_F(Program, SaysWhatIsWrong) {
     EXPECT_EQ(outcome.status, status) << arguments << "\n" << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr(text)) << arguments;
     EXPECT_THAT(outcome.output, Not(HasSubstr("terminate called"))) << arguments;
+    EXPECT_THAT(outcome.output, Not(HasSubstr("busiest link"))) << arguments;
   }
   const Outcome help = run("--help");
   EXPECT_EQ(help.status, 0);

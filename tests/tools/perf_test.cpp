@@ -7,8 +7,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 #include <string>
+#include <vector>
 
+#include <tutti/unique_id.hpp>
 #include <tutti/version.hpp>
 
 #include "command.hpp"
@@ -89,7 +92,7 @@ TEST(Perf, RefusesBadOptionsWithTheReason) {
   EXPECT_NE(root.status, 0);
   EXPECT_THAT(root.output, HasSubstr("root 2"));
   const Outcome transport = run(perf + " all_reduce --ranks 2 --transport pigeon");
-  EXPECT_NE(transport.status, 0);
+  EXPECT_EQ(transport.status, 2);
   EXPECT_THAT(transport.output, HasSubstr("pigeon"));
 }
 
@@ -127,6 +130,25 @@ TEST(Perf, FailsWhenTheJsonCannotBeWritten) {
   EXPECT_THAT(outcome.output, Not(HasSubstr("out-of-place"))) << "nothing is measured for nothing";
 }
 
+TEST(Perf, FailsWhenItsOutputIsLost) {
+  for (const char* ranks : {"", " --ranks 2", " --ranks 2 --threads"}) {
+    const Outcome outcome = run(perf + " all_reduce -b 8 -e 8" + ranks + quick + ">/dev/full");
+    EXPECT_EQ(outcome.status, 1) << ranks;
+    EXPECT_THAT(outcome.output, HasSubstr("cannot write the standard output")) << ranks;
+  }
+}
+
+// 12 bytes are the least of three ranks, and the most below 16.
+TEST(Perf, MeasuresSizesThatComeToTheSameOnce) {
+  const Outcome outcome = run(perf + " all_gather --ranks 3 -b 8 -e 64" + quick);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  std::vector<std::string> sizes;
+  std::istringstream lines(outcome.output);
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("#")) sizes.push_back(std::to_string(std::stoul(line)));
+  EXPECT_EQ(sizes, (std::vector<std::string>{"12", "24", "60"}));
+}
+
 TEST(Perf, ReportsAChildThatIsKilled) {
   int victim = 0;
   const Outcome outcome = test::run_command(
@@ -153,6 +175,18 @@ TEST(Perf, RunsUnderMpirun) {
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("ranks 3 "));
   EXPECT_THAT(outcome.output, HasSubstr("# Out of bounds values : 0 OK"));
+}
+
+// Each process would start ranks of its own, and print a table of its own.
+TEST(Perf, StartsNoRanksUnderALauncherOfSeveral) {
+  const std::string two =
+      "TUTTI_SIZE=2 TUTTI_RANK=0 TUTTI_ID=" + UniqueId::create("127.0.0.1").to_string() + " ";
+  const Outcome refused = run(two + perf + " all_gather --ranks 2");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.output, HasSubstr("--ranks: each of the 2 processes that tutti started would start 2"));
+  const Outcome alone = run("TUTTI_SIZE=1 TUTTI_RANK=0 " + perf + " all_gather --ranks 2 -e 8" + quick);
+  EXPECT_EQ(alone.status, 0) << alone.output;
+  EXPECT_THAT(alone.output, HasSubstr("ranks 2 "));
 }
 
 }  // namespace

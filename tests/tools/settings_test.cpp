@@ -1,7 +1,10 @@
 // tutti-perf's command line, and its statistics.
 #include "perf/settings.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
 
 #include "exit_status.hpp"
 #include "perf/measure.hpp"
@@ -40,6 +43,19 @@ TEST(Settings, TypesAndReductionsTakeBothSpellings) {
   EXPECT_EQ(settings_of({"broadcast", "-o", "all"}).reductions.front().name, "none");
 }
 
+TEST(Settings, MessagesNameAllTypesAndReductions) {
+  const auto message = [](auto parse, const char* text) {
+    try {
+      parse(text);
+    } catch (const CLI::ValidationError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(message(parse_reductions, "median"), testing::HasSubstr(" mulsum all"));
+  EXPECT_THAT(message(parse_types, "float12"), testing::EndsWith(" all"));
+}
+
 TEST(Settings, BadOnesAreUsageErrors) {
   const std::vector<std::vector<const char*>> bad{
       {},
@@ -60,6 +76,8 @@ TEST(Settings, BadOnesAreUsageErrors) {
       {"all_to_all", "--algorithm", "ring"},
       {"sendrecv", "--algorithm", "ring"},
       {"all_reduce", "--threads"},
+      {"all_reduce", "--json", ""},
+      {"all_reduce", "--transport", "pigeon"},
       {"all_reduce", "--no-such-option"},
   };
   for (const auto& arguments : bad) {

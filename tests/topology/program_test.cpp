@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <tutti/version.hpp>
+
 #include "command.hpp"
 #include "samples.hpp"
 #include "topology/json.hpp"
@@ -156,6 +158,17 @@ TEST_F(Program, FindsTheWorldOfItsRanks) {
   EXPECT_THAT(outcome.output, HasSubstr("-> rank 2 (cpu"));
   EXPECT_THAT(outcome.output, HasSubstr(": shared memory"));
   EXPECT_THAT(outcome.output, HasSubstr("  not nvlink: the buffers are in the processors' memory"));
+}
+
+TEST_F(Program, SaysItsVersion) {
+  const Outcome outcome = run("--version");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.output, "tutti " + std::string(version()) + "\n");
+}
+
+TEST_F(Program, FailsWhenItsOutputIsLost) {
+  for (const char* arguments : {"show dgx-h100", "paths gpu0 gpu1 --topology dgx-h100"})
+    EXPECT_EQ(run(std::string(arguments) + " >/dev/full").status, 1) << arguments;
 }
 
 TEST_F(Program, SaysWhatItDoesNotUnderstand) {

@@ -86,9 +86,14 @@ TEST_F(Tune, RefusesABrokenFile) {
   EXPECT_THAT(output_, HasSubstr("tuning in JSON"));
 }
 
+TEST_F(Tune, FailsWhenItsOutputIsLost) {
+  EXPECT_EQ(run("--ranks 2 --check --largest 8 --rounds 1 >/dev/full"), 1);
+  EXPECT_THAT(output_, HasSubstr("cannot write the standard output"));
+}
+
 TEST_F(Tune, RefusesWhatItDoesNotKnow) {
-  for (const char* arguments :
-       {"--ranks 1", "--transport pigeon", "--largest 0 --rounds 0", "--json x", "--nothing"})
+  for (const char* arguments : {"--ranks 1", "--transport pigeon", "--largest 0 --rounds 0", "--json x",
+                                "--check --json ''", "--file ''", "--nothing"})
     EXPECT_EQ(run(arguments), 2) << arguments << output_;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "command_line.hpp"
+#include "own_ranks.hpp"
 
 namespace tutti::doctor {
 
@@ -16,16 +17,19 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("--ranks", settings.ranks, "Start this many ranks on this machine, and measure their pairs")
       ->check(CLI::Range(2, 1024));
   app.add_flag("!--no-pairs", settings.pairs, "Do not measure pairs of ranks");
-  app.add_option("--transport", settings.options.transport, "Measure this transport: shm, verbs or tcp");
+  app.add_option("--transport", settings.options.transport, "Measure this transport: shm, verbs or tcp")
+      ->check(transport_name());
   app.add_option("--interface", settings.options.interface, "Network interface by which ranks meet");
   app.add_option("--timeout", timeout, "Seconds to wait for other ranks (default 30)")
       ->check(CLI::Range(0.001, 1e6));
-  app.add_option("--json", settings.json, "Write the findings to this file as well; -: to stdout instead");
+  app.add_option("--json", settings.json, "Write the findings to this file as well; -: to stdout instead")
+      ->check(file_name());
   return settings_or_end(app, settings, [&] {
     settings.options = Options::from_environment();
     app.parse(argc, argv);
     if (timeout > 0)
       settings.options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000) + 1);
+    check_own_ranks(settings.ranks);
   });
 }
 

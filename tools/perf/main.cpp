@@ -1,12 +1,10 @@
 /// tutti-perf: measures and checks the operations. `tutti-perf --help` says how.
-#include <fmt/core.h>
-
 #include <cstdlib>
-#include <exception>
 
 #include "perf/launch.hpp"
 #include "perf/settings.hpp"
 #include "perf/sweep.hpp"
+#include "run_tool.hpp"
 
 namespace {
 
@@ -20,12 +18,9 @@ bool run(const perf::Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return run_tool("tutti-perf", [&] {
     const auto command = perf::parse_command_line(argc, argv);
     if (const int* status = std::get_if<int>(&command)) return *status;
     return run(std::get<perf::Settings>(command)) ? EXIT_SUCCESS : EXIT_FAILURE;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "tutti-perf: {}\n", error.what());
-    return EXIT_FAILURE;
-  }
+  });
 }

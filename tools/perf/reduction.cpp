@@ -1,12 +1,30 @@
 #include "perf/reduction.hpp"
 
+#include <CLI/CLI.hpp>
+
+#include <tutti/error.hpp>
+
 namespace tutti::perf {
+
+namespace {
+
+/// What `parse` makes of `text`; its message names the words for which `parse` is not asked, too.
+template <class Parse>
+auto parse_or_name(Parse parse, std::string_view text, const char* more) {
+  try {
+    return parse(text);
+  } catch (const Error& error) {
+    throw CLI::ValidationError(std::string(error.what()) + more);
+  }
+}
+
+}  // namespace
 
 std::vector<NamedReduction> parse_reductions(std::string_view text) {
   const NamedReduction mulsum{"mulsum", scaled_sum(mulsum_factor)};
   if (text == "mulsum") return {mulsum};
   if (text != "all") {
-    const ReduceOp op = parse_reduce_op(text);
+    const ReduceOp op = parse_or_name(parse_reduce_op, text, " mulsum all");
     return {{std::string(name(op)), op}};
   }
   std::vector<NamedReduction> all;
@@ -19,7 +37,7 @@ std::vector<NamedReduction> parse_reductions(std::string_view text) {
 }
 
 std::vector<DataType> parse_types(std::string_view text) {
-  if (text != "all") return {parse_data_type(text)};
+  if (text != "all") return {parse_or_name(parse_data_type, text, " all")};
   std::vector<DataType> all;
   all.reserve(data_type_count);
   for (int i = 0; i < data_type_count; ++i) all.push_back(static_cast<DataType>(i));

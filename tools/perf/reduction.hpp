@@ -17,7 +17,7 @@ struct NamedReduction {
 };
 
 /// tutti's and nccl-tests' spellings; "mulsum" is the sum of everything times `mulsum_factor`; "all" is every
-/// one. Throws Error(invalid_argument).
+/// one. Throws CLI::ValidationError.
 std::vector<NamedReduction> parse_reductions(std::string_view text);
 std::vector<DataType> parse_types(std::string_view text);
 

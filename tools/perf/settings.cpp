@@ -1,13 +1,12 @@
 #include "perf/settings.hpp"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <cstdint>
 #include <limits>
 
-#include "collectives/algorithms.hpp"
+#include "algorithm_name.hpp"
 #include "command_line.hpp"
+#include "own_ranks.hpp"
 
 namespace tutti::perf {
 
@@ -30,21 +29,6 @@ std::vector<std::size_t> sizes_of(const Range& range) {
     size = std::max<std::uint64_t>(static_cast<std::uint64_t>(next), size + 1);
   }
   return sizes;
-}
-
-/// What is forced by an option is not to be left out in silence.
-void check_algorithm(const Benchmark& benchmark, const std::string& wanted) {
-  std::string_view collective = benchmark.name;
-  if (collective.ends_with("_v")) collective.remove_suffix(2);
-  std::string names;
-  for (const Algorithm& algorithm : algorithms()) {
-    if (name(algorithm.collective) != collective || algorithm.one_sided) continue;
-    if (algorithm.name == wanted) return;
-    names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
-  }
-  throw CLI::ValidationError(
-      "--algorithm", fmt::format("{} has no algorithm \"{}\" that sends messages; it has {}", benchmark.name,
-                                 wanted, names.empty() ? "none" : names));
 }
 
 std::string benchmark_names() {
@@ -90,7 +74,8 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_flag("--threads", settings.threads, "With --ranks: ranks are threads, not processes")
       ->needs("--ranks");
   app.add_flag("!--no-pin", settings.pin, "With --ranks: do not pin ranks to cores");
-  app.add_option("--transport", settings.options.transport, "Force a transport: shm, verbs or tcp");
+  app.add_option("--transport", settings.options.transport, "Force a transport: shm, verbs or tcp")
+      ->check(transport_name());
   app.add_option("--algorithm", settings.options.algorithm, "Force an algorithm: ring, two_shot, ...");
   app.add_flag("--registered", settings.registered, "Use memory of Communicator::allocate");
   app.add_flag("--rewrite", settings.rewrite,
@@ -98,7 +83,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_flag("--explain", settings.explain, "Say for every size which path is taken, and why");
   app.add_option("--timeout", timeout, "Seconds to wait for other ranks (default 30)")
       ->check(CLI::Range(0.001, 1e6));
-  app.add_option("--json", settings.json, "Write the results to this file as well");
+  app.add_option("--json", settings.json, "Write the results to this file as well")->check(file_name());
 
   return settings_or_end(app, settings, [&] {
     settings.options = Options::from_environment();
@@ -107,13 +92,14 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     if (benchmark == nullptr)
       throw CLI::ValidationError("operation", "\"" + operation + "\" is none of " + benchmark_names());
     settings.benchmark = *benchmark;
-    if (app.count("--algorithm") > 0) check_algorithm(*benchmark, settings.options.algorithm);
+    if (app.count("--algorithm") > 0) check_algorithm(operation, settings.options.algorithm);
     settings.sizes = benchmark->kind == Kind::barrier ? std::vector<std::size_t>{0} : sizes_of(range);
     settings.types = parse_types(types);
     settings.reductions = parse_reductions(reductions);
     if (!benchmark->reduces) settings.reductions = {{"none", ReduceOp::sum}};
     if (timeout > 0)
       settings.options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000) + 1);
+    check_own_ranks(settings.ranks);
   });
 }
 

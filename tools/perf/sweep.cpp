@@ -46,6 +46,8 @@ struct Point {
   std::size_t elements;  ///< of the larger buffer, as asked for
 };
 
+std::size_t larger_buffer(const Layout& layout) { return std::max(layout.in_elements, layout.out_elements); }
+
 /// Runs points one after the other on the same memory.
 class Runner {
  public:
@@ -59,7 +61,7 @@ class Runner {
     const Layout layout =
         make_layout(point.benchmark.kind, point.elements, comm_.size(), comm_.rank(), point.root);
     const std::size_t width = size_of(point.type);
-    const std::uint64_t bytes = std::max(layout.in_elements, layout.out_elements) * width;
+    const std::uint64_t bytes = larger_buffer(layout) * width;
     Row row{.bytes = bytes, .count = layout.count, .type = point.type, .reduction = point.reduction.name};
     if (point.benchmark.rooted) row.root = point.root;
     if (settings_.explain) explain(point, layout);
@@ -168,13 +170,27 @@ std::vector<Rank> roots(const Settings& settings, int ranks) {
   return all;
 }
 
+/// Elements that are asked for; of sizes that come to the same, as every rank's block has whole elements, the
+/// first.
+std::vector<std::size_t> element_counts(const Settings& settings, DataType type, int ranks) {
+  std::vector<std::size_t> all;
+  all.reserve(settings.sizes.size());
+  for (const std::size_t size : settings.sizes) all.push_back(size / size_of(type));
+  const auto held = [&](std::size_t elements) {
+    return larger_buffer(make_layout(settings.benchmark.kind, elements, ranks, 0, 0));
+  };
+  const auto same = [&](std::size_t a, std::size_t b) { return held(a) == held(b); };
+  all.erase(std::unique(all.begin(), all.end(), same), all.end());
+  return all;
+}
+
 std::vector<Point> points(const Settings& settings, int ranks) {
   std::vector<Point> all;
   for (const DataType type : settings.types)
     for (const NamedReduction& reduction : settings.reductions)
       for (const Rank root : roots(settings, ranks))
-        for (const std::size_t size : settings.sizes)
-          all.push_back({settings.benchmark, type, reduction, root, size / size_of(type)});
+        for (const std::size_t elements : element_counts(settings, type, ranks))
+          all.push_back({settings.benchmark, type, reduction, root, elements});
   return all;
 }
 

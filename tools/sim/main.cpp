@@ -1,13 +1,11 @@
 /// tutti-sim: predicts operations on machines that need not be there. `tutti-sim --help` says how.
-#include <fmt/core.h>
-
 #include <cstdlib>
-#include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "output_file.hpp"
+#include "run_tool.hpp"
 #include "sim/plot.hpp"
 #include "sim/report.hpp"
 #include "sim/settings.hpp"
@@ -48,13 +46,10 @@ void run(const sim::Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return run_tool("tutti-sim", [&] {
     const auto command = sim::parse_command_line(argc, argv);
     if (const int* status = std::get_if<int>(&command)) return *status;
     run(std::get<sim::Settings>(command));
     return EXIT_SUCCESS;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "tutti-sim: {}\n", error.what());
-    return EXIT_FAILURE;
-  }
+  });
 }

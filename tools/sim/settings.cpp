@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "algorithm_name.hpp"
 #include "command_line.hpp"
 #include "topology/builtin.hpp"
 
@@ -34,11 +35,12 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("--piece", settings.piece, "Bytes of a chunk a message (default: the best of several)")
       ->transform(size(sim::most_bytes));
   app.add_option("--links", settings.links, "Show so many of the busiest links")->check(CLI::Range(0, 1000));
-  app.add_option("--json", settings.json, "Write all candidates to this file as well");
-  app.add_option("--plot", settings.plot, "Draw the fastest times to this file (SVG)");
+  app.add_option("--json", settings.json, "Write all candidates to this file as well")->check(file_name());
+  app.add_option("--plot", settings.plot, "Draw the fastest times to this file (SVG)")->check(file_name());
   return settings_or_end(app, settings, [&] {
     app.parse(argc, argv);
     settings.collective = parse_collective(operation);
+    if (app.count("--algorithm") > 0) check_algorithm(operation, settings.algorithm);
     settings.sizes.assign(sizes.begin(), sizes.end());
   });
 }

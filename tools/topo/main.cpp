@@ -1,17 +1,16 @@
 /// tutti-topo: machines as tutti sees them, of this kind and of others. `tutti-topo --help` says how.
-#include <fmt/core.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdlib>
-#include <exception>
 
-#include "exit_status.hpp"
+#include "command_line.hpp"
+#include "run_tool.hpp"
 #include "topo/commands.hpp"
 
 int main(int argc, char** argv) {
-  try {
+  return tutti::run_tool("tutti-topo", [&] {
     CLI::App app("Shows machines as tutti sees them: this one, those in files, and well-known ones.");
     app.require_subcommand(1);
+    tutti::add_version(app);
     tutti::topo::add_show(app);
     tutti::topo::add_export(app);
     tutti::topo::add_paths(app);
@@ -24,8 +23,5 @@ int main(int argc, char** argv) {
       return app.exit(error) == 0 ? EXIT_SUCCESS : tutti::usage_error;
     }
     return EXIT_SUCCESS;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "tutti-topo: {}\n", error.what());
-    return EXIT_FAILURE;
-  }
+  });
 }

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -11,6 +10,7 @@
 #include <tutti/error.hpp>
 
 #include "output_file.hpp"
+#include "run_tool.hpp"
 #include "topology/discover.hpp"
 #include "tune/check.hpp"
 #include "tune/measure.hpp"
@@ -100,7 +100,7 @@ void check_machine(tune::Settings settings, const std::string& file) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return run_tool("tutti-tune", [&] {
     const auto command = tune::parse_command_line(argc, argv);
     if (const int* status = std::get_if<int>(&command)) return *status;
     const auto& settings = std::get<tune::Settings>(command);
@@ -111,8 +111,5 @@ int main(int argc, char** argv) {
     else
       tune_machine(settings, file, machine);
     return EXIT_SUCCESS;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "tutti-tune: {}\n", error.what());
-    return EXIT_FAILURE;
-  }
+  });
 }

@@ -4,10 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
-#include <exception>
 
 #include "command_line.hpp"
+#include "own_ranks.hpp"
 #include "perf/launch.hpp"
+#include "run_tool.hpp"
 #include "window/measure.hpp"
 
 namespace {
@@ -39,11 +40,14 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_flag("--threads", settings.launch.threads, "With --ranks: ranks are threads, not processes")
       ->needs("--ranks");
   app.add_flag("!--no-pin", settings.launch.pin, "With --ranks: do not pin ranks to cores");
-  app.add_option("--transport", settings.launch.options.transport, "Force a transport: shm, verbs or tcp");
+  app.add_option("--transport", settings.launch.options.transport, "Force a transport: shm, verbs or tcp")
+      ->check(transport_name());
   app.add_flag("--plain", settings.plain, "Use plain memory, not that of Communicator::allocate");
   return settings_or_end(app, settings, [&] {
     settings.launch.options = Options::from_environment();
     app.parse(argc, argv);
+    if (settings.begin > settings.end) throw CLI::ValidationError("-b", "is larger than -e");
+    check_own_ranks(settings.launch.ranks);
   });
 }
 
@@ -79,12 +83,9 @@ bool run(const Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return run_tool("tutti-window-perf", [&] {
     const auto command = parse_command_line(argc, argv);
     if (const int* status = std::get_if<int>(&command)) return *status;
     return run(std::get<Settings>(command)) ? EXIT_SUCCESS : EXIT_FAILURE;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "tutti-window-perf: {}\n", error.what());
-    return EXIT_FAILURE;
-  }
+  });
 }

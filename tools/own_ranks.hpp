@@ -1,0 +1,29 @@
+/// \file
+/// Ranks that a tool starts itself.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+
+#include "base/deadline.hpp"
+#include "bootstrap/launcher.hpp"
+
+namespace tutti {
+
+/// Throws CLI::ValidationError when `ranks` (of --ranks; 0: it was not given) are to be started in each of
+/// several processes of a launcher. Throws as launch_from_environment, which it leaves alone: children of
+/// this process may still ask that.
+inline void check_own_ranks(int ranks) {
+  if (ranks == 0) return;
+  const auto launcher = bootstrap::find_launcher(Deadline(std::chrono::seconds(30)));
+  const bootstrap::Launch& launch = launcher->identity();
+  if (launch.size > 1)
+    throw CLI::ValidationError(
+        "--ranks", fmt::format("each of the {} processes that {} started would start {} ranks of its own; "
+                               "leave out --ranks, or start one process",
+                               launch.size, launch.launcher, ranks));
+}
+
+}  // namespace tutti

@@ -1,0 +1,29 @@
+/// \file
+/// How a tool ends.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "output_file.hpp"
+
+namespace tutti {
+
+/// The exit status that `work` returns; EXIT_FAILURE after a message when it throws, or when what it printed
+/// is lost: on a full disk, say, which often shows only when the last of it is written.
+template <class Work>
+int run_tool(const char* tool, Work work) {
+  try {
+    const int status = work();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) cannot_write("the standard output");
+    return status;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", tool, error.what());
+    return EXIT_FAILURE;
+  }
+}
+
+}  // namespace tutti
