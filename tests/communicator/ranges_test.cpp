@@ -1,0 +1,68 @@
+// What the typed forms of operations take.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+static_assert(Elements<const std::vector<float>&> && !WritableElements<const std::vector<float>&>);
+static_assert(WritableElements<std::vector<float>&> && WritableElements<std::span<float, 3>>);
+static_assert(WritableElements<float (&)[3]> && WritableElements<Buffer<float>&>);
+static_assert(!Elements<std::vector<float>>, "its memory would be gone while an asynchronous call runs");
+static_assert(!Elements<std::vector<bool>&> && !Elements<std::vector<short>&>);
+static_assert(ElementsLike<std::span<const int>, std::vector<int>&>);
+static_assert(!ElementsLike<std::vector<int>&, std::vector<float>&>);
+
+TEST(Ranges, OfEveryKind) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        const Rank me = comm.rank();
+        const std::vector<int> vector{me, me + 1};
+        std::array<int, 2> array{};
+        comm.all_reduce(vector, array);
+        EXPECT_EQ(array, (std::array{1, 3}));
+
+        int plain[4] = {};
+        comm.all_gather(std::span<const int, 2>(vector), plain);
+        EXPECT_EQ(std::vector(plain, plain + 4), (std::vector{0, 1, 1, 2}));
+
+        Buffer<int> buffer = comm.allocate<int>(2);
+        comm.broadcast(me == 1 ? std::span<const int>(vector) : std::span<const int>(), buffer, 1);
+        EXPECT_EQ(buffer[1], 2);
+
+        std::vector<std::byte> bytes(3, std::byte(me + 7));
+        comm.broadcast(bytes, 1);
+        EXPECT_EQ(bytes, std::vector<std::byte>(3, std::byte(8)));
+      },
+      over("shm"));
+}
+
+TEST(Ranges, MayBeNothingWhereNothingIsRead) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        const std::vector<int> mine{comm.rank() + 5};
+        std::vector<int> all(2), one(1);
+        if (comm.rank() == 0) {
+          comm.gather(mine, all, 0);
+          comm.scatter(all, one, 0);
+          comm.reduce(mine, one, 0);
+          EXPECT_EQ(one[0], 11);
+        } else {
+          comm.gather(mine, {}, 0);
+          comm.scatter({}, one, 0);
+          EXPECT_EQ(one[0], 6);
+          comm.reduce(mine, {}, 0);
+        }
+        comm.broadcast(mine, one, 0);
+        EXPECT_EQ(one[0], 5);
+      },
+      over("shm"));
+}
+
+}  // namespace
+}  // namespace tutti::test
