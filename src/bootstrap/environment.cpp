@@ -78,7 +78,7 @@ std::unique_ptr<Launcher> find_launcher(const Deadline& deadline) {
 }
 
 UniqueId create_id(const std::string& interface, bool one_host, const std::string& other_host) {
-  if (!interface.empty() || std::getenv("TUTTI_INTERFACE") != nullptr) return UniqueId::create(interface);
+  if (!interface.empty() || variable("TUTTI_INTERFACE")) return UniqueId::create(interface);
   if (one_host) return UniqueId::create("127.0.0.1");
   const auto local = other_host.empty() ? topology::default_route()
                                         : topology::route_to(topology::resolve(other_host).at(0));

@@ -94,7 +94,7 @@ std::vector<int> expand_tasks_per_node(std::string_view text) {
       if (!piece.ends_with(')')) refuse(text, "a parenthesis is not closed");
       times = parse_number(piece.substr(open + 2, piece.size() - open - 3), text);
     }
-    if (tasks.size() + times > most_entries || count > most_entries) refuse(text, "too many tasks or nodes");
+    if (times > most_entries - tasks.size() || count > most_entries) refuse(text, "too many tasks or nodes");
     tasks.insert(tasks.end(), times, static_cast<int>(count));
   }
   return tasks;

@@ -24,6 +24,7 @@ void Lobby::add_to(std::vector<pollfd>& waiting) const {
 }
 
 int Lobby::poll_ms() const {
+  if (!listener_) return -1;
   if (full_) return out_of_descriptors_pause_ms;
   return arrivals_.empty() ? -1 : arrivals_.front().deadline().poll_ms();
 }
@@ -36,6 +37,7 @@ void Lobby::advance(std::span<const pollfd> results, const Enter& enter) {
     const bool due = results[1 + i].revents != 0 || arrival.deadline().passed();
     if (!due || !advance_one(arrival, enter)) staying.push_back(std::move(arrival));
   }
+  if (!listener_) return;  // the last rank has entered, and it was closed
   arrivals_ = std::move(staying);
   accept_some(enter);
 }

@@ -113,6 +113,25 @@ TEST(Strangers, TwoHundredConnectionsBeforeTheRanks) {
   }
 }
 
+TEST(Strangers, AreSentAwayOnceTheGroupIsComplete) {
+  const auto id = UniqueId::create();
+  std::vector<SessionPointer> sessions(2);
+  FileDescriptor silent;
+  on_threads(2, [&](Rank rank) {
+    if (rank == 1) {
+      silent = stranger(read(id).endpoint);
+      std::byte challenge{};
+      while (!receive_some(silent.get(), std::span(&challenge, 1)).value_or(0))  // it has been let in
+        ASSERT_TRUE(wait_for(silent.get(), POLLIN, Deadline(5s)));
+    }
+    sessions[static_cast<std::size_t>(rank)] = Session::join(id, rank, 2, 5s);
+  });
+  std::array<std::byte, 64> rest{};
+  for (const Deadline deadline(5s); receive_some(silent.get(), rest).has_value();)
+    ASSERT_TRUE(wait_for(silent.get(), POLLIN, deadline)) << "it is still connected";
+  leave_all(sessions);
+}
+
 TEST(Strangers, NobodyListensOnceTheGroupIsComplete) {
   const auto id = UniqueId::create();
   std::vector<SessionPointer> sessions(2);

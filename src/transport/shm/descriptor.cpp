@@ -79,7 +79,7 @@ FileDescriptor listen_for(const Key& key) {
   if (!listener) throw_errno("socket");
   const auto [address, length] = address_of(key);
   if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
-      ::listen(listener.get(), 64) != 0)
+      ::listen(listener.get(), SOMAXCONN) != 0)
     throw_errno("cannot listen on an abstract Unix socket");
   return listener;
 }

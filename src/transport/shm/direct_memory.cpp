@@ -101,7 +101,7 @@ void DirectMemory::give_back(std::uint64_t offset, std::size_t bytes) noexcept {
 }
 
 std::byte* DirectMemory::allocate(std::size_t bytes) {
-  bytes = Layout::round_up(bytes);
+  bytes = Layout::round_up(std::min(bytes, Layout::window_bytes + 1));
   const std::uint64_t offset = reserve(bytes);
   try {
     std::byte* data = map_file(arena_->fd(), offset, bytes);
