@@ -39,6 +39,25 @@ TEST(Shm, AMessageOfTheOtherFormIsSuspect) {
   EXPECT_TRUE(receiver.try_receive(bytes.data(), bytes.size(), 5));
 }
 
+TEST(Shm, AMessageBehindTheEndOfTheRingIsNotSuspect) {
+  auto arena = shm::Arena::create(2);
+  shm::Wakes senders(arena), receivers(arena);
+  Traffic traffic;
+  shm::ShmSender sender(senders, shm::FifoMemory(*arena, 0, 1, 0), {1}, traffic);
+  shm::ShmReceiver receiver(receivers, shm::FifoMemory(*arena, 0, 1, 0), 0, 1, traffic);
+  std::vector<std::byte> three(3 * shm::unit_bytes), brief(8);
+  for (std::uint32_t unit = 0; unit + 3 <= arena->layout().units; unit += 3) {
+    ASSERT_TRUE(sender.try_send(three.data(), three.size(), 7, false));
+    ASSERT_TRUE(receiver.try_receive(three.data(), three.size(), 7));
+  }
+  ASSERT_NE(arena->layout().units % 3, 0U) << "the next one begins anew";
+  ASSERT_TRUE(sender.try_send(three.data(), three.size(), 7, false));
+  ASSERT_TRUE(sender.try_send(brief.data(), brief.size(), 8, false));
+  EXPECT_NO_THROW(receiver.suspect(three.size(), 7));
+  EXPECT_TRUE(receiver.try_receive(three.data(), three.size(), 7));
+  EXPECT_TRUE(receiver.try_receive(brief.data(), brief.size(), 8));
+}
+
 TEST(Shm, SeesWhetherAnythingHasComeWithoutTakingIt) {
   const auto ranks = shm_ranks(2);
   std::vector<std::byte> bytes(10000);

@@ -235,10 +235,10 @@ bool ShmReceiver::try_receive(std::byte* into, std::size_t bytes, Tag tag) {
 // Messages of both forms are in one order. So while the awaited form is absent, the other one must be absent
 // too.
 void ShmReceiver::suspect(std::size_t bytes, Tag tag) {
-  const std::uint32_t start = slot_start(unit_, 1, memory_.units);
+  const bool awaits_line = bytes <= memory_.line_message;
+  const std::uint32_t start = slot_start(unit_, awaits_line ? 1 : units_for(bytes), memory_.units);
   const auto& line_word = memory_.lines[line_ % line_count].word;
   const auto& flag_word = memory_.flags[start % memory_.units];
-  const bool awaits_line = bytes <= memory_.line_message;
   if (awaits_line && lines_read_ != 0) return;
   // The awaited form is read last: whatever was sent before the other one is visible by then.
   const auto& [other, awaited] =
