@@ -25,15 +25,16 @@ void Impl::log_call(const Task& task) {
   // Sends and receives are numbered by pair; they share the ring with the calls of everybody.
   const std::uint64_t number = task.plan == nullptr ? task.sequence << 1 | 1 : task.sequence << 1;
   CallEntry& entry = control.calls[logged++ % call_log_entries];
+  // A reader that sees any of what follows sees the 0, too, or what is stored last.
   entry.sequence.store(0, std::memory_order_relaxed);
   entry.tag_and_kind.store(static_cast<std::uint64_t>(task.tag) << 32 |
                                static_cast<std::uint64_t>(task.call.within) << 24 |
                                static_cast<std::uint64_t>(task.call.operation) << 16 |
                                static_cast<std::uint64_t>(task.call.type) << 8 |
                                static_cast<std::uint64_t>(task.call.reduction.op),
-                           std::memory_order_relaxed);
-  entry.count.store(elements(task.call), std::memory_order_relaxed);
-  entry.root.store(static_cast<std::uint64_t>(task.call.root), std::memory_order_relaxed);
+                           std::memory_order_release);
+  entry.count.store(elements(task.call), std::memory_order_release);
+  entry.root.store(static_cast<std::uint64_t>(task.call.root), std::memory_order_release);
   entry.sequence.store(number, std::memory_order_release);
 }
 
@@ -41,15 +42,15 @@ std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
   std::vector<LoggedCall> calls;
   for (const CallEntry& entry : shm->control(rank).calls) {
     const std::uint64_t number = entry.sequence.load(std::memory_order_acquire);
-    const std::uint64_t kind = entry.tag_and_kind.load(std::memory_order_relaxed);
+    const std::uint64_t kind = entry.tag_and_kind.load(std::memory_order_acquire);
     Call call;
     call.within = static_cast<Within>(kind >> 24 & 0xff);
     call.operation = static_cast<Operation>(kind >> 16 & 0xff);
     call.type = static_cast<DataType>(kind >> 8 & 0xff);
     call.reduction = static_cast<ReduceOp>(kind & 0xff);
-    call.count = entry.count.load(std::memory_order_relaxed);
-    call.root = static_cast<Rank>(entry.root.load(std::memory_order_relaxed));
-    if (number == 0 || entry.sequence.load(std::memory_order_acquire) != number) continue;
+    call.count = entry.count.load(std::memory_order_acquire);
+    call.root = static_cast<Rank>(entry.root.load(std::memory_order_acquire));
+    if (number == 0 || entry.sequence.load(std::memory_order_relaxed) != number) continue;
     const std::uint64_t place = number & 1 ? 0 : number >> 1;
     calls.push_back({place, static_cast<std::uint32_t>(kind >> 32), describe(call)});
   }

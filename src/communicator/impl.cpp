@@ -99,8 +99,8 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
   check_parent = std::move(group.check_members);
   group.check_members = [this] {
     if (check_parent) check_parent();
-    watch->poll();
-    if (const auto dead = first_dead()) throw member_gone(nullptr, *dead, false);
+    ensure_usable();
+    if (const auto error = heard(nullptr)) throw Error(*error);
   };
   check_forced(options);
   connect();

@@ -33,6 +33,8 @@ struct Pending {
   std::vector<std::unique_ptr<Task>> tasks;
   std::size_t unfinished = 0;
   std::exception_ptr failure;
+  Clock::time_point idle_since,
+      looked;  ///< while it is only tested: since when nothing moves, last look around
 };
 struct Queued {
   std::shared_ptr<Pending> work;
@@ -121,6 +123,7 @@ struct Impl {
   void prepare_point_to_point(Task& task);
   void begin_main(Task& task);
   static void decide(Task& task);
+  void begin(Task& task);
   bool advance(Task& task);
   bool advance_mapped(Task& task);
   void close_buffers();

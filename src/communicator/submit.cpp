@@ -119,11 +119,12 @@ void Impl::prepare_point_to_point(Task& task) {
   task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out),
                   nullptr, nullptr};
   task.execution.begin(*task.point_to_point, task.buffers, task.tag);
+  task.begun = true;
 }
 
 void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
   task.call = call;
-  task.done = task.offering = task.mapped = false;
+  task.done = task.begun = task.offering = task.mapped = false;
   task.turn = {};
   if (is_point_to_point(call)) {
     prepare_point_to_point(task);
@@ -142,9 +143,16 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
     ++completed;
     return;
   }
+  task.sizes = sizes;
+}
+
+// Not before all calls before it are done, which may decide by which way it goes.
+void Impl::begin(Task& task) {
+  task.begun = true;
+  const auto& plan = task.plan;
   if (plan->trial) task.turn = plan->trial->next();
   if (task.turn.path == Path::attach) (void)plan->attached->get();  // not part of the time
-  if (task.turn.timed) task.begun = Clock::now();
+  if (task.turn.timed) task.since = Clock::now();
   if (!plan->mapped && task.turn.path == Path::slots && !task.turn.decides) {
     begin_main(task);
     return;
@@ -164,10 +172,11 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
   task.peers.offers.resize(static_cast<std::size_t>(group.size));
   auto& direct = shm->direct();
   // What CUDA has mapped, another process may be unable to read.
-  const bool by_messages =
-      plan->key.scaled || (sizes.in_place && !plan->direct_in_place) || !host_buffers.plain(call, sizes);
-  task.peers.mine = {direct.offer(call.in, sizes.in_bytes), direct.offer(call.out, sizes.out_bytes),
-                     by_messages ? 1U : 0U, task.turn.decides ? plan->trial->times() : PathTrial::Times{}};
+  const bool by_messages = plan->key.scaled || (task.sizes.in_place && !plan->direct_in_place) ||
+                           !host_buffers.plain(task.call, task.sizes);
+  task.peers.mine = {direct.offer(task.call.in, task.sizes.in_bytes),
+                     direct.offer(task.call.out, task.sizes.out_bytes), by_messages ? 1U : 0U,
+                     task.turn.decides ? plan->trial->times() : PathTrial::Times{}};
   task.offering = true;
   task.execution.begin(*offer_program,
                        {reinterpret_cast<const std::byte*>(&task.peers.mine),
@@ -229,6 +238,7 @@ bool Impl::advance_mapped(Task& task) {
 // True when something moved.
 bool Impl::advance(Task& task) {
   if (task.done) return false;
+  if (!task.begun) begin(task);
   const bool moved = task.mapped ? advance_mapped(task) : task.execution.advance();
   if (!task.execution.done()) return moved;
   if (task.offering) {
@@ -255,7 +265,7 @@ void Impl::run(const Call& call) {
       prepare(blocking, call, sizes);
       wait_direct(blocking);
       if (!single && blocking.turn.timed)
-        blocking.plan->trial->record(blocking.turn.path, Clock::now() - blocking.begun);
+        blocking.plan->trial->record(blocking.turn.path, Clock::now() - blocking.since);
     } catch (...) {
       std::rethrow_exception(fail(&blocking));
     }

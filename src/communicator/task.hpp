@@ -52,10 +52,12 @@ struct Task {
   OfferedMemory peers;
   std::uint64_t sequence = 0;
   transport::Tag tag = 0;
+  Sizes sizes;
+  bool begun = false;        ///< a collective begins when those before it are done
   bool offering = false;     ///< still exchanging offers
   bool mapped = false;       ///< runs on buffers of others, as they lie in this process
   PathTrial::Turn turn;      ///< where the plan has a trial
-  Clock::time_point begun;   ///< of a call that it times
+  Clock::time_point since;   ///< of a call that it times
   std::uint64_t ticket = 0;  ///< order among sends to, or receives from, one peer
   bool done = false;
 };

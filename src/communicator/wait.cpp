@@ -30,6 +30,10 @@ void pause() {
 #endif
 }
 
+const Task& first_unfinished(const Pending& pending) {
+  return **std::find_if(pending.tasks.begin(), pending.tasks.end(), [](const auto& t) { return !t->done; });
+}
+
 bool advance_others(const Impl* mine) {
   bool moved = false;
   const auto others = active;  // those that finish leave the list
@@ -87,7 +91,12 @@ bool Impl::advance_queues() {
   bool moved = false;
   const Task* current = nullptr;
   try {
-    if (!collectives.empty() || !point_to_point.empty()) ensure_usable();
+    if (!collectives.empty() || !point_to_point.empty()) {
+      ensure_usable();
+      // What lanes have handed over may still be on its way into a socket.
+      if (tcp != nullptr) tcp->progress();
+      if (verbs != nullptr) verbs->progress();
+    }
     while (!collectives.empty()) {
       current = collectives.front().task;
       moved = advance(collectives.front()) || moved;
@@ -133,8 +142,7 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
     bool moved = advance_queues();
     if (is_over(pending)) return;
     moved = advance_others(this) || moved;
-    const Task& unfinished =
-        **std::find_if(pending.tasks.begin(), pending.tasks.end(), [](const auto& t) { return !t->done; });
+    const Task& unfinished = first_unfinished(pending);
     if (limit && limit->passed())
       throw Error(ErrorCode::timeout,
                   title(unfinished) + " is not done yet; it goes on and can be waited for again");
@@ -171,7 +179,22 @@ bool Impl::is_over(const Pending& pending) const {
 bool Impl::test(Pending& pending) {
   if (is_over(pending)) return true;
   const Leaving leaving{*shm};
-  advance_queues();
+  const bool moved = advance_queues();
+  if (is_over(pending)) return true;
+  const auto now = Clock::now();
+  if (moved || pending.idle_since == Clock::time_point{}) {
+    pending.idle_since = pending.looked = now;
+  } else if (now - pending.looked >= look_interval) {
+    pending.looked = now;
+    Wait wait;
+    wait.since = pending.idle_since;
+    Task& task = first_before(first_unfinished(pending));
+    try {
+      look_around(wait, task, now);
+    } catch (...) {
+      fail(&task);
+    }
+  }
   return is_over(pending);
 }
 

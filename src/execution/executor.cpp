@@ -233,6 +233,11 @@ void Execution::suspect(std::vector<Rank>& waiting_for) {
           sinks[i].sender->try_reserve(message) == nullptr)
         waiting_for.push_back(sinks[i].peer);
   }
+  // All lanes are through, but not all they sent.
+  if (unfinished_ == 0)
+    for (const Sink& sink : program_->sinks)
+      if (sink.sender != nullptr && sink.peer >= 0 && !sink.sender->flushed())
+        waiting_for.push_back(sink.peer);
   std::sort(waiting_for.begin(), waiting_for.end());
   waiting_for.erase(std::unique(waiting_for.begin(), waiting_for.end()), waiting_for.end());
 }

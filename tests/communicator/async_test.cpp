@@ -202,6 +202,72 @@ TEST_P(Asynchronous, TheLastCallIsWaitedForWhileTheFirstIsHeldUp) {
 
 // Waiting costs no sleep a step: a hundred thousand elements in a hundred calls take seconds if each step
 // sleeps.
+// More than a socket takes at once: the rest goes when somebody looks.
+TEST(Asynchronously, WhatWaitsForASocketGoesOnByTestsAndByWaitsForOthers) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        Communicator other = comm.duplicate();
+        std::vector<float> data(std::size_t{4} << 20, static_cast<float>(comm.rank()));
+        for (const bool by_test : {true, false}) {
+          if (comm.rank() == 0) {
+            Work work = comm.async().send(data, 1);
+            while (by_test && !work.test()) std::this_thread::yield();
+            other.barrier();
+          } else {
+            std::this_thread::sleep_for(300ms);
+            comm.receive(data, 0);
+            other.barrier();
+            EXPECT_EQ(data.back(), 0);
+          }
+        }
+      },
+      over("tcp", 10s));
+}
+
+// A trial of two ways that ends while a later call is under way already on one rank, and not on the other.
+TEST(Asynchronously, CallsTakeTheWayThatWasDecidedBeforeThem) {
+  run_processes(2, over("shm", 10s), [](Communicator& comm) {
+    const bool late = comm.rank() == 1;
+    std::vector<float> in(65536, static_cast<float>(comm.rank() + 1)), out(in.size()), next(in.size());
+    for (int i = 1; i <= 30; ++i) {  // the 21st to 30th are measured; these seem slow the first way
+      if (late && i > 20 && i <= 25) std::this_thread::sleep_for(2ms);
+      comm.all_reduce(in, out);
+    }
+    if (late) std::this_thread::sleep_for(100ms);
+    Work decides = comm.async().all_reduce(in, out);
+    if (late) decides.wait();
+    Work follows = comm.async().all_reduce(in, next);
+    decides.wait();
+    follows.wait();
+    EXPECT_EQ(out[5], 3);
+    EXPECT_EQ(next[5], 3);
+  });
+}
+
+TEST(Asynchronously, TestsFindOutWhatWaitsWould) {
+  for (const char* transport : {"shm", "tcp"})
+    for (const bool aborts : {true, false})
+      run_local(
+          2,
+          [&](Communicator& comm) {
+            float value = 1;
+            comm.barrier();
+            if (comm.rank() == 1) {
+              if (aborts) comm.abort("enough");
+              std::this_thread::sleep_for(1s);
+              return;
+            }
+            const auto thrown = thrown_by([&] {
+              Work work = comm.async().all_reduce(std::span(&value, 1));
+              for (const Deadline deadline(20s); !work.test() && !deadline.passed();)
+                std::this_thread::yield();
+            });
+            EXPECT_EQ(thrown.code, aborts ? ErrorCode::aborted : ErrorCode::timeout) << thrown.text;
+          },
+          over(transport, aborts ? 10s : 300ms));
+}
+
 TEST(Asynchronously, ProgressIsNotBoundToTheClock) {
   run_local(
       2,

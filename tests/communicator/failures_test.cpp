@@ -280,6 +280,19 @@ TEST(Timeouts, WithoutALimitAreLongAndNoneIsRefused) {
   }
 }
 
+// A little more than sockets hold, so that the sender only has to wait until it has gone.
+TEST(FailuresOverTcp, WhoLeavesDoesNotFailATransferOfOthers) {
+  for (const std::size_t kib : {4096, 4608, 5120}) {
+    const auto results = outcomes(3, over("tcp", 10s), [&](Communicator& comm) {
+      std::vector<std::uint8_t> data(kib << 10);
+      comm.barrier();
+      if (comm.rank() == 0) comm.send(data, 1);
+      if (comm.rank() == 1) std::this_thread::sleep_for(500ms), comm.receive(data, 0);
+    });
+    for (const auto& result : results) EXPECT_EQ(result.code, std::nullopt) << result.text;
+  }
+}
+
 // Rank 0, which keeps the group together, goes first.
 TEST_P(Failures, RankZeroMayLeaveBeforeTheOthersAreDone) {
   const auto results = outcomes(3, over(GetParam(), 10s), [](Communicator& comm) {

@@ -33,7 +33,8 @@ std::optional<Verdict> read_verdict(int socket, const Deadline& deadline) {
 }  // namespace
 
 std::optional<FileDescriptor> dial(const bootstrap::Endpoint& listener, const bootstrap::Secret& secret,
-                                   const bootstrap::Hello& hello, const Deadline& deadline) {
+                                   const bootstrap::Hello& hello, const Deadline& deadline,
+                                   const std::function<void()>& check) {
   const auto gone = [&listener](const char* what) {
     return Error(ErrorCode::peer_lost,
                  fmt::format("{} at {} any more", what, bootstrap::to_string(listener)));
@@ -50,6 +51,7 @@ std::optional<FileDescriptor> dial(const bootstrap::Endpoint& listener, const bo
       return socket;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::timeout || deadline.passed()) throw;
+      if (check) check();
     }
   }
 }
