@@ -57,7 +57,8 @@ class Operations {
   /// run.
   template <Elements In, WritableElementsLike<In> Out>
   Result all_reduce(In&& in, Out&& out, Reduction op = ReduceOp::sum) {
-    const std::span from(in), to(out);
+    const std::span from(in);
+    const std::span to(out);
     same(from.size(), to.size(), "all_reduce");
     return all_reduce(from.data(), to.data(), from.size(), data_type_of<element_of<In>>, op);
   }
@@ -79,7 +80,8 @@ class Operations {
   /// As all_reduce, with the result on `root` only. `out` of the others is not touched and may be empty.
   template <Elements In, WritableElementsLike<In> Out = std::span<element_of<In>>>
   Result reduce(In&& in, Out&& out, Rank root, Reduction op = ReduceOp::sum) {
-    const std::span from(in), to(out);
+    const std::span from(in);
+    const std::span to(out);
     if (is(root)) same(from.size(), to.size(), "reduce");
     return reduce(from.data(), to.data(), from.size(), data_type_of<element_of<In>>, root, op);
   }
@@ -98,7 +100,8 @@ class Operations {
   /// place: `out == in + rank * count`.
   template <Elements In, WritableElementsLike<In> Out>
   Result reduce_scatter(In&& in, Out&& out, Reduction op = ReduceOp::sum) {
-    const std::span from(in), to(out);
+    const std::span from(in);
+    const std::span to(out);
     same(from.size(), to.size() * ranks(), "reduce_scatter");
     return reduce_scatter(from.data(), to.data(), to.size(), data_type_of<element_of<In>>, op);
   }
@@ -116,7 +119,8 @@ class Operations {
   /// count`.
   template <Elements In, WritableElementsLike<In> Out>
   Result all_gather(In&& in, Out&& out) {
-    const std::span from(in), to(out);
+    const std::span from(in);
+    const std::span to(out);
     same(to.size(), from.size() * ranks(), "all_gather");
     return all_gather(from.data(), to.data(), from.size(), data_type_of<element_of<In>>);
   }
@@ -128,7 +132,8 @@ class Operations {
   /// == out`.
   template <WritableElements Out, ElementsLike<Out> In = std::span<const element_of<Out>>>
   Result broadcast(In&& in, Out&& out, Rank root) {
-    const std::span from(in), to(out);
+    const std::span from(in);
+    const std::span to(out);
     if (is(root)) same(from.size(), to.size(), "broadcast");
     return broadcast(from.data(), to.data(), to.size(), data_type_of<element_of<In>>, root);
   }
@@ -150,7 +155,8 @@ class Operations {
   /// all_gather.
   template <Elements In, WritableElementsLike<In> Out = std::span<element_of<In>>>
   Result gather(In&& in, Out&& out, Rank root) {
-    const std::span from(in), to(out);
+    const std::span from(in);
+    const std::span to(out);
     if (is(root)) same(to.size(), from.size() * ranks(), "gather");
     return gather(from.data(), to.data(), from.size(), data_type_of<element_of<In>>, root);
   }
@@ -163,7 +169,8 @@ class Operations {
   /// reduce_scatter.
   template <WritableElements Out, ElementsLike<Out> In = std::span<const element_of<Out>>>
   Result scatter(In&& in, Out&& out, Rank root) {
-    const std::span from(in), to(out);
+    const std::span from(in);
+    const std::span to(out);
     if (is(root)) same(from.size(), to.size() * ranks(), "scatter");
     return scatter(from.data(), to.data(), to.size(), data_type_of<element_of<In>>, root);
   }
@@ -176,7 +183,8 @@ class Operations {
   /// out`.
   template <Elements In, WritableElementsLike<In> Out>
   Result all_to_all(In&& in, Out&& out) {
-    const std::span from(in), to(out);
+    const std::span from(in);
+    const std::span to(out);
     same(from.size(), to.size(), "all_to_all");
     if (from.size() % ranks() != 0)
       throw Error(ErrorCode::invalid_argument, "all_to_all: the buffers do not divide into one block a rank");
@@ -194,7 +202,8 @@ class Operations {
   template <Elements In, WritableElementsLike<In> Out>
   Result all_gather_v(In&& in, Out&& out, std::span<const std::size_t> counts,
                       std::span<const std::size_t> displacements = {}) {
-    const std::span from(in), to(out);
+    const std::span from(in);
+    const std::span to(out);
     if (counts.size() == ranks()) same(from.size(), counts[own()], "all_gather_v");
     detail::require_blocks_within(to.size(), counts, displacements, "all_gather_v, output");
     return all_gather_v(from.data(), to.data(), counts, displacements, data_type_of<element_of<In>>);
@@ -214,7 +223,8 @@ class Operations {
   template <Elements In, WritableElementsLike<In> Out>
   Result reduce_scatter_v(In&& in, Out&& out, std::span<const std::size_t> counts,
                           std::span<const std::size_t> displacements = {}, Reduction op = ReduceOp::sum) {
-    const std::span from(in), to(out);
+    const std::span from(in);
+    const std::span to(out);
     if (counts.size() == ranks()) same(counts[own()], to.size(), "reduce_scatter_v");
     detail::require_blocks_within(from.size(), counts, displacements, "reduce_scatter_v, input");
     return reduce_scatter_v(from.data(), to.data(), counts, displacements, data_type_of<element_of<In>>, op);
@@ -238,7 +248,8 @@ class Operations {
                       std::span<const std::size_t> in_displacements, Out&& out,
                       std::span<const std::size_t> out_counts,
                       std::span<const std::size_t> out_displacements) {
-    const std::span from(in), to(out);
+    const std::span from(in);
+    const std::span to(out);
     detail::require_blocks_within(from.size(), in_counts, in_displacements, "all_to_all_v, input");
     detail::require_blocks_within(to.size(), out_counts, out_displacements, "all_to_all_v, output");
     return all_to_all_v(from.data(), in_counts, in_displacements, to.data(), out_counts, out_displacements,

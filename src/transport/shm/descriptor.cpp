@@ -87,9 +87,9 @@ FileDescriptor listen_for(const Key& key) {
 FileDescriptor connect_to(const Key& key) {
   FileDescriptor connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!connection) throw_errno("socket");
-  const auto [address, length] = address_of(key);
-  const auto* const to = reinterpret_cast<const sockaddr*>(&address);
-  if (uninterrupted([&] { return ::connect(connection.get(), to, length); }) != 0)
+  const auto named = address_of(key);
+  const auto* const to = reinterpret_cast<const sockaddr*>(&named.first);
+  if (uninterrupted([&] { return ::connect(connection.get(), to, named.second); }) != 0)
     throw_errno("cannot reach a rank of this host over its Unix socket");
   const auto sent =
       uninterrupted([&] { return ::send(connection.get(), key.data(), key.size(), MSG_NOSIGNAL); });

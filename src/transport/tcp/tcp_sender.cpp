@@ -1,8 +1,8 @@
 #include "transport/tcp/tcp_sender.hpp"
 
 #include <linux/sockios.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -42,9 +42,11 @@ bool has_input(int socket) {
 
 // False also when nothing will be: the peer has reset the connection.
 bool awaits_acknowledgement(int socket) {
+  constexpr int closed =
+      7;  // TCP_CLOSE, which only netinet/tcp.h names, and that does not go with linux/tcp.h
   tcp_info info{};
   socklen_t size = sizeof info;
-  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_state == TCP_CLOSE)
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_state == closed)
     return false;
   int waiting = 0;
   return ::ioctl(socket, SIOCOUTQ, &waiting) == 0 && waiting != 0;
