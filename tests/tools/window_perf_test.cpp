@@ -13,26 +13,28 @@ using testing::HasSubstr;
 
 using test::Outcome;
 
-Outcome run(const std::string& arguments) { return test::run_command(TUTTI_WINDOW_PERF " " + arguments); }
+Outcome run_window_perf(const std::string& arguments) {
+  return test::run_command(TUTTI_WINDOW_PERF " " + arguments);
+}
 
-const std::string quick = "--ranks 2 --volume 1K --batches 1 ";
+const std::string quick_windows = "--ranks 2 --volume 1K --batches 1 ";
 
 TEST(WindowPerf, PrintsARowForEverySize) {
-  const Outcome outcome = run(quick + "-b 8 -e 32");
+  const Outcome outcome = run_window_perf(quick_windows + "-b 8 -e 32");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   for (const char* row : {"\n           8 ", "\n          16 ", "\n          32 "})
     EXPECT_THAT(outcome.output, HasSubstr(row));
 }
 
 TEST(WindowPerf, RefusesBadOptionsWithTheReason) {
-  const Outcome sizes = run("--ranks 2 -b 16 -e 8");
+  const Outcome sizes = run_window_perf("--ranks 2 -b 16 -e 8");
   EXPECT_EQ(sizes.status, 2);
   EXPECT_THAT(sizes.output, HasSubstr("-b: is larger than -e"));
-  EXPECT_EQ(run("--ranks 2 --transport pigeon").status, 2);
+  EXPECT_EQ(run_window_perf("--ranks 2 --transport pigeon").status, 2);
 }
 
 TEST(WindowPerf, FailsWhenItsOutputIsLost) {
-  const Outcome outcome = run(quick + "-b 8 -e 8 >/dev/full");
+  const Outcome outcome = run_window_perf(quick_windows + "-b 8 -e 8 >/dev/full");
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.output, HasSubstr("cannot write the standard output"));
 }
