@@ -85,6 +85,12 @@ std::optional<Notice> Member::poll() {
   return notice;
 }
 
+bool Member::hub_has_ended() {
+  const std::lock_guard lock(mutex_);
+  const auto is_loss = [](const Notice& n) { return n.rank == 0 && n.kind == Notice::Kind::lost; };
+  return cut_off_ && std::ranges::none_of(gone_, is_loss);
+}
+
 void Member::announce_failure(std::uint64_t communicator, const Error& why) noexcept {
   try {
     auto [code, ranks, text] = to_fault(why);

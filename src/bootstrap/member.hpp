@@ -37,6 +37,7 @@ class Member final : public Session {
   [[nodiscard]] std::string address() const override { return identity_.address; }
   std::vector<Bytes> all_gather(std::span<const std::byte> mine, std::chrono::milliseconds timeout) override;
   std::optional<Notice> poll() override;
+  bool hub_has_ended() override;
   void announce_failure(std::uint64_t communicator, const Error& why) noexcept override;
   void report_stuck(std::uint64_t communicator, Rank me, std::span<const CallRecord> calls) noexcept override;
   void leave(std::chrono::milliseconds linger) noexcept override;

@@ -28,6 +28,7 @@ class Solo final : public Session {
     return {Bytes(mine.begin(), mine.end())};
   }
   std::optional<Notice> poll() override { return std::nullopt; }
+  bool hub_has_ended() override { return false; }
   void announce_failure(std::uint64_t /*communicator*/, const Error& /*why*/) noexcept override {}
   void report_stuck(std::uint64_t /*communicator*/, Rank /*me*/,
                     std::span<const CallRecord> /*calls*/) noexcept override {}

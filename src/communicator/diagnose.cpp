@@ -1,4 +1,5 @@
 // What went wrong, and who has to know: from silence, closed connections and odd messages to one error.
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -46,11 +47,11 @@ std::optional<Rank> Impl::first_dead() const {
   return first;
 }
 
-Error Impl::member_gone(const Task* task, Rank rank, bool orderly) const {
+Error Impl::member_gone(const Task* task, Rank rank) const {
+  const auto gone = watch->gone(group.world[static_cast<std::size_t>(rank)]);
   return {ErrorCode::peer_lost,
-          (task == nullptr ? "" : title(*task) + ": ") + "rank " + std::to_string(rank) +
-              (orderly ? " has destroyed its communicator" : " died") +
-              "; make a new communicator without it to go on",
+          fmt::format("{}rank {} {}; make a new communicator without it to go on",
+                      task == nullptr ? "" : title(*task) + ": ", rank, gone->did),
           {rank}};
 }
 
@@ -63,8 +64,23 @@ Error Impl::failure_of_others(const Task* task, const bootstrap::Notice& notice)
 std::optional<Error> Impl::heard(const Task* task) {
   watch->poll();
   if (const auto notice = watch->failure(group.communicator)) return failure_of_others(task, *notice);
-  if (const auto dead = first_dead()) return member_gone(task, *dead, false);
-  return std::nullopt;
+  if (const auto dead = first_dead()) return member_gone(task, *dead);
+  return failure_in_memory(task);
+}
+
+// Without a hub nobody says why, but a rank of this host that fails closes the buffers of all.
+std::optional<Error> Impl::failure_in_memory(const Task* task) {
+  if (shm == nullptr || !watch->session().hub_has_ended()) return std::nullopt;
+  const auto failed_rank = shm->closed_by();
+  if (!failed_rank || *failed_rank == group.rank) return std::nullopt;
+  std::vector<Rank> ranks{*failed_rank};
+  std::string text = fmt::format("rank {} failed or aborted", *failed_rank);
+  for (Rank r = 0; r < group.size; ++r)
+    if (const auto gone = watch->gone(group.world[static_cast<std::size_t>(r)])) {
+      ranks.push_back(r);
+      text += fmt::format(", rank {} {}", r, gone->did);
+    }
+  return Error(ErrorCode::aborted, (task == nullptr ? "" : title(*task) + ": ") + text, std::move(ranks));
 }
 
 void Impl::check_others() {
@@ -81,7 +97,7 @@ Error Impl::explain_loss(const Task* task, const Error& loss) {
   for (const Deadline deadline(loss_explained_within); !deadline.passed(); ::sched_yield()) {
     if (auto error = heard(task)) return *error;
     for (const Rank r : loss.ranks())
-      if (watch->gone(group.world[static_cast<std::size_t>(r)])) return member_gone(task, r, true);
+      if (watch->gone(group.world[static_cast<std::size_t>(r)])) return member_gone(task, r);
   }
   return {loss.code(), (task == nullptr ? "" : title(*task) + ": ") + bootstrap::to_fault(loss).text,
           loss.ranks()};
@@ -93,13 +109,13 @@ void Impl::check_members(Task& task) {
     const auto gone = watch->gone(group.world[static_cast<std::size_t>(r)]);
     return gone && Clock::now() - gone->since >= gone_grace;
   };
-  if (const auto dead = first_dead(); dead && gone_for_long(*dead)) throw member_gone(&task, *dead, false);
+  if (const auto dead = first_dead(); dead && gone_for_long(*dead)) throw member_gone(&task, *dead);
   for (Rank r = 0; r < group.size; ++r) {
     if (!gone_for_long(r)) continue;
     const auto awaited = ranks_awaited(task);
     if (awaited.empty() && advance(task)) return;  // what it waited for has come since
     if (awaited.empty() || std::find(awaited.begin(), awaited.end(), r) != awaited.end())
-      throw member_gone(&task, r, true);
+      throw member_gone(&task, r);
   }
 }
 
@@ -221,6 +237,7 @@ std::exception_ptr Impl::fail(const Task* task) {
 // Callers may free their buffers next. Whoever is in the middle of one is not for long: half a second is one
 // of gigabytes.
 void Impl::close_buffers() {
+  if (fork_generation != tutti::fork_generation()) return;  // they are the parent's
   shm->close_buffers(500ms, [this](Rank r) {
     watch->poll();
     return watch->gone(group.world[static_cast<std::size_t>(r)]).has_value();

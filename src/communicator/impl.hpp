@@ -144,8 +144,9 @@ struct Impl {
   std::vector<Rank> ranks_awaited(Task& task);
   [[nodiscard]] Error sizes_differ(const Task& task) const;
   [[nodiscard]] std::optional<Rank> first_dead() const;
-  [[nodiscard]] Error member_gone(const Task* task, Rank rank, bool orderly) const;
+  [[nodiscard]] Error member_gone(const Task* task, Rank rank) const;
   [[nodiscard]] Error failure_of_others(const Task* task, const bootstrap::Notice& notice) const;
+  std::optional<Error> failure_in_memory(const Task* task);
   /// What has happened to others, as far as it was heard.
   std::optional<Error> heard(const Task* task);
   void check_others();

@@ -243,6 +243,7 @@ void Impl::look_around(Wait& wait, Task& task, Clock::time_point now) {
   if (unusable.load(std::memory_order_acquire)) ensure_usable();
   watch->poll();
   if (const auto notice = watch->failure(group.communicator)) throw failure_of_others(&task, *notice);
+  if (const auto error = failure_in_memory(&task)) throw Error(*error);
   if (waited >= gone_grace) check_members(task);
   if (waited >= suspect_after) {
     ranks_awaited(task);

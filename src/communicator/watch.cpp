@@ -2,6 +2,8 @@
 
 #include <exception>
 
+#include "base/process.hpp"
+
 namespace tutti {
 
 Watch::~Watch() {
@@ -9,14 +11,25 @@ Watch::~Watch() {
   if (std::uncaught_exceptions() <= exceptions_) session_->leave(std::chrono::milliseconds(1000));
 }
 
+void Watch::know(Rank world, pid_t process) {
+  const std::lock_guard lock(mutex_);
+  processes_.try_emplace(world, process);
+}
+
 void Watch::poll() {
   const std::lock_guard lock(mutex_);
   while (auto notice = session_->poll()) {
-    if (notice->kind == bootstrap::Notice::Kind::failed)
+    if (notice->kind == bootstrap::Notice::Kind::failed) {
       failures_.try_emplace(notice->communicator, std::move(*notice));
-    else
-      gone_.try_emplace(notice->rank, Gone{notice->kind == bootstrap::Notice::Kind::left, Clock::now()});
+      continue;
+    }
+    const bool left = notice->kind == bootstrap::Notice::Kind::left;
+    gone_.try_emplace(notice->rank, Gone{left, left ? "destroyed its communicator" : "died", Clock::now()});
   }
+  if (!session_->hub_has_ended()) return;
+  for (const auto& [rank, process] : processes_)
+    if (!gone_.contains(rank) && has_ended(process))
+      gone_.emplace(rank, Gone{true, "ended its process", Clock::now()});
 }
 
 std::optional<Watch::Gone> Watch::gone(Rank world) {

@@ -3,11 +3,14 @@
 /// is delivered once.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/deadline.hpp"
@@ -25,10 +28,13 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   struct Gone {
-    bool orderly = false;  ///< said goodbye
+    bool orderly = false;  ///< said goodbye, as far as is known
+    std::string_view did;  ///< "died", and the like
     Clock::time_point since;
   };
-  /// Reads what has arrived. Thread safe, like all of this.
+  /// The process of a rank of this host, to look at once there is no hub any more.
+  void know(Rank world, pid_t process);
+  /// Reads what has arrived, and without a hub looks whose process has ended. Thread safe, like all of this.
   void poll();
   /// Whether a world rank is gone.
   std::optional<Gone> gone(Rank world);
@@ -40,6 +46,7 @@ class Watch {
   std::shared_ptr<bootstrap::Session> session_;
   std::mutex mutex_;
   std::map<Rank, Gone> gone_;
+  std::map<Rank, pid_t> processes_;
   std::map<std::uint64_t, bootstrap::Notice> failures_;
   int exceptions_ = std::uncaught_exceptions();
 };

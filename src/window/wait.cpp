@@ -102,8 +102,7 @@ void WindowState::check_target(const Subject& subject, Clock::duration grace) {
   looked_ = {};
   look_around();  // an abort is the better explanation
   use(subject, [&](WindowPeer&) {
-    throw Error(ErrorCode::peer_lost, fmt::format("that rank {}; transfers with others go on",
-                                                  gone->orderly ? "destroyed its communicator" : "died"));
+    throw Error(ErrorCode::peer_lost, fmt::format("that rank {}; transfers with others go on", gone->did));
   });
 }
 
@@ -164,9 +163,7 @@ void WindowState::check_sources(std::uint32_t id, Rank from) {
     if (!gone || now - gone->since < gone_grace) continue;
     if (gone->orderly && from < 0 && ++left < setting_.group.size - 1) continue;
     throw Error(ErrorCode::peer_lost,
-                fmt::format("{}: waiting for notification {}: rank {} {}", title(), id, r,
-                            gone->orderly ? "destroyed its communicator" : "died"),
-                {r});
+                fmt::format("{}: waiting for notification {}: rank {} {}", title(), id, r, gone->did), {r});
   }
 }
 

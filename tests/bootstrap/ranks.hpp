@@ -105,6 +105,7 @@ class Child {
     wait();
   }
   void kill() const { ::kill(pid_, SIGKILL); }
+  [[nodiscard]] pid_t process() const { return pid_; }
   /// Exit code, or minus the signal.
   int wait() {
     int status = 0;

@@ -1,11 +1,14 @@
 // Ranks as processes: killed in the middle of every operation, and forked.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 
 #include <atomic>
 #include <csignal>
+#include <optional>
 
+#include "base/process.hpp"
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
 
@@ -108,6 +111,70 @@ TEST_P(Killed, WhileTheOthersWaitInASubgroup) {
     std::vector<float> data(count);
     copy.all_reduce(std::span(data));
   });
+}
+
+TEST(Processes, AreSeenToEndBeforeTheirParentWaits) {
+  Child child([] { return ::pause(); });
+  const pid_t process = child.process();
+  EXPECT_FALSE(has_ended(process));
+  EXPECT_FALSE(has_ended(::getpid()));
+  child.kill();
+  for (const tutti::Deadline deadline(10s); !has_ended(process) && !deadline.passed();)
+    std::this_thread::yield();
+  EXPECT_TRUE(has_ended(process));
+  child.wait();
+  EXPECT_TRUE(has_ended(process));
+}
+
+// Without rank 0's process nobody announces anything.
+class WithoutHub : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Local, WithoutHub, testing::Values("shm", "tcp"), transport_name);
+
+TEST_P(WithoutHub, ADeathIsNoticedAndNamed) {
+  const Shared<Progress> progress;
+  auto children = fork_ranks(4, over(GetParam(), 20s), [&](Communicator& comm) {
+    std::optional<Communicator> part = comm.split(comm.rank() == 0 ? -1 : 0);
+    if (!part) return;
+    const auto me = static_cast<std::size_t>(comm.rank());
+    const auto thrown = thrown_by([&] {
+      for (;; ++progress->rounds[me]) exchange(*part, 10);
+    });
+    progress->thrown_at[me] = Clock::now().time_since_epoch().count();
+    EXPECT_THAT(thrown.code, testing::AnyOf(ErrorCode::peer_lost, ErrorCode::aborted)) << thrown.text;
+    EXPECT_THAT(thrown.ranks, testing::Contains(1)) << thrown.text;
+    EXPECT_THAT(thrown.text, testing::HasSubstr("rank 1 ended its process"));
+  });
+  ASSERT_EQ(children[0].wait(), 0);
+  const int before = progress->rounds[3];
+  for (const tutti::Deadline deadline(10s); progress->rounds[3] < before + 1000 && !deadline.passed();)
+    std::this_thread::yield();
+  ASSERT_GE(progress->rounds[3], before + 1000) << "the others do not go on";
+  const auto killed = Clock::now();
+  children[2].kill();
+  EXPECT_EQ(children[2].wait(), -SIGKILL);
+  for (const std::size_t r : {1U, 3U}) {
+    EXPECT_EQ(children[r].wait(), 0) << "rank " << r;
+    EXPECT_LT(Clock::time_point(Clock::duration(progress->thrown_at[r].load())) - killed, 1s);
+  }
+}
+
+TEST_P(WithoutHub, AnAbortIsNoticedAndNamed) {
+  auto children = fork_ranks(4, over(GetParam(), 20s), [&](Communicator& comm) {
+    std::optional<Communicator> part = comm.split(comm.rank() == 0 ? -1 : 0);
+    if (!part) return;
+    const auto start = Clock::now();
+    if (comm.rank() == 3) {
+      std::this_thread::sleep_for(1500ms);  // rank 0's process has ended
+      part->abort("enough");
+      std::this_thread::sleep_for(3s);
+      return;
+    }
+    const auto thrown = thrown_by([&] { part->barrier(); });
+    EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+    EXPECT_THAT(thrown.ranks, testing::Contains(2)) << thrown.text;
+    EXPECT_LT(Clock::now() - start, 2500ms);
+  });
+  for (auto& child : children) EXPECT_EQ(child.wait(), 0);
 }
 
 class Forked : public testing::TestWithParam<const char*> {};

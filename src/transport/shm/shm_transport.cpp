@@ -245,8 +245,18 @@ void ShmTransport::leave_buffers() {
   arena_->control(local_rank_).inside.store(0, std::memory_order_release);
 }
 
+void ShmTransport::close() noexcept {
+  std::uint32_t nobody = 0;
+  arena_->header().closed.compare_exchange_strong(nobody, static_cast<std::uint32_t>(local_rank_ + 1));
+}
+
+std::optional<Rank> ShmTransport::closed_by() const {
+  const std::uint32_t by = arena_->header().closed.load();
+  return by == 0 ? std::nullopt : std::optional(locals_[by - 1]);
+}
+
 void ShmTransport::close_buffers(std::chrono::milliseconds longest, const std::function<bool(Rank)>& gone) {
-  arena_->header().closed.store(1);
+  close();
   const Deadline deadline(longest);
   for (const Rank rank : locals_)
     while (local_of(rank) != local_rank_ && control(rank).inside.load() != 0 && !gone(rank) &&

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,8 +63,13 @@ class ShmTransport final : public Transport {
   /// closed them: then they must not be touched, nor left.
   [[nodiscard]] bool enter_buffers();
   void leave_buffers();
-  /// A call of this rank has failed, and its caller may free the buffers: no rank of this host touches those
-  /// of others from now on. Waits until none does, at most `longest`; not for those that are `gone`.
+  /// A call of this rank has failed or is aborted: no rank of this host touches buffers of others from now
+  /// on. Thread safe.
+  void close() noexcept;
+  /// Which rank closed them first.
+  [[nodiscard]] std::optional<Rank> closed_by() const;
+  /// Closes them, since their callers may free them next. Waits until nobody touches any, at most `longest`;
+  /// not for those that are `gone`.
   void close_buffers(std::chrono::milliseconds longest, const std::function<bool(Rank)>& gone);
   /// This rank's own control page, and that of a rank of this host.
   [[nodiscard]] Control& control(Rank rank) const {
