@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -104,11 +107,99 @@ TEST(Shm, BuffersAreClosedAroundWhoIsGoneOrTakesTooLong) {
   one.close_buffers(std::chrono::milliseconds(1), [](Rank /*rank*/) { return false; });
 }
 
+TEST(Shm, TheFrontOfTheRingComesNext) {
+  EXPECT_EQ(shm::front_after(0, 16), 0U);
+  EXPECT_EQ(shm::front_after(1, 16), 16U);
+  EXPECT_EQ(shm::front_after(16, 16), 16U);
+  EXPECT_EQ(shm::front_after(static_cast<std::uint32_t>(-2), 16), 0U);
+}
+
 TEST(Shm, MessagesAreContiguousAndSkipTheEndOfTheRing) {
   EXPECT_EQ(shm::slot_start(0, 3, 16), 0U);
   EXPECT_EQ(shm::slot_start(13, 3, 16), 13U);
   EXPECT_EQ(shm::slot_start(14, 3, 16), 16U);
   EXPECT_EQ(shm::slot_start(static_cast<std::uint32_t>(-2), 3, 16), 0U);  // positions wrap with the ring
+}
+
+// Pages that are still in the caches are written again, rather than all of the ring in turn.
+TEST(Shm, ATakenRingIsWrittenFromItsFrontAgain) {
+  const auto ranks = shm_ranks(5);
+  const std::size_t ring = shm::unit_count(5) * shm::unit_bytes;
+  const std::vector<std::byte> bytes(3 * shm::unit_bytes);
+  const auto widest = [&](Sender& sender, const std::vector<Receiver*>& receivers, int in_flight) {
+    std::set<const std::byte*> places;
+    for (int round = 0; round < 200; ++round) {
+      for (int i = 0; i < in_flight; ++i) EXPECT_TRUE(sender.try_send(bytes.data(), bytes.size(), 7, false));
+      for (int i = 0; i < in_flight; ++i)
+        for (Receiver* receiver : receivers) {
+          const std::byte* at = receiver->try_acquire(bytes.size(), 7);
+          EXPECT_NE(at, nullptr);
+          EXPECT_EQ(receiver->try_acquire(bytes.size(), 7), at);
+          if (receiver == receivers[0]) places.insert(at);
+          receiver->release();
+        }
+    }
+    return static_cast<std::size_t>(*places.rbegin() - *places.begin()) + bytes.size();
+  };
+  EXPECT_LE(widest(ranks[0]->sender(1, 0), {&ranks[1]->receiver(0, 0)}, 1), ring / 2);
+  EXPECT_LE(widest(ranks[0]->sender(2, 0), {&ranks[2]->receiver(0, 0)}, 4), ring * 3 / 4);
+  EXPECT_GT(widest(ranks[1]->sender(0, 0), {&ranks[0]->receiver(1, 0)}, 15),
+            ring / 2);  // as much as it holds
+  std::vector<Receiver*> all;
+  for (std::size_t r = 1; r < 5; ++r) all.push_back(ranks[r]->multicast_receiver(0, 0));
+  EXPECT_LE(widest(*ranks[0]->multicast_sender(0), all, 2), ring / 2);
+}
+
+TEST(Shm, ARingIsNotRewoundWhileItHoldsSomethingOrRoomIsReserved) {
+  const auto ranks = shm_ranks(5);
+  Sender& sender = ranks[0]->sender(1, 0);
+  Receiver& receiver = ranks[1]->receiver(0, 0);
+  const std::size_t size = 8 * shm::unit_bytes;
+  std::vector<std::byte> bytes(size);
+  const auto send = [&](std::byte value) {
+    std::fill(bytes.begin(), bytes.end(), value);
+    return sender.try_send(bytes.data(), size, 7, false);
+  };
+  const auto received = [&] {
+    return receiver.try_receive(bytes.data(), size, 7) ? bytes[size - 1] : std::byte{};
+  };
+  for (int i = 1; i <= 5; ++i) ASSERT_TRUE(send(std::byte(i)));
+  for (int i = 1; i <= 4; ++i) EXPECT_EQ(received(), std::byte(i));
+  ASSERT_TRUE(send(std::byte{6}));  // behind the fifth, not before it
+  EXPECT_EQ(received(), std::byte{5});
+  std::byte* const room = sender.try_reserve(size);
+  EXPECT_EQ(received(), std::byte{6});
+  EXPECT_EQ(sender.try_reserve(size), room);  // though all has been taken since
+  std::fill_n(room, size, std::byte{7});
+  sender.publish(size, 7);
+  EXPECT_EQ(received(), std::byte{7});
+}
+
+TEST(Shm, MessagesStayInOrderWhileTheRingIsRewound) {
+  const auto ranks = shm_ranks(5);
+  const auto size_of = [](std::uint32_t i) { return (i * 7 % 8 + 1) * shm::unit_bytes; };
+  constexpr std::uint32_t messages = 20'000;
+  std::jthread writer([&] {
+    Sender& sender = ranks[0]->sender(1, 0);
+    for (std::uint32_t i = 0; i < messages; ++i) {
+      std::byte* room = nullptr;
+      while ((room = sender.try_reserve(size_of(i))) == nullptr) std::this_thread::yield();
+      std::memcpy(room, &i, sizeof i);
+      sender.publish(size_of(i), 7);
+      if (i % 64 == 0) std::this_thread::yield();
+    }
+  });
+  Receiver& receiver = ranks[1]->receiver(0, 0);
+  std::uint32_t out_of_order = 0;
+  for (std::uint32_t i = 0; i < messages; ++i) {
+    const std::byte* at = nullptr;
+    while ((at = receiver.try_acquire(size_of(i), 7)) == nullptr) std::this_thread::yield();
+    std::uint32_t found = 0;
+    std::memcpy(&found, at, sizeof found);
+    out_of_order += found == i ? 0 : 1;
+    receiver.release();
+  }
+  EXPECT_EQ(out_of_order, 0U);
 }
 
 TEST(Shm, MemoryOfARankStaysWithinAFewMiB) {

@@ -1,8 +1,8 @@
 #include "transport/shm/fifo.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <tuple>
 
 #include "base/prefetch.hpp"
 #include "kernels/fold.hpp"
@@ -55,6 +55,7 @@ FifoMemory::FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel
   slots = base + layout.slots_offset;
   units = layout.units;
   line_message = longest_in_lines(layout.ranks);
+  rewinds = layout.ranks > 4;  // the rings of fewer stay within the caches: docs/performance.md
 }
 
 ShmSender::ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic)
@@ -72,8 +73,30 @@ bool ShmSender::lines_free(std::uint32_t needed) {
 bool ShmSender::units_free(std::uint32_t end) {
   if (end - units_taken_ <= memory_.units) [[likely]]
     return true;
-  units_taken_ = lowest<&Acknowledged::units>(memory_, readers_);
+  take_back_units();
   return end - units_taken_ <= memory_.units;
+}
+
+// What was skipped by rewinding nobody acknowledges.
+void ShmSender::take_back_units() {
+  const std::uint32_t low = lowest<&Acknowledged::units>(memory_, readers_);
+  if (before(units_taken_, low)) units_taken_ = low;
+}
+
+// Short transfers would otherwise walk through all of the ring, which no cache keeps where ranks are many.
+// To look costs the return of a line from each reader: in vain, it is done more and more rarely until the
+// front comes by itself.
+void ShmSender::rewind() {
+  if (!memory_.rewinds) return;
+  if (unit_ % memory_.units < memory_.units / 4) {
+    patience_ = 1;
+    return;
+  }
+  if (unit_ - looked_ < patience_) return;
+  take_back_units();
+  if (units_taken_ == unit_) unit_ = units_taken_ = front_after(unit_, memory_.units);
+  looked_ = unit_;
+  patience_ = std::min(2 * patience_, memory_.units / 8);
 }
 
 // Its readers read a line last: the next message of this length finds the lines that it will write taken
@@ -102,6 +125,7 @@ std::byte* ShmSender::try_reserve(std::size_t bytes) {
   if (bytes <= memory_.line_message) return lines_free(lines_for(bytes)) ? staging_ : nullptr;
   const std::uint32_t needed = units_for(bytes);
   assert(needed <= memory_.units / channel_credits);
+  rewind();
   const std::uint32_t start = slot_start(unit_, needed, memory_.units);
   return units_free(start + needed) ? memory_.slots + (start % memory_.units) * unit_bytes : nullptr;
 }
@@ -156,9 +180,22 @@ bool ShmReceiver::read_lines(std::byte* into, std::size_t bytes, Tag tag) {
   return true;
 }
 
+bool ShmReceiver::filled(std::uint32_t place) const {
+  const std::uint64_t word = memory_.flags[place % memory_.units].load(std::memory_order_acquire);
+  return static_cast<std::uint32_t>(word) == place + 1;
+}
+
+std::uint32_t ShmReceiver::place(std::uint32_t needed) const {
+  const std::uint32_t due = slot_start(unit_, needed, memory_.units);
+  const std::uint32_t front = memory_.rewinds ? front_after(unit_, memory_.units) : due;
+  if (due == front || filled(due) || !filled(front)) return due;
+  // Was the ring rewound, or has the message arrived just now, and others after it?
+  return filled(due) ? due : front;
+}
+
 const std::byte* ShmReceiver::slot(std::size_t bytes, Tag tag) {
   const std::uint32_t needed = units_for(bytes);
-  const std::uint32_t start = slot_start(unit_, needed, memory_.units);
+  const std::uint32_t start = place(needed);
   if (!arrived(memory_.flags[start % memory_.units].load(std::memory_order_acquire), start, tag))
     return nullptr;
   held_end_ = start + needed;
@@ -184,10 +221,9 @@ const std::byte* ShmReceiver::try_acquire(std::size_t bytes, Tag tag) {
 }
 
 bool ShmReceiver::missing(std::size_t bytes) const {
-  const bool lines = bytes <= memory_.line_message;
-  const std::uint32_t start = lines ? line_ : slot_start(unit_, units_for(bytes), memory_.units);
-  const auto& word = lines ? memory_.lines[start % line_count].word : memory_.flags[start % memory_.units];
-  return static_cast<std::uint32_t>(word.load(std::memory_order_relaxed)) != start + 1;
+  if (bytes > memory_.line_message) return !filled(place(units_for(bytes)));
+  const std::uint64_t word = memory_.lines[line_ % line_count].word.load(std::memory_order_relaxed);
+  return static_cast<std::uint32_t>(word) != line_ + 1;
 }
 
 void ShmReceiver::take_lines(std::uint32_t count) {
@@ -201,9 +237,10 @@ void ShmReceiver::take_lines(std::uint32_t count) {
 
 void ShmReceiver::take_units(std::uint32_t end) {
   unit_ = end;
-  if (unit_ - units_told_ < memory_.units / 8) return;
+  const bool much = unit_ - units_told_ >= memory_.units / 8;
+  if (much || memory_.rewinds) mine_.units.store(unit_, std::memory_order_release);
+  if (!much) return;
   units_told_ = unit_;
-  mine_.units.store(unit_, std::memory_order_release);
   wakes_.owe({&writer_, 1});
 }
 
@@ -235,18 +272,18 @@ bool ShmReceiver::try_receive(std::byte* into, std::size_t bytes, Tag tag) {
 // Messages of both forms are in one order. So while the awaited form is absent, the other one must be absent
 // too.
 void ShmReceiver::suspect(std::size_t bytes, Tag tag) {
-  const bool awaits_line = bytes <= memory_.line_message;
-  const std::uint32_t start = slot_start(unit_, awaits_line ? 1 : units_for(bytes), memory_.units);
-  const auto& line_word = memory_.lines[line_ % line_count].word;
-  const auto& flag_word = memory_.flags[start % memory_.units];
-  if (awaits_line && lines_read_ != 0) return;
   // The awaited form is read last: whatever was sent before the other one is visible by then.
-  const auto& [other, awaited] =
-      awaits_line ? std::tie(flag_word, line_word) : std::tie(line_word, flag_word);
-  const std::uint64_t found = other.load(std::memory_order_acquire);
-  if (static_cast<std::uint32_t>(found) != (awaits_line ? start : line_) + 1) return;
-  if (static_cast<std::uint32_t>(awaited.load(std::memory_order_acquire)) !=
-      (awaits_line ? line_ : start) + 1)
+  const auto line = [&] { return memory_.lines[line_ % line_count].word.load(std::memory_order_acquire); };
+  const auto is_next_line = [&](std::uint64_t word) { return static_cast<std::uint32_t>(word) == line_ + 1; };
+  if (bytes > memory_.line_message) {
+    const std::uint64_t found = line();
+    if (is_next_line(found) && !filled(place(units_for(bytes))))
+      throw Mismatch{tag, static_cast<Tag>(found >> 32)};
+    return;
+  }
+  const std::uint32_t at = place(1);
+  const std::uint64_t found = memory_.flags[at % memory_.units].load(std::memory_order_acquire);
+  if (lines_read_ == 0 && static_cast<std::uint32_t>(found) == at + 1 && !is_next_line(line()))
     throw Mismatch{tag, static_cast<Tag>(found >> 32)};
 }
 

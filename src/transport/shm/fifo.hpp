@@ -2,9 +2,10 @@
 /// Both ends of a FIFO in shared memory. One writer; one reader, or for multicast every other rank.
 ///
 /// Short messages travel in lines (payload and sequence word in one cache line), longer ones in slots with a
-/// flag word each. Both ends know every message's size, so they agree on the form and the place of each
-/// message without telling each other. Positions count up for ever (mod 2^32); a word holds (tag << 32) |
-/// (position + 1), so a stale word never fits.
+/// flag word each. Both ends know every message's size, so they agree on the form of each message, and on its
+/// place but for one thing: where ranks are many, a sender whose ring is empty may start at its front again,
+/// whose pages are still in the caches. So a receiver looks at both places. Positions count up for ever (mod
+/// 2^32); a word holds (tag << 32) | (position + 1), so a stale word never fits.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +29,7 @@ struct FifoMemory {
   std::byte* slots;
   std::uint32_t units;
   std::size_t line_message;  ///< longest message in lines
+  bool rewinds;              ///< an empty ring is written from its front again
 };
 
 /// Where the next message of some units starts: messages are contiguous, so the end of the ring is skipped
@@ -35,6 +37,10 @@ struct FifoMemory {
 constexpr std::uint32_t slot_start(std::uint32_t position, std::uint32_t needed, std::uint32_t units) {
   const std::uint32_t within = position % units;
   return within + needed > units ? position + (units - within) : position;
+}
+/// The next position at the front of the ring; `position` itself if it is there.
+constexpr std::uint32_t front_after(std::uint32_t position, std::uint32_t units) {
+  return (position + units - 1) / units * units;
 }
 constexpr std::uint32_t units_for(std::size_t bytes) {
   return static_cast<std::uint32_t>((bytes + unit_bytes - 1) / unit_bytes);
@@ -61,6 +67,8 @@ class ShmSender final : public Sender {
  private:
   bool lines_free(std::uint32_t needed);
   bool units_free(std::uint32_t end);
+  void take_back_units();
+  void rewind();
   void write_lines(const std::byte* data, std::size_t bytes, Tag tag);
   Wakes& wakes_;
   FifoMemory memory_;
@@ -68,6 +76,9 @@ class ShmSender final : public Sender {
   Traffic& traffic_;
   std::uint32_t line_ = 0, lines_taken_ = 0;  ///< next position; lowest acknowledgement seen
   std::uint32_t unit_ = 0, units_taken_ = 0;
+  std::uint32_t looked_ = 0;    ///< where it last looked whether the ring was empty: once a position, so that
+                                ///< reserved room stays
+  std::uint32_t patience_ = 1;  ///< units until it looks again
   alignas(64) std::byte staging_[line_message_max];
 };
 
@@ -83,6 +94,10 @@ class ShmReceiver final : public Receiver {
 
  private:
   bool read_lines(std::byte* into, std::size_t bytes, Tag tag);
+  /// Where the next message of so many units has arrived, or is due.
+  [[nodiscard]] std::uint32_t place(std::uint32_t needed) const;
+  /// Whether a message has arrived there.
+  [[nodiscard]] bool filled(std::uint32_t place) const;
   const std::byte* slot(std::size_t bytes, Tag tag);
   void take_lines(std::uint32_t count);
   void take_units(std::uint32_t end);
