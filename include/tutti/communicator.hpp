@@ -127,8 +127,9 @@ class Registration {
 /// through tells them that it failed. After fork, every operation in the child throws Error(forked).
 class Communicator : public Operations<Communicator, void> {
  public:
-  /// Joins the group named by `id` as `rank` of `size`. Rank 0 must be in the process that made the id.
-  /// Throws Error: timeout naming the ranks that did not come, unauthorized, invalid_argument, system.
+  /// Joins the group named by `id` as `rank` of `size`, at most 2^20. Rank 0 must be in the process that made
+  /// the id. Throws Error: timeout naming the ranks that did not come, unauthorized, invalid_argument,
+  /// system.
   Communicator(const UniqueId& id, Rank rank, int size, const Options& options = Options::from_environment());
   /// As the launcher says: tutti's own variables, PMIx (Open MPI's mpirun, Slurm), PMI (MPICH's mpiexec),
   /// torchrun-style variables, Slurm's; none of them: one rank.

@@ -29,6 +29,12 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
+/// Why a thread could not be started, with the remedy.
+inline Error no_thread(const std::system_error& error) {
+  return {ErrorCode::system, "cannot start a thread: " + error.code().message() +
+                                 "; raise the limit (ulimit -u, or pids.max of the control group)"};
+}
+
 /// A thread that handles no signals of the application. Throws Error(system).
 template <class Body>
 std::unique_ptr<std::thread> quiet_thread(Body body) {
@@ -36,8 +42,7 @@ std::unique_ptr<std::thread> quiet_thread(Body body) {
   try {
     return std::make_unique<std::thread>(std::move(body));
   } catch (const std::system_error& error) {
-    throw Error(ErrorCode::system, "cannot start a thread: " + error.code().message() +
-                                       "; raise the limit (ulimit -u, or pids.max of the control group)");
+    throw no_thread(error);
   }
 }
 

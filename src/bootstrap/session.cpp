@@ -15,6 +15,8 @@
 namespace tutti::bootstrap {
 namespace {
 
+constexpr int largest_group = 1 << 20;
+
 /// One rank: there is nobody to talk to.
 class Solo final : public Session {
  public:
@@ -70,6 +72,9 @@ std::shared_ptr<Session> Session::join(const UniqueId& id, Rank rank, int size,
   if (size < 1 || rank < 0 || rank >= size)
     throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(rank) + " of " + std::to_string(size) +
                                                  ": ranks go from 0 to size - 1");
+  if (size > largest_group)
+    throw Error(ErrorCode::invalid_argument, "a group of " + std::to_string(size) + " ranks; the most are " +
+                                                 std::to_string(largest_group));
   install_fork_guard();
   mark_used(id);
   if (size == 1) {

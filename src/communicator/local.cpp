@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <exception>
+#include <future>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include <tutti/error.hpp>
+
+#include "base/quiet_thread.hpp"
 
 namespace tutti {
 
@@ -33,18 +37,28 @@ void run_local(int ranks, const std::function<void(Communicator&)>& body, const 
   UniqueId id;
   if (ranks > 1) id = UniqueId::create("lo");
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
+  // Nobody joins a group of which a rank cannot be started.
+  std::promise<bool> complete;
+  const std::shared_future<bool> begin(complete.get_future());
   {
     std::vector<std::jthread> threads;
     threads.reserve(static_cast<std::size_t>(ranks));
-    for (Rank r = 0; r < ranks; ++r)
-      threads.emplace_back([&, r] {
-        try {
-          Communicator comm(id, r, ranks, options);
-          body(comm);
-        } catch (...) {
-          failures[static_cast<std::size_t>(r)] = std::current_exception();
-        }
-      });
+    try {
+      for (Rank r = 0; r < ranks; ++r)
+        threads.emplace_back([&, r] {
+          if (!begin.get()) return;
+          try {
+            Communicator comm(id, r, ranks, options);
+            body(comm);
+          } catch (...) {
+            failures[static_cast<std::size_t>(r)] = std::current_exception();
+          }
+        });
+    } catch (const std::system_error& error) {
+      complete.set_value(false);
+      throw no_thread(error);
+    }
+    complete.set_value(true);
   }
   std::erase(failures, nullptr);
   const auto cause = std::ranges::max_element(failures, {}, blame);

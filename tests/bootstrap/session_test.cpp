@@ -269,6 +269,8 @@ TEST(Session, NonsenseRanksAreRefused) {
     EXPECT_EQ(thrown_by([&] { Session::join(UniqueId::create(), rank, size, 1s); }).code,
               ErrorCode::invalid_argument);
   EXPECT_EQ(thrown_by([&] { Session::join(UniqueId{}, 0, 2, 1s); }).code, ErrorCode::invalid_argument);
+  EXPECT_EQ(thrown_by([&] { Session::join(UniqueId::create("lo"), 0, 1 << 30, 1s); }).code,
+            ErrorCode::invalid_argument);
 }
 
 TEST(Session, AnIdServesOneGroupOnly) {

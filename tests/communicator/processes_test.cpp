@@ -235,6 +235,27 @@ TEST(Signals, DoNotDisturbRanksThatMakeCommunicators) {
     });
 }
 
+TEST(Processes, WithoutRoomForThreadsSayWhich) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need address space themselves";
+#endif
+  Child child([] {
+    const rlimit small{std::size_t{1} << 30, std::size_t{1} << 30};  // no room for 1000 stacks
+    if (::setrlimit(RLIMIT_AS, &small) != 0) return 2;
+    const auto start = Clock::now();
+    const auto thrown = thrown_by([] {
+      run_local(
+          1000, [](Communicator&) {}, over("tcp", 60s));
+    });
+    EXPECT_EQ(thrown.code, ErrorCode::system);
+    EXPECT_THAT(thrown.text, testing::HasSubstr("cannot start a thread"));
+    EXPECT_LT(Clock::now() - start, 20s);
+    std::fflush(nullptr);
+    return testing::Test::HasFailure() ? 1 : 0;
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
 TEST(Descriptors, ARankWithoutAnyLeftEndsTheWaitOfTheOthers) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "UBSan reads objects through a pipe and takes its failure for a broken object";
