@@ -72,7 +72,7 @@ TEST(Process, TheKilledRanksLifelineIsNotHeldOpenByItsChildren) {
       const auto notice = next_notice(session, 2s);
       const bool lost = notice && notice->kind == Notice::Kind::lost && notice->rank == 2;
       static_cast<void>(!::write(gate[1], "x", 1));
-      session.leave(0ms);
+      session.leave(5s);
       return lost ? 0 : 1;
     }
     if (session.rank() == 1) {
