@@ -57,6 +57,9 @@ void run_local(int ranks, const std::function<void(Communicator&)>& body, const 
     } catch (const std::system_error& error) {
       complete.set_value(false);
       throw no_thread(error);
+    } catch (...) {
+      complete.set_value(false);
+      throw;
     }
     complete.set_value(true);
   }
