@@ -200,8 +200,6 @@ TEST_P(Asynchronous, TheLastCallIsWaitedForWhileTheFirstIsHeldUp) {
       over(transport));
 }
 
-// Waiting costs no sleep a step: a hundred thousand elements in a hundred calls take seconds if each step
-// sleeps.
 // More than a socket takes at once: the rest goes when somebody looks.
 TEST(Asynchronously, WhatWaitsForASocketGoesOnByTestsAndByWaitsForOthers) {
   run_local(
@@ -268,6 +266,8 @@ TEST(Asynchronously, TestsFindOutWhatWaitsWould) {
           over(transport, aborts ? 30s : 1s));
 }
 
+// Waiting costs no sleep a step: a hundred thousand elements in a hundred calls take seconds if each step
+// sleeps.
 TEST(Asynchronously, ProgressIsNotBoundToTheClock) {
   run_local(
       2,

@@ -206,6 +206,10 @@ TEST_P(Forked, TheChildIsRefusedAndHarmless) {
     EXPECT_EQ(data, std::vector<float>(30'000, 2.0F));
     for (std::size_t i = 0; i < buffer.size(); ++i) ASSERT_EQ(buffer[i], static_cast<std::uint8_t>(i * 7));
     expect_right(comm, {.operation = Operation::all_to_all, .count = 5000});
+    auto reached = comm.allocate<float>(10'000);  // the others' memory is not closed to this rank
+    std::fill(reached.begin(), reached.end(), 1.0F);
+    comm.all_reduce(reached);
+    EXPECT_EQ(reached[9'999], 2.0F);
   });
 }
 
