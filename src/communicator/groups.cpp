@@ -20,11 +20,16 @@ std::uint64_t child_number(std::uint64_t parent, std::uint64_t count, int color)
 }
 
 std::string explain_trial(const Plan& plan) {
-  const auto [slots, attach] = plan.trial->decided_by();
-  std::string text = plan.trial->path() == Path::slots ? "through slots of shared memory"
-                                                       : "by cross-memory attach, " + plan.attached_name;
-  if (!plan.trial->decided()) return text + " (not yet measured)";
-  return text + fmt::format(" (measured: slots {:.1f} us, attach {:.1f} us)", slots / 1e3, attach / 1e3);
+  const bool mapped = plan.mapped && !plan.asks;
+  const auto [slots, direct] = plan.trial->decided_by();
+  std::string text = mapped ? "  at present: " : "  plain memory: ";
+  if (plan.trial->path() == Path::slots)
+    text += "through slots of shared memory";
+  else
+    text += mapped ? "zero copy" : "by cross-memory attach, " + plan.attached_name;
+  if (!plan.trial->decided()) return text + " (not yet measured)\n";
+  return text + fmt::format(" (measured: slots {:.1f} us, {} {:.1f} us)\n", slots / 1e3,
+                            mapped ? "each other's memory" : "attach", direct / 1e3);
 }
 
 }  // namespace
@@ -134,7 +139,7 @@ std::string Impl::explain(const Call& call) {
     text += planner->setting().direct_memory
                 ? "no: the call is too small for it to pay, or its operation has no such form\n"
                 : "no: no memory was allocated or registered with this communicator\n";
-  if (plan->trial) text += "  plain memory: " + explain_trial(*plan) + "\n";
+  if (plan->trial) text += explain_trial(*plan);
   return text;
 }
 

@@ -10,22 +10,22 @@ namespace {
 constexpr std::uint32_t calls_each = PathTrial::settling + PathTrial::counted;
 constexpr double gain = 0.95;  // of the present path's time: less is taken for noise
 
-Path other(Path path) { return path == Path::slots ? Path::attach : Path::slots; }
+Path other(Path path) { return path == Path::slots ? Path::direct : Path::slots; }
 
 }  // namespace
 
 PathTrial::Turn PathTrial::next() {
   if (call_ < gap_) {
     ++call_;
-    return {path_, false, false};
+    return {path_, false, false, decided()};
   }
   const std::uint32_t at = call_++ - gap_;
   if (at == 0) samples_ = {};
   if (at < 2 * calls_each)
-    return {at < calls_each ? path_ : other(path_), at % calls_each >= settling, false};
+    return {at < calls_each ? path_ : other(path_), at % calls_each >= settling, false, true};
   call_ = 0;
   gap_ = std::min(4 * gap_, longest_gap);
-  return {path_, false, true};
+  return {path_, false, true, true};
 }
 
 void PathTrial::record(Path path, std::chrono::nanoseconds time) {

@@ -1,7 +1,7 @@
 /// \file
-/// Slots or cross-memory attach? Which is faster depends on the processor, on where the ranks run on it, and
-/// on the size, up to a factor of three either way. So it is measured on the calls themselves, and decided by
-/// all ranks alike.
+/// Slots or each other's memory? Which is faster depends on the processor, on where the ranks run on it, and
+/// on the size, up to a factor of three either way, of ten where many ranks share a processor. So it is
+/// measured on the calls themselves, and decided by all ranks alike.
 #pragma once
 
 #include <array>
@@ -12,8 +12,11 @@
 
 namespace tutti {
 
-/// How a call on plain pointers moves its data within a host. Results are the same, bit for bit.
-enum class Path : std::uint8_t { slots, attach };
+/// How a call moves its data within a host. Results are the same, bit for bit.
+enum class Path : std::uint8_t {
+  slots,
+  direct  ///< ranks tell each other where their buffers are, and read and write them: mapped, or by attach
+};
 
 /// Calls of one operation, type and range of sizes on one communicator. Every rank counts the same calls, so
 /// all are at the same place: some calls by each path, then one in which the ranks exchange their times and
@@ -29,8 +32,9 @@ class PathTrial {
 
   struct Turn {
     Path path = Path::slots;
-    bool timed = false;    ///< `record` is wanted, if the call blocks
-    bool decides = false;  ///< the ranks exchange `times` in this call, and `decide` before its data move
+    bool timed = false;     ///< `record` is wanted, if the call blocks
+    bool decides = false;   ///< the ranks exchange `times` in this call, and `decide` before its data move
+    bool measured = false;  ///< `path` was decided, or is being tried; not presumed
   };
 
   explicit PathTrial(Path first) : path_(first) {}

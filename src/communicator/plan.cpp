@@ -260,15 +260,20 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execu
       return program;
     });
   };
-  if (setting_.direct_memory && direct_pays(circumstances)) plan.mapped = lowered(false, plan.mapped_name);
-  if (!setting_.can_attach || !attach_may_pay(circumstances)) return;
-  plan.attached = lowered(true, plan.attached_name);
-  if (!plan.attached) return;
+  const bool same = same_as_one_sided(*plan.choice.algorithm);
+  if (setting_.direct_memory && (same ? direct_may_pay : direct_pays)(circumstances))
+    plan.mapped = lowered(false, plan.mapped_name);
+  plan.asks = plan.mapped && (!same || direct_surely_pays(circumstances));
+  if (!same) return;
+  if (setting_.can_attach && attach_may_pay(circumstances)) plan.attached = lowered(true, plan.attached_name);
+  if (!plan.attached && (!plan.mapped || plan.asks)) return;
+  plan.attach_first = plan.attached && attach_pays(circumstances);
+  const bool mapped_first = plan.mapped && !plan.asks && direct_pays(circumstances);
   constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
   const auto range = static_cast<int>(std::bit_width(circumstances.bytes)) / bits_a_range;
   auto& trial = trials_[{plan.key.operation, plan.key.type, plan.key.op, range}];
   if (trial == nullptr)
-    trial = std::make_shared<PathTrial>(attach_pays(circumstances) ? Path::attach : Path::slots);
+    trial = std::make_shared<PathTrial>(plan.attach_first || mapped_first ? Path::direct : Path::slots);
   plan.trial = trial;
 }
 
@@ -301,6 +306,7 @@ void Planner::use_default(Collective collective) {
 
 void Planner::enable_direct_memory() {
   setting_.direct_memory = true;
+  trials_.clear();
   for (auto& entry : cache_) entry.reset();
 }
 

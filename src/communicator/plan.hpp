@@ -66,7 +66,9 @@ struct Plan {
   std::optional<LazyProgram> mapped;    ///< when all buffers are mapped
   std::optional<LazyProgram> attached;  ///< when all can be read by cross-memory attach
   std::string mapped_name, attached_name;
-  std::shared_ptr<PathTrial> trial;  ///< between `program` and `attached`, where there are both
+  bool asks = false;                 ///< whatever the trial says, ranks ask each other whether all is mapped
+  bool attach_first = false;         ///< by attach before the trial has measured it
+  std::shared_ptr<PathTrial> trial;  ///< between `program` and the others, where results are the same
 };
 
 class Planner {

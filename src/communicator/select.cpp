@@ -90,6 +90,10 @@ Choice select(const Circumstances& call) {
   return {algorithm, piece_of(call), why};
 }
 
+bool same_as_one_sided(const Algorithm& algorithm) {
+  return !reducing(algorithm.collective) || keeps_rank_order(algorithm.name);
+}
+
 bool attach_may_pay(const Circumstances& call) {
   if (call.bytes >= 4 * MiB) return call.collective == Collective::all_to_all && call.ranks > 2;
   return call.bytes >= 16 * KiB && call.collective != Collective::barrier;
@@ -108,8 +112,26 @@ bool attach_pays(const Circumstances& call) {
   }
 }
 
-bool direct_pays(const Circumstances& call) {
+bool direct_may_pay(const Circumstances& call) {
   return call.bytes >= 16 * KiB && call.collective != Collective::barrier;
 }
+
+// What ranks must tell each other costs a few round trips, and as many changes of who works where they share
+// processors.
+bool direct_pays(const Circumstances& call) {
+  const std::size_t from = (call.ranks == 2 ? 32 : 128) * KiB;
+  switch (call.collective) {
+    case Collective::all_reduce:
+      return call.bytes >= from / 2;
+    case Collective::all_gather:
+    case Collective::gather:
+    case Collective::scatter:
+      return call.bytes >= from * 2;
+    default:
+      return call.bytes >= from;
+  }
+}
+
+bool direct_surely_pays(const Circumstances& call) { return call.bytes >= 512 * KiB; }
 
 }  // namespace tutti

@@ -42,13 +42,20 @@ Choice select(const Circumstances& call);
 /// Whether its schedules fold.
 bool reducing(Collective collective);
 
+/// Whether results by this algorithm are those of the one-sided ones, bit for bit.
+bool same_as_one_sided(const Algorithm& algorithm);
+
 /// True when it is worth a trial whether a call of this size gains from reading plain memory of other
 /// processes by cross-memory attach. Of long calls only where the two ways have been seen near each other: a
 /// bad way costs too much.
 bool attach_may_pay(const Circumstances& call);
 /// Which way is taken before it has been tried: what was best on one machine.
 bool attach_pays(const Circumstances& call);
-/// True when a call of this size would gain from reaching peers' registered buffers.
+/// The same for registered buffers of peers, which they reach without system calls.
+bool direct_may_pay(const Circumstances& call);
 bool direct_pays(const Circumstances& call);
+/// True for calls that gain so much where peers' buffers are registered that ranks ask each other in each
+/// call whether they are.
+bool direct_surely_pays(const Circumstances& call);
 
 }  // namespace tutti

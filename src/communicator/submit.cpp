@@ -151,9 +151,11 @@ void Impl::begin(Task& task) {
   task.begun = true;
   const auto& plan = task.plan;
   if (plan->trial) task.turn = plan->trial->next();
-  if (task.turn.path == Path::attach) (void)plan->attached->get();  // not part of the time
+  if (task.turn.timed && task.turn.path == Path::direct)
+    for (const auto* program : {&plan->mapped, &plan->attached})
+      if (*program) (void)(*program)->get();  // not part of the time
   if (task.turn.timed) task.since = Clock::now();
-  if (!plan->mapped && task.turn.path == Path::slots && !task.turn.decides) {
+  if (!plan->asks && task.turn.path == Path::slots && !task.turn.decides) {
     begin_main(task);
     return;
   }
@@ -199,10 +201,12 @@ void Impl::begin_main(Task& task) {
     task.offering = false;
     const auto reach = task.peers.resolve(shm->direct(), task.peers.offers);
     if (task.turn.decides) decide(task);
-    task.mapped = reach == transport::shm::Reach::mapped && plan.mapped;
+    const bool direct = task.turn.path == Path::direct;
+    task.mapped = reach == transport::shm::Reach::mapped && plan.mapped && (direct || plan.asks);
     if (task.mapped)
       program = &plan.mapped->get();
-    else if (reach != transport::shm::Reach::none && task.turn.path == Path::attach)
+    else if (reach != transport::shm::Reach::none && direct && plan.attached &&
+             (task.turn.measured || plan.attach_first))
       program = &plan.attached->get();
     copies_input = copies_input && program == &plan.program;
   }

@@ -128,7 +128,7 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
   plan->empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
 
   Choice choice;
-  if (reachable && !shape.uneven && setting_.algorithm.empty() && size > 1 && direct_pays(circumstances)) {
+  if (reachable && !shape.uneven && setting_.algorithm.empty() && size > 1 && direct_may_pay(circumstances)) {
     circumstances.one_sided = true;
     choice = select(circumstances);
     circumstances.one_sided = false;

@@ -12,8 +12,9 @@ namespace tutti::test {
 namespace {
 
 constexpr std::size_t page = 4096;
-constexpr std::size_t buffer_bytes = std::size_t{2} << 20;
-constexpr std::size_t enough = 50'003;       ///< float32: large enough for the direct path to pay
+constexpr std::size_t buffer_bytes = std::size_t{6} << 20;
+constexpr std::size_t enough =
+    140'003;  ///< float32: large enough for the direct path to pay, half as much too
 constexpr std::size_t control_bytes = 4096;  ///< what ranks tell each other about where their buffers are
 
 bool has_direct_form(Operation operation) {
