@@ -65,11 +65,59 @@ class Mpi : public bench::Backend {
         return [=] {
           check(MPI_Scatter(in, block, MPI_FLOAT, out, block, MPI_FLOAT, 0, MPI_COMM_WORLD), "MPI_Scatter");
         };
+      case Operation::barrier:
+        return [] { check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); };
+      case Operation::ping_pong:
+      case Operation::shift:
+        return point_to_point(call, in, out);
+      case Operation::all_gather_v:
+      case Operation::reduce_scatter_v:
+      case Operation::all_to_all_v:
+        return uneven(call, in, out);
     }
     return {};
   }
 
  private:
+  [[nodiscard]] static std::function<void()> point_to_point(const bench::Call& call, float* in, float* out) {
+    const int total = static_cast<int>(call.total), next = call.next(), previous = call.previous();
+    if (call.operation == Operation::shift)
+      return [=] {
+        check(MPI_Sendrecv(in, total, MPI_FLOAT, next, 0, out, total, MPI_FLOAT, previous, 0, MPI_COMM_WORLD,
+                           MPI_STATUS_IGNORE),
+              "MPI_Sendrecv");
+      };
+    const auto send = [=] { check(MPI_Send(in, total, MPI_FLOAT, next, 0, MPI_COMM_WORLD), "MPI_Send"); };
+    return [=, first = call.rank % 2 == 0] {
+      if (first) send();
+      check(MPI_Recv(out, total, MPI_FLOAT, next, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+      if (!first) send();
+    };
+  }
+  [[nodiscard]] static std::function<void()> uneven(const bench::Call& call, float* in, float* out) {
+    const auto ints = [](const std::vector<std::size_t>& from) {
+      return std::vector<int>(from.begin(), from.end());
+    };
+    const bench::Blocks blocks = call.uneven(0), to = call.uneven(call.rank);
+    const std::vector<int> counts = ints(blocks.counts), places = ints(blocks.displacements);
+    if (call.operation == Operation::all_gather_v)
+      return [=, own = counts[static_cast<std::size_t>(call.rank)]] {
+        check(
+            MPI_Allgatherv(in, own, MPI_FLOAT, out, counts.data(), places.data(), MPI_FLOAT, MPI_COMM_WORLD),
+            "MPI_Allgatherv");
+      };
+    if (call.operation == Operation::reduce_scatter_v)
+      return [=] {
+        check(MPI_Reduce_scatter(in, out, counts.data(), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD),
+              "MPI_Reduce_scatter");
+      };
+    // Who sends how much to whom is symmetric.
+    return [=, counts = ints(to.counts), places = ints(to.displacements)] {
+      check(MPI_Alltoallv(in, counts.data(), places.data(), MPI_FLOAT, out, counts.data(), places.data(),
+                          MPI_FLOAT, MPI_COMM_WORLD),
+            "MPI_Alltoallv");
+    };
+  }
   [[nodiscard]] std::function<void()> reduce_scatter(const bench::Call& call, float* in, float* out) const {
     const int block = static_cast<int>(call.block());
     if (!reduce_scatter_v_)

@@ -50,11 +50,48 @@ class Tutti : public bench::Backend {
         return [=, &comm] { comm.gather(block_in, all_out, 0); };
       case Operation::scatter:
         return [=, &comm] { comm.scatter(all_in, block_out, 0); };
+      case Operation::barrier:
+        return [&comm] { comm.barrier(); };
+      case Operation::ping_pong:
+        return [=, &comm] {
+          if (call.rank % 2 == 0) comm.send(all_in, call.next());
+          comm.receive(all_out, call.next());
+          if (call.rank % 2 != 0) comm.send(all_in, call.next());
+        };
+      case Operation::shift:
+        return [=, &comm] {
+          tutti::Group group = comm.group();
+          group.send(all_in, call.next());
+          group.receive(all_out, call.previous());
+          group.run();
+        };
+      case Operation::all_gather_v:
+      case Operation::reduce_scatter_v:
+      case Operation::all_to_all_v:
+        return prepare_uneven(call, in, out);
     }
     return {};
   }
 
  private:
+  std::function<void()> prepare_uneven(const bench::Call& call, float* in, float* out) {
+    tutti::Communicator& comm = communicator_;
+    const bench::Blocks blocks = call.uneven(0), to = call.uneven(call.rank);
+    const std::size_t own = blocks.counts[static_cast<std::size_t>(call.rank)];
+    if (call.operation == Operation::all_gather_v)
+      return [=, &comm] {
+        comm.all_gather_v(std::span<const float>(in, own), std::span(out, call.total), blocks.counts);
+      };
+    if (call.operation == Operation::reduce_scatter_v)
+      return [=, &comm] {
+        comm.reduce_scatter_v(std::span<const float>(in, call.total), std::span(out, own), blocks.counts);
+      };
+    return [=, &comm] {  // who sends how much to whom is symmetric
+      comm.all_to_all_v(std::span<const float>(in, call.total), to.counts, to.displacements,
+                        std::span(out, call.total), to.counts, to.displacements);
+    };
+  }
+
   tutti::Communicator communicator_;
   bool register_buffers_;
 };

@@ -43,7 +43,9 @@ def screen(libraries, ranks_list, operations, sizes, seconds, place, keep=2):
 
 def rounded(operation, size, ranks):
     """The bytes that the programs report for a size that was asked for: whole elements, one block a rank."""
-    whole = operation in ("all_reduce", "broadcast", "reduce")
+    if operation == "barrier":
+        return 0
+    whole = operation in ("all_reduce", "broadcast", "reduce", "ping_pong", "shift")
     unit = 4 if whole else 4 * ranks
     return -(-size // unit) * unit
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce", "gather", "scatter")
+OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce", "gather", "scatter",
+              "barrier", "ping_pong", "shift", "all_gather_v", "reduce_scatter_v", "all_to_all_v")
 LIBRARIES = ("tutti", "tutti-registered", "ompi", "mpich", "gloo")
 PEERS = ("ompi", "mpich", "gloo")
 
@@ -46,6 +47,10 @@ def open_mpi(ranks):
         "reduce": (("reduce",), 7),
         "gather": (("gather",), 3),
         "scatter": (("scatter",), 3),
+        "barrier": (("barrier",), 6 if ranks == 2 else 4),  # the fifth is for two ranks
+        "all_gather_v": (("allgatherv",), 5 if ranks == 2 else 4),
+        "reduce_scatter_v": (("reduce_scatter",), 4),
+        "all_to_all_v": (("alltoallv",), 2),
     }
     variants = [
         Variant("ompi", "default"),
@@ -72,6 +77,8 @@ def mpich(ranks):
         "all_to_all": (("ALLTOALL",), ("brucks", "pairwise", "scattered")),
         "broadcast": (("BCAST",), ("binomial", "scatter_recursive_doubling_allgather", "scatter_ring_allgather")),
         "reduce": (("REDUCE",), ("binomial", "reduce_scatter_gather")),
+        "all_gather_v": (("ALLGATHERV",), ("brucks", "ring", "recursive_doubling")),
+        "reduce_scatter_v": (("REDUCE_SCATTER",), ("recursive_halving", "recursive_doubling", "pairwise")),
     }
     variants = [
         Variant("mpich", "default"),
