@@ -151,7 +151,10 @@ Stats Communicator::stats() const { return impl_->stats(); }
 
 Rank Async::rank() const noexcept { return impl_->group.rank; }
 int Async::size() const noexcept { return impl_->group.size; }
-Work Async::submit(const Call& call) { return Work(impl_->start({&call, 1})); }
+Work Async::submit(const Call& call) {
+  impl_->admit(call);
+  return Work(impl_->start({&call, 1}));
+}
 
 Rank Group::rank() const noexcept { return impl_->group.rank; }
 int Group::size() const noexcept { return impl_->group.size; }
@@ -166,7 +169,10 @@ Work Group::start() {
   return Work(impl_->start(started.calls()));
 }
 
-void Group::run() { start().wait(); }
+void Group::run() {
+  const detail::CallList started = std::exchange(calls_, {});
+  impl_->run(started.calls());
+}
 
 Work::~Work() {
   try {

@@ -2,6 +2,7 @@
 /// The state behind a Communicator.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -29,12 +30,16 @@ namespace tutti::detail {
 
 /// Calls that were started together; what a Work refers to.
 struct Pending {
-  Impl* owner = nullptr;  ///< nullptr once over
-  std::vector<std::unique_ptr<Task>> tasks;
-  std::size_t unfinished = 0;
+  Impl* owner = nullptr;                    ///< nullptr once over
+  std::vector<std::unique_ptr<Task>> kept;  ///< the first `used` are of these calls, others of earlier ones
+  std::size_t used = 0, unfinished = 0;
   std::exception_ptr failure;
   Clock::time_point idle_since,
       looked;  ///< while it is only tested: since when nothing moves, last look around
+
+  [[nodiscard]] std::span<const std::unique_ptr<Task>> tasks() const { return std::span(kept).first(used); }
+  Task& add();
+  void reuse(Impl* by);
 };
 struct Queued {
   std::shared_ptr<Pending> work;
@@ -117,7 +122,6 @@ struct Impl {
 
   // submit.cpp: from a call to a task under way.
   void run(const Call& call);
-  std::shared_ptr<Pending> start(std::span<const Call> calls);
   Sizes admit(const Call& call);
   void prepare(Task& task, const Call& call, const Sizes& sizes);
   void prepare_point_to_point(Task& task);
@@ -127,11 +131,23 @@ struct Impl {
   bool advance(Task& task);
   bool advance_mapped(Task& task);
   void close_buffers();
-  static void local_copies(const Call& send, const Call& receive);
+
+  // together.cpp: several calls.
+  void run(std::span<const Call> calls);
+  std::shared_ptr<Pending> start(std::span<const Call> calls);
+  /// Sends and receives have been admitted.
+  void admit_together(std::span<const Call> calls);
+  void deliver_own(std::span<const Call> calls) const;
+  [[nodiscard]] bool to_itself(const Call& call) const;
+  [[nodiscard]] std::shared_ptr<Pending> new_pending();
 
   // wait.cpp: until something happens, or something has happened to somebody.
   void wait(Pending& pending, std::optional<Deadline> limit);
   void wait_direct(Task& task);
+  /// `current`: the task that moved last, for messages about what it meets.
+  void wait_together(std::span<const std::unique_ptr<Task>> tasks, const Task*& current);
+  template <class Advance, class Unfinished>
+  void wait_until_done(Advance advance, Unfinished unfinished);
   bool test(Pending& pending);
   [[nodiscard]] bool is_over(const Pending& pending) const;
   void enqueue(const std::shared_ptr<Pending>& work);
@@ -213,11 +229,14 @@ struct Impl {
   bool looks_beside = false;  ///< yields after the first one when it waits for a rank of its own processor
 
   HostBuffers host_buffers;
-  Task blocking;  ///< reused by blocking calls
-  Call admitted;  ///< the last call that passed, and its
-  Sizes admitted_sizes;
-  std::deque<Queued> collectives;      ///< run one after the other
-  std::vector<Queued> point_to_point;  ///< run side by side, in order for each peer and direction
+  Task blocking;                                     ///< reused by blocking calls
+  std::array<std::shared_ptr<Pending>, 8> pendings;  ///< begun last, in turn; reused when over and forgotten
+  std::size_t next_pending = 0;
+  std::vector<std::unique_ptr<Task>> together;     ///< reused by blocking groups
+  std::vector<Sizes> together_sizes;               ///< of the calls that were admitted together last
+  std::array<std::pair<Call, Sizes>, 3> admitted;  ///< the last collective, send and receive that passed
+  std::deque<Queued> collectives;                  ///< run one after the other
+  std::vector<Queued> point_to_point;              ///< run side by side, in order for each peer and direction
   std::vector<std::uint64_t> tickets_sent, tickets_received, served_sent, served_received;  ///< by peer
   std::vector<std::pair<PlanKey, std::shared_ptr<const execution::Program>>> point_to_point_programs;
   std::uint64_t sequence = 0;

@@ -33,9 +33,16 @@ std::size_t total(std::span<const std::size_t> counts) {
   return sum;
 }
 
-bool same_counts(const std::vector<std::size_t>& counts, const Call& call) {
+// Whether `counts` is all_counts(call), without making it.
+bool same_counts(std::span<const std::size_t> counts, const Call& call) {
   if (call.in_counts.empty() && call.out_counts.empty()) return counts.empty();
-  return counts == all_counts(call);
+  for (const auto& part : {call.in_counts, call.in_displacements, call.out_counts, call.out_displacements}) {
+    if (counts.size() <= part.size() || counts[0] != part.size() ||
+        !std::equal(part.begin(), part.end(), counts.begin() + 1))
+      return false;
+    counts = counts.subspan(1 + part.size());
+  }
+  return counts.empty();
 }
 
 // Ranks that do not know each other's sizes must still cut messages alike.

@@ -19,10 +19,6 @@ constexpr transport::Tag mix(std::uint64_t a, std::uint64_t b) {
   return static_cast<transport::Tag>((h ^ (h >> 32)) >> 16);
 }
 
-bool is_point_to_point(const Call& call) {
-  return call.operation == Operation::send || call.operation == Operation::receive;
-}
-
 std::size_t bytes_of(const Call& call) { return call.count * size_of(call.type); }
 
 // A send or receive of any length: one instruction, once a piece.
@@ -54,21 +50,6 @@ execution::Program message_program(const Call& call, execution::Channels& channe
   return program;
 }
 
-// Copies the spans of a call, which the caller may drop.
-void own_counts(Task& task) {
-  const auto parts = {&task.call.in_counts, &task.call.in_displacements, &task.call.out_counts,
-                      &task.call.out_displacements};
-  std::size_t total = 0;
-  for (const auto* part : parts) total += part->size();
-  task.counts.clear();
-  task.counts.reserve(total);
-  for (auto* part : parts) {
-    const std::size_t at = task.counts.size();
-    task.counts.insert(task.counts.end(), part->begin(), part->end());
-    *part = std::span(task.counts).subspan(at, part->size());
-  }
-}
-
 }  // namespace
 
 void Impl::ensure_usable() const {
@@ -84,13 +65,15 @@ void Impl::ensure_usable() const {
 
 Sizes Impl::admit(const Call& call) {
   ensure_usable();
-  if (repeats(call, admitted)) [[likely]]
-    return admitted_sizes;
-  const Sizes sizes = check(call, group.rank, group.size);
-  host_buffers.require_reachable(call, sizes);
-  admitted = call;
-  admitted_sizes = sizes;
-  return sizes;
+  auto& [before, sizes] = admitted[call.operation == Operation::send      ? 1
+                                   : call.operation == Operation::receive ? 2
+                                                                          : 0];
+  if (repeats(call, before)) [[likely]]
+    return sizes;
+  const Sizes found = check(call, group.rank, group.size);
+  host_buffers.require_reachable(call, found);
+  before = call;
+  return sizes = found;
 }
 
 void Impl::prepare_point_to_point(Task& task) {
@@ -277,50 +260,6 @@ void Impl::run(const Call& call) {
   }
   const auto pending = start({&call, 1});
   wait(*pending, std::nullopt);
-}
-
-void Impl::local_copies(const Call& send, const Call& receive) {
-  if (send.count != receive.count || send.type != receive.type)
-    throw Error(ErrorCode::invalid_argument,
-                describe(send) + " and " + describe(receive) + " of one rank do not match");
-  if (send.count != 0) std::memmove(receive.out, send.in, bytes_of(send));
-}
-
-std::shared_ptr<Pending> Impl::start(std::span<const Call> calls) {
-  std::vector<Sizes> sizes;
-  std::vector<const Call*> own_sends, own_receives;
-  for (const Call& call : calls) {
-    sizes.push_back(admit(call));
-    if (is_point_to_point(call) && call.root == group.rank)
-      (call.operation == Operation::send ? own_sends : own_receives).push_back(&call);
-  }
-  if (own_sends.size() != own_receives.size())
-    throw Error(ErrorCode::invalid_argument,
-                "rank " + std::to_string(group.rank) + " sends itself " + std::to_string(own_sends.size()) +
-                    " message(s) and receives " + std::to_string(own_receives.size()) + " in one group");
-  for (std::size_t i = 0; i < own_sends.size(); ++i) local_copies(*own_sends[i], *own_receives[i]);
-
-  ensure_usable();
-  auto work = std::make_shared<Pending>();
-  work->owner = this;
-  try {
-    // What cannot be planned is refused before anything is begun.
-    for (std::size_t i = 0; i < calls.size(); ++i)
-      if (!is_point_to_point(calls[i])) planner->plan(calls[i], sizes[i]);
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      if (is_point_to_point(calls[i]) && calls[i].root == group.rank) continue;
-      auto task = std::make_unique<Task>();
-      task->call = calls[i];
-      own_counts(*task);
-      const Call own = task->call;
-      prepare(*task, own, sizes[i]);
-      work->tasks.push_back(std::move(task));
-    }
-  } catch (...) {
-    std::rethrow_exception(fail(nullptr));
-  }
-  enqueue(work);
-  return work;
 }
 
 }  // namespace tutti::detail

@@ -41,6 +41,10 @@ class OfferedMemory final : public execution::PeerMemory {
   bool mapped_ = false;
 };
 
+inline bool is_point_to_point(const Call& call) {
+  return call.operation == Operation::send || call.operation == Operation::receive;
+}
+
 struct Task {
   Call call;
   std::vector<std::size_t> counts;  ///< storage of the call's spans, when they must outlive the caller's

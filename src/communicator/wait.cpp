@@ -31,7 +31,8 @@ void pause() {
 }
 
 const Task& first_unfinished(const Pending& pending) {
-  return **std::find_if(pending.tasks.begin(), pending.tasks.end(), [](const auto& t) { return !t->done; });
+  const auto tasks = pending.tasks();
+  return **std::find_if(tasks.begin(), tasks.end(), [](const auto& t) { return !t->done; });
 }
 
 bool advance_others(const Impl* mine) {
@@ -57,7 +58,7 @@ Impl::~Impl() {
 }
 
 void Impl::enqueue(const std::shared_ptr<Pending>& work) {
-  for (const auto& task : work->tasks) {
+  for (const auto& task : work->tasks()) {
     if (task->done) continue;
     ++work->unfinished;
     if (task->plan == nullptr)
@@ -117,11 +118,13 @@ bool Impl::advance_queues() {
   return moved;
 }
 
-void Impl::wait_direct(Task& task) {
+// `unfinished` is a task that is not done and may move, nullptr when there is none.
+template <class Advance, class Unfinished>
+void Impl::wait_until_done(Advance advance, Unfinished unfinished) {
   const Leaving leaving{*shm};
   Wait wait;
-  while (!task.done) {
-    bool moved = advance(task);
+  while (Task* const task = unfinished()) {
+    bool moved = advance();
     if (!active.empty()) [[unlikely]] {
       // What the queues of this communicator meet is thrown here, not only kept for their owners.
       moved = advance_queues() || moved;
@@ -131,8 +134,32 @@ void Impl::wait_direct(Task& task) {
     if (moved)
       wait.moved();
     else
-      idle(wait, task);
+      idle(wait, *task);
   }
+}
+
+void Impl::wait_direct(Task& task) {
+  wait_until_done([&] { return advance(task); }, [&] { return task.done ? nullptr : &task; });
+}
+
+// Collectives one after the other, sends and receives side by side.
+void Impl::wait_together(std::span<const std::unique_ptr<Task>> tasks, const Task*& current) {
+  const auto advance_all = [&] {
+    bool moved = false, under_way = false;  // a collective is
+    for (const auto& task : tasks) {
+      const bool collective = task->plan != nullptr;
+      if (task->done || (collective ? under_way : !is_next(*task))) continue;
+      current = task.get();
+      moved = advance(*task) || moved;
+      under_way = under_way || (collective && !task->done);
+    }
+    return moved;
+  };
+  wait_until_done(advance_all, [&]() -> Task* {
+    for (const auto& task : tasks)
+      if (!task->done) return current = task.get(), task.get();
+    return nullptr;
+  });
 }
 
 void Impl::wait(Pending& pending, std::optional<Deadline> limit) {

@@ -1,0 +1,117 @@
+// Calls that are started together: groups, and what is asynchronous.
+#include <cstring>
+
+#include "communicator/impl.hpp"
+
+namespace tutti::detail {
+
+namespace {
+
+// The call with its spans copied to `counts`: the caller may drop them.
+Call own_counts(Call call, std::vector<std::size_t>& counts) {
+  const auto parts = {&call.in_counts, &call.in_displacements, &call.out_counts, &call.out_displacements};
+  std::size_t total = 0;
+  for (const auto* part : parts) total += part->size();
+  counts.clear();
+  counts.reserve(total);
+  for (auto* part : parts) {
+    const std::size_t at = counts.size();
+    counts.insert(counts.end(), part->begin(), part->end());
+    *part = std::span(counts).subspan(at, part->size());
+  }
+  return call;
+}
+
+}  // namespace
+
+bool Impl::to_itself(const Call& call) const { return is_point_to_point(call) && call.root == group.rank; }
+
+// What this rank sends itself, in the order of its calls.
+void Impl::deliver_own(std::span<const Call> calls) const {
+  std::vector<const Call*> sends, receives;
+  for (const Call& call : calls)
+    if (to_itself(call)) (call.operation == Operation::send ? sends : receives).push_back(&call);
+  if (sends.size() != receives.size())
+    throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(group.rank) + " sends itself " +
+                                                 std::to_string(sends.size()) + " message(s) and receives " +
+                                                 std::to_string(receives.size()) + " in one group");
+  for (std::size_t i = 0; i < sends.size(); ++i) {
+    const Call &send = *sends[i], &receive = *receives[i];
+    if (send.count != receive.count || send.type != receive.type)
+      throw Error(ErrorCode::invalid_argument,
+                  describe(send) + " and " + describe(receive) + " of one rank do not match");
+    if (send.count != 0) std::memmove(receive.out, send.in, send.count * size_of(send.type));
+  }
+}
+
+// Checks and plans: what cannot be is refused before anything is begun. Sizes of collectives are in
+// `together_sizes`.
+void Impl::admit_together(std::span<const Call> calls) {
+  ensure_usable();
+  together_sizes.clear();
+  for (const Call& call : calls) together_sizes.push_back(is_point_to_point(call) ? Sizes{} : admit(call));
+  deliver_own(calls);
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    if (!is_point_to_point(calls[i])) planner->plan(calls[i], together_sizes[i]);
+}
+
+void Impl::run(std::span<const Call> calls) {
+  if (!collectives.empty() || !point_to_point.empty()) {
+    const auto pending = start(calls);
+    wait(*pending, std::nullopt);
+    return;
+  }
+  admit_together(calls);
+  const Task* current = nullptr;
+  try {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      if (to_itself(calls[i])) continue;
+      if (together.size() == count) together.push_back(std::make_unique<Task>());
+      prepare(*together[count++], calls[i], together_sizes[i]);
+    }
+    wait_together(std::span(together).first(count), current);
+  } catch (...) {
+    std::rethrow_exception(fail(current));
+  }
+}
+
+Task& Pending::add() {
+  if (kept.size() == used) kept.push_back(std::make_unique<Task>());
+  return *kept[used++];
+}
+
+void Pending::reuse(Impl* by) {
+  constexpr std::size_t most_kept = std::size_t{256} << 10U;  // bytes of a task's own buffers
+  for (const auto& task : tasks())
+    if (task->scratch.size() + task->input_copy.size() > most_kept) *task = Task();
+  owner = by;
+  used = unfinished = 0;
+  failure = nullptr;
+  idle_since = looked = {};
+}
+
+std::shared_ptr<Pending> Impl::new_pending() {
+  auto& place = pendings[next_pending++ % pendings.size()];
+  if (place == nullptr || place.use_count() != 1) place = std::make_shared<Pending>();
+  place->reuse(this);
+  return place;
+}
+
+std::shared_ptr<Pending> Impl::start(std::span<const Call> calls) {
+  admit_together(calls);
+  auto work = new_pending();
+  try {
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      if (to_itself(calls[i])) continue;
+      Task& task = work->add();
+      prepare(task, own_counts(calls[i], task.counts), together_sizes[i]);
+    }
+  } catch (...) {
+    std::rethrow_exception(fail(nullptr));
+  }
+  enqueue(work);
+  return work;
+}
+
+}  // namespace tutti::detail
