@@ -129,7 +129,7 @@ std::string Impl::explain(const Call& call) {
   }
   if (call.operation == Operation::send || call.operation == Operation::receive) return text;
   const auto plan = planner->plan(call, sizes);
-  text += "  algorithm " + plan->name + ": " + plan->choice.why + "; pieces of " +
+  text += "  algorithm " + plan->name + ": " + std::string(plan->choice.why) + "; pieces of " +
           std::to_string(plan->program.piece) + " bytes a chunk";
   if (plan->copies_input) text += "; in place: reads a copy of the input";
   text += "\n  zero copy: ";

@@ -33,7 +33,26 @@ std::size_t total(std::span<const std::size_t> counts) {
   return sum;
 }
 
-// Whether `counts` is all_counts(call), without making it.
+// All count and displacement arrays of a v-form, each behind its length.
+void append_all_counts(std::vector<std::size_t>& to, const Call& call) {
+  for (const auto& part : {call.in_counts, call.in_displacements, call.out_counts, call.out_displacements}) {
+    to.push_back(part.size());
+    to.insert(to.end(), part.begin(), part.end());
+  }
+}
+
+// A plan that nobody uses any more, as memory for another.
+std::shared_ptr<Plan> emptied(std::shared_ptr<const Plan> over) {
+  auto plan = std::const_pointer_cast<Plan>(std::move(over));
+  Plan empty;
+  empty.counts = std::move(plan->counts);
+  empty.counts.clear();
+  empty.program = std::move(plan->program);
+  *plan = std::move(empty);
+  return plan;
+}
+
+// Whether `counts` is that of this call.
 bool same_counts(std::span<const std::size_t> counts, const Call& call) {
   if (call.in_counts.empty() && call.out_counts.empty()) return counts.empty();
   for (const auto& part : {call.in_counts, call.in_displacements, call.out_counts, call.out_displacements}) {
@@ -102,10 +121,7 @@ std::uint64_t hash_of(const PlanKey& key) {
 
 std::vector<std::size_t> all_counts(const Call& call) {
   std::vector<std::size_t> all;
-  for (const auto& part : {call.in_counts, call.in_displacements, call.out_counts, call.out_displacements}) {
-    all.push_back(part.size());
-    all.insert(all.end(), part.begin(), part.end());
-  }
+  append_all_counts(all, call);
   return all;
 }
 
@@ -161,8 +177,15 @@ const std::shared_ptr<const Plan>& Planner::plan(const Call& call, const Sizes& 
   if (latest_ != nullptr && *latest_ != nullptr && (*latest_)->key == key && (*latest_)->counts.empty())
     return *latest_;
   std::shared_ptr<const Plan>& entry = cache_[hash_of(key) >> 32 & (cache_entries - 1)];
-  if (entry == nullptr || entry->key != key || !same_counts(entry->counts, call))
-    entry = make(call, sizes, key);
+  if (entry == nullptr || entry->key != key || !same_counts(entry->counts, call)) {
+    // Counts of v-forms may differ in each call.
+    auto plan = entry != nullptr && entry->key == key && entry.use_count() == 1
+                    ? emptied(std::exchange(entry, nullptr))
+                    : std::make_shared<Plan>();
+    plan->key = key;
+    make(*plan, call, sizes);
+    entry = std::move(plan);
+  }
   latest_ = &entry;
   return entry;
 }
@@ -206,29 +229,29 @@ execution::LowerSettings Planner::lower_settings(const Plan& plan, const Call& c
   return settings;
 }
 
-std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, const PlanKey& key) {
-  auto plan = std::make_shared<Plan>();
-  plan->key = key;
-  if (!call.in_counts.empty() || !call.out_counts.empty()) plan->counts = all_counts(call);
+void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
+  const PlanKey& key = plan.key;
+  if (!call.in_counts.empty() || !call.out_counts.empty()) append_all_counts(plan.counts, call);
   const execution::Shape shape = shape_of(call, setting_.rank, setting_.size);
   const Circumstances circumstances = circumstances_of(call, shape);
-  plan->bytes = circumstances.bytes;
-  plan->choice = select(circumstances);
+  plan.bytes = circumstances.bytes;
+  plan.choice = select(circumstances);
   const User* user = schedule_of_user(call, shape);
-  if (user != nullptr) plan->choice.why = "given by the user";
-  const Algorithm* algorithm = user == nullptr ? plan->choice.algorithm : nullptr;
+  if (user != nullptr) plan.choice.why = "given by the user";
+  const Algorithm* algorithm = user == nullptr ? plan.choice.algorithm : nullptr;
   const auto& [schedule, overview] = user != nullptr ? user->prepared : prepared(*algorithm, call.root);
   const bool runs_in_place = user != nullptr ? user->in_place : algorithm->in_place;
-  plan->copies_input = key.scaled || (sizes.in_place && !runs_in_place);
-  plan->name = schedule.name;
+  plan.copies_input = key.scaled || (sizes.in_place && !runs_in_place);
+  plan.name = schedule.name;
 
   const execution::LowerSettings settings =
-      lower_settings(*plan, call, sizes, algorithm != nullptr && sends_from_memory(setting_, *algorithm));
-  plan->program = execution::lower(schedule, overview, setting_.rank, shape, settings, *setting_.channels);
+      lower_settings(plan, call, sizes, algorithm != nullptr && sends_from_memory(setting_, *algorithm));
+  plan.program = execution::lower(schedule, overview, setting_.rank, shape, settings, *setting_.channels,
+                                  std::move(plan.program));
   // Who goes on to something else, another communicator say, does not move what is left here.
-  plan->program.flushes = !setting_.shared_memory;
-  if (key.op == ReduceOp::average && reducing(call.operation)) plan->program.divisor = setting_.size;
-  plan->empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
+  plan.program.flushes = !setting_.shared_memory;
+  if (key.op == ReduceOp::average && reducing(call.operation)) plan.program.divisor = setting_.size;
+  plan.empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
 
   const std::uint64_t identity =
       user != nullptr ? hash_text(to_text(schedule))
@@ -236,11 +259,10 @@ std::shared_ptr<const Plan> Planner::make(const Call& call, const Sizes& sizes, 
   std::uint64_t h = mix(hash_of(key), identity);
   if (shape.uneven && !shape.private_sizes)
     for (const std::size_t c : call.in_counts.empty() ? call.out_counts : call.in_counts) h = mix(h, c);
-  plan->hash = static_cast<std::uint32_t>(mix(h, plan->program.piece) >> 32);
+  plan.hash = static_cast<std::uint32_t>(mix(h, plan.program.piece) >> 32);
 
   if (user == nullptr && !shape.uneven && setting_.shared_memory && setting_.options->algorithm.empty())
-    add_one_sided(*plan, circumstances, shape, settings);
-  return plan;
+    add_one_sided(plan, circumstances, shape, settings);
 }
 
 void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execution::Shape& shape,

@@ -107,7 +107,8 @@ class Planner {
     Prepared prepared;
     bool in_place;  ///< proved in place, too
   };
-  std::shared_ptr<const Plan> make(const Call& call, const Sizes& sizes, const PlanKey& key);
+  /// `plan` has its key, and is empty.
+  void make(Plan& plan, const Call& call, const Sizes& sizes);
   [[nodiscard]] Circumstances circumstances_of(const Call& call, const execution::Shape& shape) const;
   /// nullptr: none that fits the call.
   [[nodiscard]] const User* schedule_of_user(const Call& call, const execution::Shape& shape) const;
@@ -123,7 +124,7 @@ class Planner {
   static constexpr std::size_t most_prepared = 64;
   Setting setting_;
   std::map<std::pair<const Algorithm*, Rank>, Prepared> prepared_;
-  std::shared_ptr<const Plan> cache_[cache_entries];
+  std::shared_ptr<const Plan> cache_[cache_entries];     ///< made here, and not const before others have them
   const std::shared_ptr<const Plan>* latest_ = nullptr;  ///< in `cache_`
   std::vector<User> users_;                              ///< at most one a collective
   /// By operation, type, reduction and range of sizes: the same calls on every rank.

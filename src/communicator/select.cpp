@@ -51,7 +51,7 @@ bool reducing(Collective collective) {
 
 Choice select(const Circumstances& call) {
   std::string_view wanted;
-  std::string why = "peers' buffers are reached directly";
+  std::string_view why = "peers' buffers are reached directly";
   if (call.one_sided) {
     wanted = one_sided_choice(call);
   } else {

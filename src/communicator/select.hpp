@@ -32,7 +32,7 @@ struct Circumstances {
 struct Choice {
   const Algorithm* algorithm = nullptr;
   std::size_t piece = 0;  ///< bytes of a chunk a message
-  std::string why;
+  std::string_view why;
 };
 
 /// Throws Error(invalid_argument) when `forced` names an algorithm of this collective that cannot be used; a

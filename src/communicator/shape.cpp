@@ -24,6 +24,7 @@ using Extents = std::vector<execution::Shape::Extent>;
 
 Extents blocks(std::size_t bytes, int count) {
   Extents extents;
+  extents.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) extents.push_back({static_cast<std::size_t>(i) * bytes, bytes});
   return extents;
 }
@@ -31,6 +32,7 @@ Extents blocks(std::size_t bytes, int count) {
 Extents blocks(std::span<const std::size_t> counts, std::span<const std::size_t> displacements,
                std::size_t element) {
   Extents extents;
+  extents.reserve(counts.size());
   std::size_t packed = 0;
   for (std::size_t r = 0; r < counts.size(); ++r) {
     extents.push_back({(displacements.empty() ? packed : displacements[r]) * element, counts[r] * element});

@@ -113,6 +113,7 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
     prepare_point_to_point(task);
     return;
   }
+  if (!call.in_counts.empty() || !call.out_counts.empty()) task.plan = nullptr;  // what nobody uses is reused
   const auto& plan = planner->plan(call, sizes);
   if (task.plan != plan) task.plan = plan;
   task.sequence = ++sequence;

@@ -19,13 +19,19 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t to) { return (byte
 class Lowering {
  public:
   Lowering(const Schedule& schedule, const Overview& overview, Rank rank, const Shape& shape,
-           const LowerSettings& settings, Channels& channels)
+           const LowerSettings& settings, Channels& channels, Program room)
       : schedule_(schedule),
         overview_(overview),
         rank_(rank),
         shape_(shape),
         settings_(settings),
-        channels_(channels) {}
+        channels_(channels) {
+    program_.lanes = std::move(room.lanes);
+    program_.sources = std::move(room.sources);
+    program_.sinks = std::move(room.sinks);
+    program_.sources.clear();
+    program_.sinks.clear();
+  }
 
   Program run() {
     const auto chunks = static_cast<std::size_t>(std::max(schedule_.chunks, 1));
@@ -88,7 +94,7 @@ class Lowering {
     part_total_ = total;
     const auto& lanes = schedule_.lanes[static_cast<std::size_t>(rank_)];
     for (std::size_t l = 0; l < lanes.size(); ++l) {
-      Part part;
+      Part part = empty_part(program_.lanes[l]);
       part.iterations = iterations;
       part.instructions.reserve(lanes[l].size());
       for (std::size_t s = 0; s < lanes[l].size(); ++s) {
@@ -105,6 +111,17 @@ class Lowering {
       part.iterations = std::max<std::uint64_t>(part.iterations, 1);
       if (!part.instructions.empty()) program_.lanes[l].push_back(std::move(part));
     }
+    in_old_room_ = false;
+  }
+
+  // The first part of a lane takes the place of what the lane held before.
+  [[nodiscard]] Part empty_part(std::vector<Part>& lane) const {
+    Part part;
+    if (!in_old_room_ || lane.empty()) return part;
+    part = std::move(lane.front());
+    part.instructions.clear();
+    lane.clear();
+    return part;
   }
 
   [[nodiscard]] const Shape::Extent& extent(const Operand& o) const {
@@ -290,6 +307,7 @@ class Lowering {
   const LowerSettings& settings_;
   Channels& channels_;
   Program program_;
+  bool in_old_room_ = true;  ///< lanes still hold what they did before
   std::vector<std::vector<ChunkRange>> ranges_;
   std::size_t element_ = 1, chunk_ = 0, scratch_chunk_ = 0, origin_ = 0, part_total_ = 0;
 };
@@ -297,8 +315,8 @@ class Lowering {
 }  // namespace
 
 Program lower(const Schedule& schedule, const Overview& overview, Rank rank, const Shape& shape,
-              const LowerSettings& settings, Channels& channels) {
-  return Lowering(schedule, overview, rank, shape, settings, channels).run();
+              const LowerSettings& settings, Channels& channels, Program room) {
+  return Lowering(schedule, overview, rank, shape, settings, channels, std::move(room)).run();
 }
 
 }  // namespace tutti::execution

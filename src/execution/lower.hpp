@@ -59,8 +59,8 @@ struct LowerSettings {
 };
 
 /// `overview` is the schedule's. Throws Error(invalid_schedule) when the schedule cannot carry this shape (a
-/// step of an uneven shape that names no memory).
+/// step of an uneven shape that names no memory). `room`: a program that is over, whose memory is used.
 Program lower(const Schedule& schedule, const Overview& overview, Rank rank, const Shape& shape,
-              const LowerSettings& settings, Channels& channels);
+              const LowerSettings& settings, Channels& channels, Program room = {});
 
 }  // namespace tutti::execution

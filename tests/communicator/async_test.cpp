@@ -183,6 +183,46 @@ TEST_P(Asynchronous, AWaitThatTimesOutCanBeRepeated) {
       over(transport));
 }
 
+// Plans of v-forms are made in the memory of earlier ones, unless some call still runs by those; tasks are
+// those of earlier calls. Other counts in each call, more calls under way than are kept.
+TEST_P(Asynchronous, VFormsWithOtherCountsInEachCall) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        Async async = comm.async();
+        std::uint32_t seed = 0;
+        const auto trial_of = [&](Operation operation) {
+          return std::make_unique<Trial>(Exercise{.operation = operation, .count = 300, .seed = ++seed},
+                                         comm.rank(), comm.size());
+        };
+        for (const Operation operation :
+             {Operation::all_to_all_v, Operation::all_gather_v, Operation::reduce_scatter_v}) {
+          for (int call = 0; call < 20; ++call) {
+            const auto trial = trial_of(operation);
+            issue(comm, trial->call());
+            EXPECT_EQ(trial->wrong(), "");
+          }
+          for (int round = 0; round < 3; ++round) {
+            std::vector<Started> started;
+            for (int call = 0; call < 12; ++call) {
+              auto trial = trial_of(operation);
+              Work work = issue(async, trial->call());
+              started.push_back({std::move(trial), std::move(work)});
+            }
+            const auto last = trial_of(operation);
+            issue(comm, last->call());
+            EXPECT_EQ(last->wrong(), "");
+            for (auto& one : started) {
+              one.work.wait();
+              EXPECT_EQ(one.trial->wrong(), "");
+            }
+          }
+        }
+      },
+      over(transport));
+}
+
 // A rank that waits for its last call first, while the first is held up, must not take what arrives for
 // another call.
 TEST_P(Asynchronous, TheLastCallIsWaitedForWhileTheFirstIsHeldUp) {
