@@ -128,6 +128,9 @@ struct Impl {
   void begin_main(Task& task);
   static void decide(Task& task);
   void begin(Task& task);
+  void offer(Task& task);
+  const execution::Program& offer_program(bool each);
+  void check_offered(const Task& task) const;
   bool advance(Task& task);
   bool advance_mapped(Task& task);
   void close_buffers();
@@ -223,7 +226,7 @@ struct Impl {
   std::unique_ptr<Routes> routes;
   std::unique_ptr<Planner> planner;
   std::optional<topology::World> world;  ///< where the ranks are; once somebody asked
-  std::unique_ptr<execution::Program> offer_program;
+  std::array<std::unique_ptr<execution::Program>, 2> offer_programs;
   std::shared_ptr<transport::shm::DirectMemory*> direct_handle;  ///< what regions hold weakly
   unsigned spin_polls = 0;                                       ///< fruitless polls before a rank yields
   bool looks_beside = false;  ///< yields after the first one when it waits for a rank of its own processor

@@ -9,10 +9,7 @@ using transport::shm::Reach;
 Reach OfferedMemory::resolve(transport::shm::DirectMemory& direct, std::vector<Offer>& all) {
   direct_ = &direct;
   Reach worst = Reach::mapped;
-  for (const Offer& offer : all) {
-    worst = std::max({worst, direct.reach(offer.input), direct.reach(offer.output)});
-    if (offer.by_messages != 0) worst = Reach::none;
-  }
+  for (const Offer& offer : all) worst = std::max(worst, offer.reach);
   mapped_ = worst == Reach::mapped;
   places_.assign(all.size(), {});
   if (!mapped_) return worst;

@@ -261,11 +261,11 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
     for (const std::size_t c : call.in_counts.empty() ? call.out_counts : call.in_counts) h = mix(h, c);
   plan.hash = static_cast<std::uint32_t>(mix(h, plan.program.piece) >> 32);
 
-  if (user == nullptr && !shape.uneven && setting_.shared_memory && setting_.options->algorithm.empty())
-    add_one_sided(plan, circumstances, shape, settings);
+  if (user == nullptr && setting_.shared_memory && setting_.options->algorithm.empty())
+    add_one_sided(plan, circumstances, !shape.private_sizes, settings);
 }
 
-void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execution::Shape& shape,
+void Planner::add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_known,
                             const execution::LowerSettings& settings) {
   if (setting_.size == 1) return;
   const auto lowered = [&](bool attach, std::string& name) -> std::optional<LazyProgram> {
@@ -281,22 +281,25 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, const execu
     if (!attach) direct.stream_from = std::min(direct.stream_from, direct_stream_from(setting_.size));
     if (!choice.algorithm->in_place) plan.direct_in_place = false;
     name = choice.algorithm->name;
-    return LazyProgram([this, direct, shape, algorithm = choice.algorithm, root = plan.key.root,
-                        divisor = plan.program.divisor] {
-      const auto& [schedule, overview] = prepared(*algorithm, root);
-      auto program = execution::lower(schedule, overview, setting_.rank, shape, direct, *setting_.channels);
-      program.divisor = divisor;
-      return program;
-    });
+    return LazyProgram(
+        [this, direct, algorithm = choice.algorithm, divisor = plan.program.divisor](const Call& call) {
+          const auto& [schedule, overview] = prepared(*algorithm, call.root);
+          auto program =
+              execution::lower(schedule, overview, setting_.rank,
+                               shape_of(call, setting_.rank, setting_.size), direct, *setting_.channels);
+          program.divisor = divisor;
+          return program;
+        });
   };
   const bool same = same_as_one_sided(*plan.choice.algorithm);
   if (setting_.direct_memory && (same ? direct_may_pay : direct_pays)(circumstances))
     plan.mapped = lowered(false, plan.mapped_name);
-  plan.asks = plan.mapped && (!same || direct_surely_pays(circumstances));
+  plan.asks = plan.mapped && (!same || (sizes_known && direct_surely_pays(circumstances)));
   if (!same) return;
   if (setting_.can_attach && attach_may_pay(circumstances)) plan.attached = lowered(true, plan.attached_name);
   if (!plan.attached && (!plan.mapped || plan.asks)) return;
-  plan.attach_first = plan.attached && attach_pays(circumstances);
+  plan.attach_first = plan.attached && sizes_known && attach_pays(circumstances);
+  // Whoever registers memory for blocks of any length has long ones.
   const bool mapped_first = plan.mapped && !plan.asks && direct_pays(circumstances);
   constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
   const auto range = static_cast<int>(std::bit_width(circumstances.bytes)) / bits_a_range;

@@ -39,14 +39,15 @@ struct PlanKey {
 /// A program that is lowered when it is first taken: most calls that could take it never do.
 class LazyProgram {
  public:
-  explicit LazyProgram(std::function<execution::Program()> lower) : lower_(std::move(lower)) {}
-  const execution::Program& get() const {
-    if (!program_) program_ = lower_();
+  explicit LazyProgram(std::function<execution::Program(const Call&)> lower) : lower_(std::move(lower)) {}
+  /// `call`: one of the plan.
+  const execution::Program& get(const Call& call) const {
+    if (!program_) program_ = lower_(call);
     return *program_;
   }
 
  private:
-  std::function<execution::Program()> lower_;
+  std::function<execution::Program(const Call&)> lower_;
   mutable std::optional<execution::Program> program_;
 };
 
@@ -117,7 +118,8 @@ class Planner {
   /// As this communicator runs it. Those of few ranks are kept, since building one takes longer than a short
   /// call; then the reference holds as long as the planner, else until the next schedule.
   const Prepared& prepared(const Algorithm& algorithm, Rank root);
-  void add_one_sided(Plan& plan, Circumstances circumstances, const execution::Shape& shape,
+  /// `sizes_known`: by all ranks.
+  void add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_known,
                      const execution::LowerSettings& settings);
   static constexpr std::size_t cache_entries = 64;
   static constexpr int few_ranks = 16;

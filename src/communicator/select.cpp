@@ -15,7 +15,7 @@ constexpr std::size_t MiB = 1024 * KiB;
 // Those whose every step names one block of the caller's at a time.
 bool carries_uneven(std::string_view algorithm) {
   return algorithm == "all_pairs" || algorithm == "ring" || algorithm == "pairwise" ||
-         algorithm == "exchange";
+         algorithm == "exchange" || algorithm == "direct_pull";
 }
 
 std::size_t piece_of(const Circumstances& call) {
@@ -28,7 +28,8 @@ std::size_t piece_of(const Circumstances& call) {
 // work is less than telling everybody that everybody has come.
 std::string_view one_sided_choice(const Circumstances& call) {
   const bool tells = call.collective == Collective::broadcast && call.ranks > 2 && call.bytes < 256 * KiB;
-  const bool pushes = find_algorithm(call.collective, "direct") != nullptr && !call.attach_only && !tells;
+  const bool pushes =
+      find_algorithm(call.collective, "direct") != nullptr && !call.attach_only && !call.uneven && !tells;
   return pushes ? "direct" : "direct_pull";
 }
 

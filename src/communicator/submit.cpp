@@ -137,37 +137,70 @@ void Impl::begin(Task& task) {
   if (plan->trial) task.turn = plan->trial->next();
   if (task.turn.timed && task.turn.path == Path::direct)
     for (const auto* program : {&plan->mapped, &plan->attached})
-      if (*program) (void)(*program)->get();  // not part of the time
+      if (*program) (void)(*program)->get(task.call);  // not part of the time
   if (task.turn.timed) task.since = Clock::now();
   if (!plan->asks && task.turn.path == Path::slots && !task.turn.decides) {
     begin_main(task);
     return;
   }
-  if (offer_program == nullptr) {
-    execution::Shape shape;
-    for (int r = 0; r < group.size; ++r)
-      shape.output.push_back(
-          {static_cast<std::size_t>(r) * sizeof(OfferedMemory::Offer), sizeof(OfferedMemory::Offer)});
-    shape.input = {shape.output[0]};
-    execution::LowerSettings settings;
-    settings.piece = settings.max_message = 4096;
-    const Schedule all_pairs = find_algorithm(Collective::all_gather, "all_pairs")->make(group.size, 0);
-    offer_program = std::make_unique<execution::Program>(
-        execution::lower(all_pairs, execution::overview_of(all_pairs), group.rank, shape, settings, *routes));
-  }
-  task.peers.offers.resize(static_cast<std::size_t>(group.size));
+  offer(task);
+}
+
+// `each`: another offer for each rank.
+const execution::Program& Impl::offer_program(bool each) {
+  auto& program = offer_programs[each ? 1 : 0];
+  if (program != nullptr) return *program;
+  execution::Shape shape;
+  for (int r = 0; r < group.size; ++r)
+    shape.output.push_back(
+        {static_cast<std::size_t>(r) * sizeof(OfferedMemory::Offer), sizeof(OfferedMemory::Offer)});
+  shape.input = each ? shape.output : std::vector{shape.output[0]};
+  execution::LowerSettings settings;
+  settings.piece = settings.max_message = 4096;
+  const Schedule schedule = each ? find_algorithm(Collective::all_to_all, "pairwise")->make(group.size, 0)
+                                 : find_algorithm(Collective::all_gather, "all_pairs")->make(group.size, 0);
+  program = std::make_unique<execution::Program>(
+      execution::lower(schedule, execution::overview_of(schedule), group.rank, shape, settings, *routes));
+  return *program;
+}
+
+// Tells all ranks where this one's buffers are; of v-forms, whose ranks do not know each other's
+// displacements, each of them where its block is.
+void Impl::offer(Task& task) {
+  const Plan& plan = *task.plan;
+  const Call& call = task.call;
   auto& direct = shm->direct();
   // What CUDA has mapped, another process may be unable to read.
-  const bool by_messages = plan->key.scaled || (task.sizes.in_place && !plan->direct_in_place) ||
-                           !host_buffers.plain(task.call, task.sizes);
-  task.peers.mine = {direct.offer(task.call.in, task.sizes.in_bytes),
-                     direct.offer(task.call.out, task.sizes.out_bytes), by_messages ? 1U : 0U,
-                     task.turn.decides ? plan->trial->times() : PathTrial::Times{}};
+  const bool by_messages = plan.key.scaled || (task.sizes.in_place && !plan.direct_in_place) ||
+                           !host_buffers.plain(call, task.sizes);
+  const bool each = !plan.counts.empty();
+  OfferedMemory::Offer whole;
+  whole.input = direct.offer(call.in, task.sizes.in_bytes);
+  if (!each) whole.output = direct.offer(call.out, task.sizes.out_bytes);
+  whole.reach = by_messages ? transport::shm::Reach::none
+                            : std::max(direct.reach(whole.input), direct.reach(whole.output));
+  if (task.turn.decides) whole.times = plan.trial->times();
+  task.peers.mine.assign(each ? static_cast<std::size_t>(group.size) : 1, whole);
+  if (each && call.operation != Operation::all_gather_v) {
+    const auto blocks = shape_of(call, group.rank, group.size).input;
+    for (std::size_t r = 0; r < blocks.size(); ++r)
+      task.peers.mine[r].input =
+          direct.offer(static_cast<const std::byte*>(call.in) + blocks[r].offset, blocks[r].bytes);
+  }
+  task.peers.offers.resize(static_cast<std::size_t>(group.size));
   task.offering = true;
-  task.execution.begin(*offer_program,
-                       {reinterpret_cast<const std::byte*>(&task.peers.mine),
+  task.execution.begin(offer_program(each),
+                       {reinterpret_cast<const std::byte*>(task.peers.mine.data()),
                         reinterpret_cast<std::byte*>(task.peers.offers.data()), nullptr, nullptr},
                        task.tag);
+}
+
+// What others offer of an all_to_all_v must be as long as this rank expects: no message tells its size.
+void Impl::check_offered(const Task& task) const {
+  if (task.call.operation != Operation::all_to_all_v) return;
+  for (std::size_t r = 0; r < task.peers.offers.size(); ++r)
+    if (task.peers.offers[r].input.bytes != task.call.out_counts[r] * size_of(task.call.type))
+      throw sizes_differ(task);
 }
 
 void Impl::decide(Task& task) {
@@ -183,15 +216,16 @@ void Impl::begin_main(Task& task) {
   bool copies_input = plan.copies_input;
   if (task.offering) {
     task.offering = false;
+    check_offered(task);
     const auto reach = task.peers.resolve(shm->direct(), task.peers.offers);
     if (task.turn.decides) decide(task);
     const bool direct = task.turn.path == Path::direct;
     task.mapped = reach == transport::shm::Reach::mapped && plan.mapped && (direct || plan.asks);
     if (task.mapped)
-      program = &plan.mapped->get();
+      program = &plan.mapped->get(task.call);
     else if (reach != transport::shm::Reach::none && direct && plan.attached &&
              (task.turn.measured || plan.attach_first))
-      program = &plan.attached->get();
+      program = &plan.attached->get(task.call);
     copies_input = copies_input && program == &plan.program;
   }
   if (task.scratch.size() < program->scratch_bytes) task.scratch.resize(program->scratch_bytes);

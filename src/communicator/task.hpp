@@ -20,15 +20,16 @@ class OfferedMemory final : public execution::PeerMemory {
  public:
   struct Offer {
     transport::shm::MemoryOffer input, output;
-    std::uint64_t by_messages = 0;  ///< 1: this rank's call has no one-sided form (in place, or scaled)
+    transport::shm::Reach reach{};  ///< of all this rank's buffers; `none`: its call has no one-sided form
     PathTrial::Times times{};       ///< where the call decides a trial
   };
   std::byte* at(Rank peer, execution::Base base, std::uint64_t offset) override;
   void read(Rank peer, execution::Base base, std::uint64_t offset, std::byte* into,
             std::size_t bytes) override;
-  /// Takes in the offers of all ranks of this host (ranks are local ranks). Returns how all can be reached.
+  /// Takes in the offers of all ranks of this host (ranks are local ranks). Returns how all can be reached:
+  /// the same on every rank.
   transport::shm::Reach resolve(transport::shm::DirectMemory& direct, std::vector<Offer>& offers);
-  Offer mine;
+  std::vector<Offer> mine;    ///< one to all; of v-forms one a rank: the block that it may read
   std::vector<Offer> offers;  ///< by rank
 
  private:

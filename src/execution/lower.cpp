@@ -130,7 +130,7 @@ class Lowering {
 
   [[nodiscard]] std::uint64_t offset(const Operand& o) const {
     if (o.space == Space::scratch) return static_cast<std::uint64_t>(o.first) * scratch_chunk_;
-    if (!shape_.divisible) return extent(o).offset;
+    if (!shape_.divisible) return shape_.uneven && of_peer(o) ? 0 : extent(o).offset;
     return origin_ + static_cast<std::uint64_t>(o.first) * chunk_;
   }
 
@@ -145,7 +145,8 @@ class Lowering {
     }
     for (const auto* operands : {&step.sources, &step.sinks})
       for (const Operand& o : *operands)
-        if (o.kind == Operand::Kind::memory && o.space != Space::scratch) return extent(o).bytes;
+        if (o.kind == Operand::Kind::memory && o.space != Space::scratch && !(shape_.uneven && of_peer(o)))
+          return extent(o).bytes;
     if (shape_.uneven)
       throw Error(ErrorCode::invalid_schedule, "schedule " + schedule_.name +
                                                    " has steps without memory of the caller; such " +
@@ -229,8 +230,10 @@ class Lowering {
     return std::max(in, out);
   }
 
+  [[nodiscard]] bool of_peer(const Operand& o) const { return o.rank >= 0 && o.rank != rank_; }
+
   [[nodiscard]] std::pair<Base, Rank> base(const Operand& o) const {
-    const bool own = o.rank < 0 || o.rank == rank_;
+    const bool own = !of_peer(o);
     switch (o.space) {
       case Space::input:
         return {own ? Base::input : Base::peer_input, own ? -1 : o.rank};
@@ -260,7 +263,7 @@ class Lowering {
     if (!settings_.in_place || out.sources != 1 || program_.sources[out.first_source].receiver != nullptr)
       return false;
     const Operand& from = step.sources[0];
-    if (from.space != Space::input || (from.rank >= 0 && from.rank != rank_)) return false;
+    if (from.space != Space::input || of_peer(from)) return false;
     const std::uint64_t at = in_place_offset(from);
     for (std::uint32_t i = 0; i < out.sinks; ++i) {
       const Sink& sink = program_.sinks[out.first_sink + i];

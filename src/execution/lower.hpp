@@ -23,7 +23,9 @@ struct Shape {
     std::size_t offset = 0, bytes = 0;
   };
   std::vector<Extent> input, output;
-  bool uneven = false;         ///< extents differ in size
+  /// Extents differ in size, and peers' ones are not known: of a peer's memory a one-sided schedule gets the
+  /// block that this rank may touch.
+  bool uneven = false;
   bool private_sizes = false;  ///< peers do not know them (all_to_all_v): messages carry them in their tags
 };
 

@@ -17,11 +17,6 @@ constexpr std::size_t enough =
     140'003;  ///< float32: large enough for the direct path to pay, half as much too
 constexpr std::size_t control_bytes = 4096;  ///< what ranks tell each other about where their buffers are
 
-bool has_direct_form(Operation operation) {
-  return operation != Operation::all_gather_v && operation != Operation::reduce_scatter_v &&
-         operation != Operation::all_to_all_v;
-}
-
 /// Runs one exercise in the given memory and checks by which way the data went.
 void expect_path(Communicator& comm, const Exercise& exercise, std::byte* in, std::byte* out, bool direct) {
   const Trial trial(exercise, comm.rank(), comm.size(), in, out);
@@ -44,7 +39,7 @@ void expect_all_direct(Communicator& comm, std::byte* in, std::byte* out) {
   for (std::uint32_t seed = 1; seed < 3; ++seed)
     for (const Operation operation : data_operations())
       expect_path(comm, {.operation = operation, .count = enough / 2 + seed, .root = 1, .seed = seed}, in,
-                  out, has_direct_form(operation));
+                  out, true);
 }
 
 TEST(ZeroCopy, AllocatedMemoryIsReachedByEveryOperation) {
@@ -78,7 +73,7 @@ TEST(ZeroCopy, InPlace) {
     for (const Operation operation : data_operations()) {
       if (!can_be_in_place(operation)) continue;
       // A block of all_to_all would be overwritten before its reader has it.
-      const bool direct = has_direct_form(operation) && operation != Operation::all_to_all;
+      const bool direct = operation != Operation::all_to_all;
       expect_path(comm, {.operation = operation, .count = enough, .in_place = true, .root = 2},
                   reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()), direct);
     }
@@ -92,7 +87,7 @@ TEST(ZeroCopy, OneRankInPlaceOrElsewhere) {
     for (const Operation operation : data_operations()) {
       const bool odd = comm.rank() == 1;
       const bool in_place = odd && can_be_in_place(operation);
-      const bool direct = has_direct_form(operation) && operation != Operation::all_to_all;
+      const bool direct = operation != Operation::all_to_all;
       expect_path(comm, {.operation = operation, .count = enough, .in_place = in_place},
                   reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()), direct);
       // One rank's memory is nowhere mapped: messages, or where that pays cross-memory attach.
@@ -129,6 +124,49 @@ TEST(ZeroCopy, RegisteredMemoryKeepsItsContentsAndAddress) {
       expect_path(comm, {.count = enough}, b.get(), b.get() + buffer_bytes / 2, false);
       for (std::size_t i = 0; i < buffer_bytes; ++i) a.get()[i] = pattern(i);
     }
+  });
+}
+
+// In each other's memory, and by messages: other counts, and other places in it, in each call.
+TEST(ZeroCopy, VFormsAreTriedBothWays) {
+  run_processes(4, over("shm"), [](Communicator& comm) {
+    const auto a = comm.allocate<std::uint8_t>(buffer_bytes), b = comm.allocate<std::uint8_t>(buffer_bytes);
+    std::vector<std::byte> plain_in(buffer_bytes), plain_out(buffer_bytes);
+    for (const Operation operation :
+         {Operation::all_to_all_v, Operation::all_gather_v, Operation::reduce_scatter_v})
+      for (const bool registered : {true, false}) {
+        std::byte* const in = registered ? reinterpret_cast<std::byte*>(a.data()) : plain_in.data();
+        std::byte* const out = registered ? reinterpret_cast<std::byte*>(b.data()) : plain_out.data();
+        const auto before = comm.stats().bytes_direct;
+        for (std::uint32_t seed = 1; seed < 40; ++seed) {
+          const Trial trial({.operation = operation, .count = 20'000, .seed = seed}, comm.rank(), comm.size(),
+                            in, out);
+          issue(comm, trial.call());
+          ASSERT_EQ(trial.wrong(), "") << name(operation) << " " << seed;
+          comm.barrier();
+        }
+        if (registered) {
+          EXPECT_GT(comm.stats().bytes_direct, before) << name(operation);
+        }
+      }
+  });
+}
+
+// No message tells how long what is read from a peer's memory is.
+TEST(ZeroCopy, SizesThatDifferAreFoundInEachOthersMemoryToo) {
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    const auto a = comm.allocate<float>(1'000'000), b = comm.allocate<float>(1'000'000);
+    const std::vector<std::size_t> right{100'000, 200'000}, wrong{100'000, 200'001};
+    const auto exchange = [&](const std::vector<std::size_t>& in_counts) {
+      const std::vector<std::size_t> places{0, 300'000};
+      const std::vector<std::size_t> out_counts(2, right[static_cast<std::size_t>(comm.rank())]);
+      comm.all_to_all_v(a.span(), in_counts, places, b.span(), out_counts, places);
+    };
+    std::uint64_t before = 0;
+    while (comm.stats().bytes_direct == before) exchange(right);
+    const Thrown thrown = thrown_by([&] { exchange(comm.rank() == 0 ? wrong : right); });
+    EXPECT_EQ(thrown.code, ErrorCode::mismatch) << thrown.text;
+    EXPECT_NE(thrown.text.find("all_to_all_v"), std::string::npos) << thrown.text;
   });
 }
 
