@@ -138,7 +138,7 @@ struct Impl {
   // together.cpp: several calls.
   void run(std::span<const Call> calls);
   std::shared_ptr<Pending> start(std::span<const Call> calls);
-  /// Sends and receives have been admitted.
+  /// Sends and receives have been admitted, or are the library's own.
   void admit_together(std::span<const Call> calls);
   void deliver_own(std::span<const Call> calls) const;
   [[nodiscard]] bool to_itself(const Call& call) const;

@@ -65,6 +65,12 @@ struct Task {
   Clock::time_point since;   ///< of a call that it times
   std::uint64_t ticket = 0;  ///< order among sends to, or receives from, one peer
   bool done = false;
+
+  /// Frees what a task that is kept for other calls should not hold meanwhile.
+  void give_back() {
+    constexpr std::size_t most_kept = std::size_t{256} << 10U;  // bytes
+    if (scratch.size() + input_copy.size() > most_kept) scratch = input_copy = std::vector<std::byte>();
+  }
 };
 
 }  // namespace tutti

@@ -70,7 +70,9 @@ void Impl::run(std::span<const Call> calls) {
       if (together.size() == count) together.push_back(std::make_unique<Task>());
       prepare(*together[count++], calls[i], together_sizes[i]);
     }
-    wait_together(std::span(together).first(count), current);
+    const auto tasks = std::span(together).first(count);
+    wait_together(tasks, current);
+    for (const auto& task : tasks) task->give_back();
   } catch (...) {
     std::rethrow_exception(fail(current));
   }
@@ -82,9 +84,6 @@ Task& Pending::add() {
 }
 
 void Pending::reuse(Impl* by) {
-  constexpr std::size_t most_kept = std::size_t{256} << 10U;  // bytes of a task's own buffers
-  for (const auto& task : tasks())
-    if (task->scratch.size() + task->input_copy.size() > most_kept) *task = Task();
   owner = by;
   used = unfinished = 0;
   failure = nullptr;

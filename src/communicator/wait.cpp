@@ -83,7 +83,9 @@ bool Impl::is_next(const Task& task) const {
 
 bool Impl::advance(const Queued& queued) {
   const bool moved = advance(*queued.task);
-  if (queued.task->done && --queued.work->unfinished == 0) queued.work->owner = nullptr;
+  if (!queued.task->done) return moved;
+  queued.task->give_back();
+  if (--queued.work->unfinished == 0) queued.work->owner = nullptr;
   return moved;
 }
 

@@ -1,5 +1,6 @@
 // Work: several under way, waited for in any order, or never.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <memory>
@@ -221,6 +222,61 @@ TEST_P(Asynchronous, VFormsWithOtherCountsInEachCall) {
         }
       },
       over(transport));
+}
+
+TEST_P(Asynchronous, ABlockingGroupComesAfterWhatIsUnderWay) {
+  const auto [transport, ranks] = GetParam();
+  if (ranks == 1) return;
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        const Rank next = (comm.rank() + 1) % comm.size(),
+                   previous = (comm.rank() + comm.size() - 1) % comm.size();
+        const std::vector<int> first(300'000, 10 + comm.rank()), second(300'000, 20 + comm.rank());
+        std::vector<int> first_in(first.size()), second_in(second.size());
+        const Trial early({.count = 300'000, .seed = 1}, comm.rank(), comm.size()),
+            late({.operation = Operation::all_to_all, .count = 100'000, .seed = 2}, comm.rank(), comm.size());
+        Async async = comm.async();
+        Work sum = issue(async, early.call());
+        Work sent = async.send(first, next), received = async.receive(first_in, previous);
+        Group group = comm.group();
+        issue(group, late.call());
+        group.send(second, next);
+        group.receive(second_in, previous);
+        group.run();
+        EXPECT_EQ(late.wrong(), "");
+        EXPECT_EQ(second_in, std::vector<int>(second.size(), 20 + previous));
+        sum.wait();
+        sent.wait();
+        received.wait();
+        EXPECT_EQ(early.wrong(), "");
+        EXPECT_EQ(first_in, std::vector<int>(first.size(), 10 + previous));
+      },
+      over(transport));
+}
+
+// A scaled sum needs a copy of its input. Tasks are kept for other calls; what they allocated is not.
+TEST(Asynchronously, MemoryOfLongCallsIsGivenBack) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "mallinfo2 knows nothing of a sanitizer's memory";
+#else
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    const std::vector<float> in(std::size_t{4} << 20, 1.0F);
+    std::vector<float> out(in.size());
+    const auto held = [] {
+      const auto info = ::mallinfo2();
+      return info.uordblks + info.hblkhd;
+    };
+    const auto before = held();
+    for (int call = 0; call < 4; ++call) comm.async().all_reduce(in, out, scaled_sum(2)).wait();
+    EXPECT_LT(held(), before + in.size() * sizeof(float) / 2);
+    Group group = comm.group();
+    group.all_reduce(in, out, scaled_sum(2));
+    group.run();
+    EXPECT_LT(held(), before + in.size() * sizeof(float) / 2);
+    EXPECT_EQ(out.back(), 4.0F);
+  });
+#endif
 }
 
 // A rank that waits for its last call first, while the first is held up, must not take what arrives for
