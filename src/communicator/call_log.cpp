@@ -21,10 +21,9 @@ std::size_t elements(const Call& call) {
 }  // namespace
 
 void Impl::log_call(const Task& task) {
-  auto& control = shm->control(group.rank);
   // Sends and receives are numbered by pair; they share the ring with the calls of everybody.
   const std::uint64_t number = task.plan == nullptr ? task.sequence << 1 | 1 : task.sequence << 1;
-  CallEntry& entry = control.calls[logged++ % call_log_entries];
+  CallEntry& entry = call_log[logged++ % call_log_entries];
   // A reader that sees any of what follows sees the 0, too, or what is stored last.
   entry.sequence.store(0, std::memory_order_relaxed);
   entry.tag_and_kind.store(static_cast<std::uint64_t>(task.tag) << 32 |

@@ -122,9 +122,12 @@ struct Impl {
 
   // submit.cpp: from a call to a task under way.
   void run(const Call& call);
+  template <class Prepare>
+  void run_blocking(Prepare prepare_it);
   Sizes admit(const Call& call);
   void prepare(Task& task, const Call& call, const Sizes& sizes);
   void prepare_point_to_point(Task& task);
+  void issue(Task& task);
   void begin_main(Task& task);
   static void decide(Task& task);
   void begin(Task& task);
@@ -243,8 +246,9 @@ struct Impl {
   std::vector<std::uint64_t> tickets_sent, tickets_received, served_sent, served_received;  ///< by peer
   std::vector<std::pair<PlanKey, std::shared_ptr<const execution::Program>>> point_to_point_programs;
   std::uint64_t sequence = 0;
-  std::uint64_t warm_up_calls = 0;  ///< users count from there
-  transport::Tag history = 0;       ///< of the last collective call
+  std::uint64_t warm_up_calls = 0;                ///< users count from there
+  transport::Tag history = 0;                     ///< of the last collective call
+  transport::shm::CallEntry* call_log = nullptr;  ///< this rank's
   std::uint64_t logged = 0;
   std::uint64_t children = 0;
   std::uint64_t completed = 0;

@@ -70,6 +70,8 @@ struct Plan {
   bool asks = false;                 ///< whatever the trial says, ranks ask each other whether all is mapped
   bool attach_first = false;         ///< by attach before the trial has measured it
   std::shared_ptr<PathTrial> trial;  ///< between `program` and the others, where results are the same
+  /// Calls run `program` on the caller's buffers, whatever others do.
+  [[nodiscard]] bool plain() const { return !copies_input && !asks && trial == nullptr; }
 };
 
 class Planner {
@@ -93,6 +95,10 @@ class Planner {
   /// The plan of a checked call. The reference holds until the next call; whoever keeps the plan copies the
   /// pointer.
   const std::shared_ptr<const Plan>& plan(const Call& call, const Sizes& sizes);
+  /// Whether that is what `plan` returned last, and would again.
+  [[nodiscard]] bool is_latest(const std::shared_ptr<const Plan>& plan) const {
+    return latest_ != nullptr && plan != nullptr && *latest_ == plan;
+  }
   void use(const Schedule& schedule);
   void use_default(Collective collective);
   /// Buffers of other ranks may be mapped from now on: plans are made anew.

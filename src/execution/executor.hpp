@@ -2,6 +2,7 @@
 /// Runs a Program: lanes are polled state machines, so a lane that waits never blocks another.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -25,7 +26,7 @@ struct Buffers {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::byte* scratch = nullptr;
-  PeerMemory* peers = nullptr;
+  PeerMemory* peers = nullptr;  ///< of one-sided programs
 };
 
 /// One run of one program. Reused from run to run, so that a run allocates nothing.
@@ -33,6 +34,8 @@ class Execution {
  public:
   /// Makes ready to run. `program` and the memory behind `buffers` outlive the run.
   void begin(const Program& program, const Buffers& buffers, transport::Tag tag);
+  /// As `begin` with the program and the buffers of the last run.
+  void begin_again(transport::Tag tag);
   /// Runs what can run. True when something moved.
   bool advance();
   /// All lanes are through, nothing that was sent reads the caller's buffers any more, and all of it arrives
@@ -49,21 +52,38 @@ class Execution {
 
  private:
   struct LaneState {
-    const std::vector<Part>* parts = nullptr;
-    std::uint32_t part = 0, step = 0, sent = 0;
+    const Part* part = nullptr;
+    const Part* parts_end = nullptr;
+    const Instruction* next = nullptr;  ///< nullptr: the lane is through
+    const Instruction* end = nullptr;   ///< of the part's
     std::uint64_t iteration = 0;
+    std::uint32_t sent = 0;  ///< sinks of `next` that have their message
   };
-  bool try_step(LaneState& lane, const Instruction& instruction);
-  bool try_send(LaneState& lane, const Instruction& instruction, std::uint64_t iteration, std::size_t bytes,
-                transport::Tag tag);
+  bool try_step(LaneState& lane);
   bool try_fold(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes,
                 transport::Tag tag);
+  void copy(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes);
+  void reach_peers(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes);
+  void fold(const Instruction& instruction, std::size_t bytes);
   bool copy_from_peer(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes);
-  std::byte* memory(Base base, Rank owner, std::uint64_t offset, std::uint64_t iteration);
-  void step_over(LaneState& lane) const;
+  [[nodiscard]] const Source* sources_of(const Instruction& instruction) const {
+    return program_->sources.data() + instruction.first_source;
+  }
+  [[nodiscard]] const Sink* sinks_of(const Instruction& instruction) const {
+    return program_->sinks.data() + instruction.first_sink;
+  }
+  /// Of this rank; in that iteration.
+  [[nodiscard]] std::byte* local(Base base, std::uint64_t offset, std::uint64_t iteration) const {
+    const auto b = static_cast<std::size_t>(base);
+    return bases_[b] + offset + iteration * strides_[b];
+  }
+  void enter(LaneState& lane);
+  void next_iteration(LaneState& lane);
 
   const Program* program_ = nullptr;
-  Buffers buffers_;
+  PeerMemory* peers_ = nullptr;
+  std::array<std::byte*, 3> bases_{};       ///< by Base: input, output, scratch
+  std::array<std::uint64_t, 3> strides_{};  ///< bytes an iteration
   transport::Tag tag_ = 0;
   std::vector<LaneState> lanes_;
   std::size_t unfinished_ = 0;

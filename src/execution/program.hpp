@@ -79,6 +79,8 @@ struct Program {
   /// Bytes of each of the instruction's chunks that it handles in an iteration.
   [[nodiscard]] std::size_t length(const Instruction& instruction, std::uint64_t iteration) const {
     if (instruction.whole) return instruction.bytes;
+    if (iteration == 0) [[likely]]
+      return std::min(instruction.bytes, stride);
     const std::uint64_t before = iteration * stride;
     return before >= instruction.bytes ? 0 : std::min(instruction.bytes - before, stride);
   }

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "base/brief_copy.hpp"
 #include "base/prefetch.hpp"
 #include "kernels/fold.hpp"
 
@@ -99,23 +100,24 @@ void ShmSender::rewind() {
   patience_ = std::min(2 * patience_, memory_.units / 8);
 }
 
+inline void ShmSender::write_line(std::uint32_t position, const std::byte* data, std::size_t bytes, Tag tag) {
+  Line& line = memory_.lines[position % line_count];
+  copy_brief(line.payload, data, bytes);
+  line.word.store(word_for(position, tag), std::memory_order_release);
+}
+
 // Its readers read a line last: the next message of this length finds the lines that it will write taken
 // back.
 void ShmSender::write_lines(const std::byte* data, std::size_t bytes, Tag tag) {
-  const std::uint32_t count = lines_for(bytes);
-  std::uint32_t position = line_;
-  std::size_t done = 0;
-  for (; bytes - done > line_payload; done += line_payload, ++position) {
-    Line& line = memory_.lines[position % line_count];
-    std::memcpy(line.payload, data + done, line_payload);
-    line.word.store(word_for(position, tag), std::memory_order_release);
-  }
-  Line& line = memory_.lines[position % line_count];
-  if (bytes != 0) std::memcpy(line.payload, data + done, bytes - done);
-  line.word.store(word_for(position, tag), std::memory_order_release);
-  line_ = position + 1;
-  for (std::uint32_t ahead = 0; ahead < count; ++ahead)
-    prefetch_for_write(memory_.lines[(line_ + ahead) % line_count].payload);
+  const std::uint32_t first = line_;
+  for (; bytes > line_payload; data += line_payload, bytes -= line_payload)
+    write_line(line_++, data, line_payload, tag);
+  write_line(line_++, data, bytes, tag);
+  for (std::uint32_t ahead = line_; ahead != line_ + (line_ - first); ++ahead)
+    prefetch_for_write(memory_.lines[ahead % line_count].payload);
+}
+
+void ShmSender::sent(std::size_t bytes) {
   ++traffic_.messages_sent;
   traffic_.bytes_sent += bytes;
   wakes_.owe(readers_);
@@ -133,21 +135,31 @@ std::byte* ShmSender::try_reserve(std::size_t bytes) {
 void ShmSender::publish(std::size_t bytes, Tag tag) {
   if (bytes <= memory_.line_message) {
     write_lines(staging_, bytes, tag);
+    sent(bytes);
     return;
   }
   const std::uint32_t needed = units_for(bytes);
   const std::uint32_t start = slot_start(unit_, needed, memory_.units);
   memory_.flags[start % memory_.units].store(word_for(start, tag), std::memory_order_release);
   unit_ = start + needed;
-  ++traffic_.messages_sent;
-  traffic_.bytes_sent += bytes;
-  wakes_.owe(readers_);
+  sent(bytes);
 }
 
 bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool /*stable*/) {
+  if (bytes > line_payload || line_ - lines_taken_ == line_count) return try_send_long(data, bytes, tag);
+  write_line(line_++, data, bytes, tag);
+  prefetch_for_write(memory_.lines[line_ % line_count].payload);
+  sent(bytes);
+  traffic_.bytes_copied += bytes;
+  return true;
+}
+
+// Of more than a line; or there may be no room.
+bool ShmSender::try_send_long(const std::byte* data, std::size_t bytes, Tag tag) {
   if (bytes <= memory_.line_message) {
     if (!lines_free(lines_for(bytes))) return false;
     write_lines(data, bytes, tag);
+    sent(bytes);
   } else {
     std::byte* room = try_reserve(bytes);
     if (room == nullptr) return false;
@@ -171,10 +183,7 @@ bool ShmReceiver::read_lines(std::byte* into, std::size_t bytes, Tag tag) {
       return false;
     }
     const std::size_t done = i * line_payload;
-    if (bytes - done >= line_payload)
-      std::memcpy(into + done, line.payload, line_payload);
-    else if (bytes != done)
-      std::memcpy(into + done, line.payload, bytes - done);
+    copy_brief(into + done, line.payload, std::min(bytes - done, line_payload));
   }
   lines_read_ = count;
   return true;
@@ -245,8 +254,7 @@ void ShmReceiver::take_units(std::uint32_t end) {
 }
 
 void ShmReceiver::release() {
-  ++traffic_.messages_received;
-  traffic_.bytes_received += held_bytes_;
+  received(held_bytes_);
   if (held_lines_ != 0)
     take_lines(held_lines_);
   else
@@ -254,19 +262,34 @@ void ShmReceiver::release() {
 }
 
 bool ShmReceiver::try_receive(std::byte* into, std::size_t bytes, Tag tag) {
+  if (bytes > line_payload) return try_receive_long(into, bytes, tag);
+  const Line& line = memory_.lines[line_ % line_count];
+  if (!arrived(line.word.load(std::memory_order_acquire), line_, tag)) return false;
+  copy_brief(into, line.payload, bytes);
+  received(bytes);
+  traffic_.bytes_copied += bytes;
+  take_lines(1);
+  return true;
+}
+
+bool ShmReceiver::try_receive_long(std::byte* into, std::size_t bytes, Tag tag) {
   if (bytes <= memory_.line_message) {
     if (!read_lines(into, bytes, tag)) return false;
-    held_lines_ = lines_for(bytes);
+    take_lines(lines_for(bytes));
   } else {
     const std::byte* data = slot(bytes, tag);
     if (data == nullptr) return false;
     copy(into, data, bytes);
-    held_lines_ = 0;
+    take_units(held_end_);
   }
+  received(bytes);
   traffic_.bytes_copied += bytes;
-  held_bytes_ = bytes;
-  release();
   return true;
+}
+
+void ShmReceiver::received(std::size_t bytes) {
+  ++traffic_.messages_received;
+  traffic_.bytes_received += bytes;
 }
 
 // Messages of both forms are in one order. So while the awaited form is absent, the other one must be absent

@@ -65,11 +65,14 @@ class ShmSender final : public Sender {
   }
 
  private:
+  bool try_send_long(const std::byte* data, std::size_t bytes, Tag tag);
   bool lines_free(std::uint32_t needed);
   bool units_free(std::uint32_t end);
   void take_back_units();
   void rewind();
+  void write_line(std::uint32_t position, const std::byte* data, std::size_t bytes, Tag tag);
   void write_lines(const std::byte* data, std::size_t bytes, Tag tag);
+  void sent(std::size_t bytes);
   Wakes& wakes_;
   FifoMemory memory_;
   std::vector<Rank> readers_;
@@ -93,6 +96,8 @@ class ShmReceiver final : public Receiver {
   void suspect(std::size_t bytes, Tag tag) override;
 
  private:
+  bool try_receive_long(std::byte* into, std::size_t bytes, Tag tag);
+  void received(std::size_t bytes);
   bool read_lines(std::byte* into, std::size_t bytes, Tag tag);
   /// Where the next message of so many units has arrived, or is due.
   [[nodiscard]] std::uint32_t place(std::uint32_t needed) const;

@@ -4,6 +4,7 @@
 /// between the others, at the price of a context switch each, and finds one message each time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -18,11 +19,13 @@ namespace tutti::transport::shm {
 class Wakes {
  public:
   explicit Wakes(std::shared_ptr<Arena> arena)
-      : arena_(std::move(arena)), is_owed_(static_cast<std::size_t>(arena_->layout().ranks)) {}
+      : arena_(std::move(arena)),
+        sleepers_(&arena_->header().sleepers),
+        is_owed_(static_cast<std::size_t>(arena_->layout().ranks)) {}
   /// There is news for `ranks` of this host. Without a fence between publishing it and looking here, one who
   /// just falls asleep can be missed; sleeps are therefore short.
   void owe(std::span<const Rank> ranks) {
-    if (arena_->header().sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    if (sleepers_->load(std::memory_order_relaxed) != 0) [[unlikely]]
       note(ranks);
   }
   /// Wakes those that sleep.
@@ -35,6 +38,7 @@ class Wakes {
   void note(std::span<const Rank> ranks);
   void wake_all();
   std::shared_ptr<Arena> arena_;
+  const std::atomic<std::uint32_t>* sleepers_;
   std::vector<Rank> owed_;
   std::vector<std::uint8_t> is_owed_;  ///< by rank of this host
 };
