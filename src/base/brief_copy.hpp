@@ -18,7 +18,9 @@ inline void copy_two(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::memcpy(to + (bytes - N), last, N);
 }
 
-/// At most 64 bytes; the buffers do not overlap.
+inline constexpr std::size_t brief_copy_most = 64;
+
+/// At most `brief_copy_most` bytes. Either pointer may be null when there are none.
 inline void copy_brief(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes >= 32) return copy_two<32>(to, from, bytes);
   if (bytes >= 16) return copy_two<16>(to, from, bytes);

@@ -18,6 +18,7 @@
 #include <tutti/communicator.hpp>
 
 #include "base/deadline.hpp"
+#include "base/fork_guard.hpp"
 #include "communicator/host_buffers.hpp"
 #include "communicator/plan.hpp"
 #include "communicator/task.hpp"
@@ -122,12 +123,17 @@ struct Impl {
 
   // submit.cpp: from a call to a task under way.
   void run(const Call& call);
-  template <class Prepare>
-  void run_blocking(Prepare prepare_it);
   Sizes admit(const Call& call);
   void prepare(Task& task, const Call& call, const Sizes& sizes);
-  void prepare_point_to_point(Task& task);
-  void issue(Task& task);
+  /// Whether the task has just that call behind it, so that what was planned holds.
+  [[nodiscard]] bool is_ready(const Task& task, const Call& call) const {
+    return repeats(call, task.call) && (planner->is_latest(task.plan) || task.point_to_point != nullptr);
+  }
+  void plan(Task& task, const Call& call, const Sizes& sizes);
+  const std::shared_ptr<const execution::Program>& point_to_point_program(const Call& call);
+  void issue(Task& task, bool again);
+  void take_ticket(Task& task);
+  void take_number(Task& task);
   void begin_main(Task& task);
   static void decide(Task& task);
   void begin(Task& task);
@@ -182,7 +188,11 @@ struct Impl {
   [[noreturn]] void mismatched(const Task& task, const transport::Mismatch& mismatch);
   /// The error that is being handled, with the call it broke; poisons the communicator and tells the others.
   std::exception_ptr fail(const Task* task);
-  void ensure_usable() const;
+  void ensure_usable() const {
+    if (tutti::fork_generation() != fork_generation || unusable.load(std::memory_order_acquire)) [[unlikely]]
+      refuse();
+  }
+  [[noreturn]] void refuse() const;
   [[nodiscard]] std::string title(const Task& task) const;
 
   // stats.cpp
@@ -235,7 +245,7 @@ struct Impl {
   bool looks_beside = false;  ///< yields after the first one when it waits for a rank of its own processor
 
   HostBuffers host_buffers;
-  Task blocking;                                     ///< reused by blocking calls
+  std::array<Task, 3> blocking;  ///< reused by blocking calls: collectives, sends, receives
   std::array<std::shared_ptr<Pending>, 8> pendings;  ///< begun last, in turn; reused when over and forgotten
   std::size_t next_pending = 0;
   std::vector<std::unique_ptr<Task>> together;     ///< reused by blocking groups

@@ -3,7 +3,6 @@
 #include <cassert>
 #include <cstring>
 
-#include "base/fork_guard.hpp"
 #include "collectives/algorithms.hpp"
 #include "communicator/impl.hpp"
 #include "kernels/fold.hpp"
@@ -20,6 +19,11 @@ constexpr transport::Tag mix(std::uint64_t a, std::uint64_t b) {
 }
 
 std::size_t bytes_of(const Call& call) { return call.count * size_of(call.type); }
+
+// Of calls that repeat the last one of their kind, much is known.
+std::size_t kind_of(const Call& call) {
+  return call.operation == Operation::send ? 1 : call.operation == Operation::receive ? 2 : 0;
+}
 
 // A send or receive of any length: one instruction, once a piece.
 execution::Program message_program(const Call& call, execution::Channels& channels, std::size_t piece) {
@@ -52,12 +56,11 @@ execution::Program message_program(const Call& call, execution::Channels& channe
 
 }  // namespace
 
-void Impl::ensure_usable() const {
+// Thrown when the communicator cannot be used.
+void Impl::refuse() const {
   if (tutti::fork_generation() != fork_generation)
     throw Error(ErrorCode::forked,
                 "this communicator belongs to the parent process; make a new one in the child");
-  if (!unusable.load(std::memory_order_acquire)) [[likely]]
-    return;
   if (abort_requested.load(std::memory_order_acquire))
     throw Error(ErrorCode::aborted, "the communicator was aborted: " + abort_reason);
   throw Error(ErrorCode::aborted, "the communicator is unusable since it failed: " + failed_text);
@@ -65,9 +68,7 @@ void Impl::ensure_usable() const {
 
 Sizes Impl::admit(const Call& call) {
   ensure_usable();
-  auto& [before, sizes] = admitted[call.operation == Operation::send      ? 1
-                                   : call.operation == Operation::receive ? 2
-                                                                          : 0];
+  auto& [before, sizes] = admitted[kind_of(call)];
   if (repeats(call, before)) [[likely]]
     return sizes;
   const Sizes found = check(call, group.rank, group.size);
@@ -76,60 +77,68 @@ Sizes Impl::admit(const Call& call) {
   return sizes = found;
 }
 
-void Impl::prepare_point_to_point(Task& task) {
-  const bool sends = task.call.operation == Operation::send;
-  const auto peer = static_cast<std::size_t>(task.call.root);
+const std::shared_ptr<const execution::Program>& Impl::point_to_point_program(const Call& call) {
   PlanKey key;
-  key.operation = task.call.operation;
-  key.root = task.call.root;
-  key.count = bytes_of(task.call);
-  auto found = std::find_if(point_to_point_programs.begin(), point_to_point_programs.end(),
-                            [&](const auto& p) { return p.first == key; });
-  if (found == point_to_point_programs.end()) {
-    if (point_to_point_programs.size() >= 64) point_to_point_programs.clear();
-    const std::size_t piece =
-        std::min(routes->to(task.call.root).max_message_bytes(), planner->setting().max_message);
-    point_to_point_programs.emplace_back(
-        key, std::make_shared<const execution::Program>(message_program(task.call, *routes, piece)));
-    found = point_to_point_programs.end() - 1;
-  }
-  task.done = task.offering = task.mapped = false;
-  task.turn = {};
-  task.point_to_point = found->second;
-  task.plan = nullptr;
-  task.ticket = (sends ? tickets_sent : tickets_received)[peer]++;
-  task.sequence = task.ticket + 1;
-  task.tag = mix(mix(bytes_of(task.call), static_cast<std::uint64_t>(task.call.type)), task.ticket + 1);
-  log_call(task);
-  task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out),
-                  nullptr, nullptr};
-  task.execution.begin(*task.point_to_point, task.buffers, task.tag);
-  task.begun = true;
+  key.operation = call.operation;
+  key.root = call.root;
+  key.count = bytes_of(call);
+  const auto found = std::find_if(point_to_point_programs.begin(), point_to_point_programs.end(),
+                                  [&](const auto& p) { return p.first == key; });
+  if (found != point_to_point_programs.end()) return found->second;
+  if (point_to_point_programs.size() >= 64) point_to_point_programs.clear();
+  const std::size_t piece =
+      std::min(routes->to(call.root).max_message_bytes(), planner->setting().max_message);
+  point_to_point_programs.emplace_back(
+      key, std::make_shared<const execution::Program>(message_program(call, *routes, piece)));
+  return point_to_point_programs.back().second;
 }
 
+// Admitted calls only.
 void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
-  task.call = call;
-  task.sizes = sizes;
-  if (is_point_to_point(call)) {
-    prepare_point_to_point(task);
-    return;
-  }
-  if (!call.in_counts.empty() || !call.out_counts.empty()) task.plan = nullptr;  // what nobody uses is reused
-  const auto& plan = planner->plan(call, sizes);
-  if (task.plan != plan) task.plan = plan;
-  issue(task);
+  const bool again = is_ready(task, call);
+  if (!again) plan(task, call, sizes);
+  issue(task, again);
 }
 
-// A collective that has its plan becomes the next one of this communicator.
-void Impl::issue(Task& task) {
+// The planned call is the next one of this communicator.
+void Impl::issue(Task& task, bool again) {
+  task.call_again = again;
   task.done = task.begun = task.offering = task.mapped = false;
   task.turn = {};
+  if (is_point_to_point(task.call))
+    take_ticket(task);
+  else
+    take_number(task);
+  log_call(task);
+}
+
+void Impl::plan(Task& task, const Call& call, const Sizes& sizes) {
+  if (is_point_to_point(call)) {
+    task.point_to_point = point_to_point_program(call);
+    task.plan = nullptr;
+  } else {
+    task.point_to_point = nullptr;
+    if (!call.in_counts.empty() || !call.out_counts.empty()) task.plan = nullptr;  // who is alone is reused
+    const auto& plan = planner->plan(call, sizes);
+    if (task.plan != plan) task.plan = plan;
+  }
+  task.call = call;
+  task.sizes = sizes;
+}
+
+void Impl::take_ticket(Task& task) {
+  const bool sends = task.call.operation == Operation::send;
+  task.ticket = (sends ? tickets_sent : tickets_received)[static_cast<std::size_t>(task.call.root)]++;
+  task.sequence = task.ticket + 1;
+  task.tag = mix(mix(bytes_of(task.call), static_cast<std::uint64_t>(task.call.type)), task.sequence);
+}
+
+void Impl::take_number(Task& task) {
   task.sequence = ++sequence;
   // All calls so far: after one that differed, no later one matches either.
   history = mix(task.plan->hash + static_cast<std::uint32_t>(task.call.within),
                 static_cast<std::uint64_t>(history) << 32 ^ task.sequence);
   task.tag = history;
-  log_call(task);
   if (!task.plan->empty) return;
   task.done = true;
   ++completed;
@@ -139,6 +148,15 @@ void Impl::issue(Task& task) {
 void Impl::begin(Task& task) {
   task.begun = true;
   const auto& plan = task.plan;
+  if (task.call_again && (plan == nullptr || plan->plain())) {
+    task.execution.begin_again(task.tag);
+    return;
+  }
+  if (plan == nullptr) {
+    task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out)};
+    task.execution.begin(*task.point_to_point, task.buffers, task.tag);
+    return;
+  }
   if (plan->trial) task.turn = plan->trial->next();
   if (task.turn.timed && task.turn.path == Path::direct)
     for (const auto* program : {&plan->mapped, &plan->attached})
@@ -281,35 +299,27 @@ bool Impl::advance(Task& task) {
   return true;
 }
 
-template <class Prepare>
-void Impl::run_blocking(Prepare prepare_it) {
-  try {
-    prepare_it();
-    wait_direct(blocking);
-    if (blocking.turn.timed) blocking.plan->trial->record(blocking.turn.path, Clock::now() - blocking.since);
-  } catch (...) {
-    std::rethrow_exception(fail(&blocking));
-  }
-}
-
 void Impl::run(const Call& call) {
-  if (repeats(call, blocking.call) && planner->is_latest(blocking.plan) && collectives.empty()) [[likely]] {
+  Task& task = blocking[kind_of(call)];
+  const bool again = is_ready(task, call);
+  Sizes sizes;
+  if (again)
     ensure_usable();
-    run_blocking([&] {
-      issue(blocking);
-      if (blocking.done || !blocking.plan->plain()) return;
-      blocking.execution.begin_again(blocking.tag);
-      blocking.begun = true;
-    });
-    return;
-  }
-  const Sizes sizes = admit(call);
+  else
+    sizes = admit(call);
   const bool single = is_point_to_point(call);
   if (single && call.root == group.rank)
     throw Error(ErrorCode::invalid_argument,
                 describe(call) + " to oneself needs the matching call in the same group");
   if (single ? point_to_point.empty() : collectives.empty()) [[likely]] {
-    run_blocking([&] { prepare(blocking, call, sizes); });
+    try {
+      if (!again) plan(task, call, sizes);
+      issue(task, again);
+      wait_direct(task);
+      if (task.turn.timed) task.plan->trial->record(task.turn.path, Clock::now() - task.since);
+    } catch (...) {
+      std::rethrow_exception(fail(&task));
+    }
     return;
   }
   const auto pending = start({&call, 1});

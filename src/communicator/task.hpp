@@ -58,6 +58,7 @@ struct Task {
   std::uint64_t sequence = 0;
   transport::Tag tag = 0;
   Sizes sizes;
+  bool call_again = false;   ///< the one that the task had last, which passed
   bool begun = false;        ///< a collective begins when those before it are done
   bool offering = false;     ///< still exchanging offers
   bool mapped = false;       ///< runs on buffers of others, as they lie in this process
@@ -69,7 +70,9 @@ struct Task {
   /// Frees what a task that is kept for other calls should not hold meanwhile.
   void give_back() {
     constexpr std::size_t most_kept = std::size_t{256} << 10U;  // bytes
-    if (scratch.size() + input_copy.size() > most_kept) scratch = input_copy = std::vector<std::byte>();
+    if (scratch.size() + input_copy.size() <= most_kept) return;
+    scratch = input_copy = std::vector<std::byte>();
+    plan = nullptr;  // nothing of the call holds any more
   }
 };
 

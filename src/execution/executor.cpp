@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/brief_copy.hpp"
+
 namespace tutti::execution {
 
 namespace {
@@ -73,18 +75,23 @@ inline bool Execution::try_step(LaneState& lane) {
         ->receiver->try_receive(local(sink.base, sink.offset, lane.iteration), bytes, tag);
   }
   if (instruction.kind == Instruction::Kind::send) {
+    if (instruction.sinks != 1) return send_to_several(lane, bytes, tag);
     const Source& source = *sources_of(instruction);
-    const bool stable = program_->stable && source.base != Base::scratch;
-    do {
-      if (!sinks_of(instruction)[lane.sent].sender->try_send(
-              local(source.base, source.offset, lane.iteration), bytes, tag, stable))
-        return false;
-    } while (++lane.sent != instruction.sinks);
-    lane.sent = 0;
-    return true;
+    return sinks_of(instruction)
+        ->sender->try_send(local(source.base, source.offset, lane.iteration), bytes, tag, stable(source));
   }
   if (instruction.kind == Instruction::Kind::fold) return try_fold(instruction, lane.iteration, bytes, tag);
   copy(instruction, lane.iteration, bytes);
+  return true;
+}
+
+bool Execution::send_to_several(LaneState& lane, std::size_t bytes, transport::Tag tag) {
+  const Instruction& instruction = *lane.next;
+  const Source& source = *sources_of(instruction);
+  const std::byte* const data = local(source.base, source.offset, lane.iteration);
+  for (; lane.sent < instruction.sinks; ++lane.sent)
+    if (!sinks_of(instruction)[lane.sent].sender->try_send(data, bytes, tag, stable(source))) return false;
+  lane.sent = 0;
   return true;
 }
 
@@ -92,7 +99,11 @@ void Execution::copy(const Instruction& instruction, std::uint64_t iteration, st
   const Source& source = *sources_of(instruction);
   const Sink& sink = *sinks_of(instruction);
   std::byte* const to = local(sink.base, sink.offset, iteration);
-  kernels::copy({&to, 1}, local(source.base, source.offset, iteration), bytes, instruction.streaming_sinks);
+  const std::byte* const from = local(source.base, source.offset, iteration);
+  if (bytes <= brief_copy_most)
+    copy_brief(to, from, bytes);
+  else
+    kernels::copy({&to, 1}, from, bytes, instruction.streaming_sinks);
 }
 
 bool Execution::advance() {
@@ -108,9 +119,7 @@ bool Execution::advance() {
   return moved;
 }
 
-bool Execution::done() {
-  if (unfinished_ != 0) return false;
-  if (!program_->flushes) return true;
+bool Execution::flushed() const {
   return std::all_of(program_->sinks.begin(), program_->sinks.end(),
                      [](const Sink& sink) { return sink.sender == nullptr || sink.sender->flushed(); });
 }

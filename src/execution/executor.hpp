@@ -40,7 +40,7 @@ class Execution {
   bool advance();
   /// All lanes are through, nothing that was sent reads the caller's buffers any more, and all of it arrives
   /// without another call.
-  [[nodiscard]] bool done();
+  [[nodiscard]] bool done() const { return unfinished_ == 0 && (!program_->flushes || flushed()); }
   /// After `advance` moved nothing: whether a message of one of `ranks` (by rank: not 0) is still to come in
   /// what lanes do next or soon, or room at one.
   [[nodiscard]] bool waits_for_any(std::span<const std::uint8_t> ranks) const;
@@ -59,7 +59,9 @@ class Execution {
     std::uint64_t iteration = 0;
     std::uint32_t sent = 0;  ///< sinks of `next` that have their message
   };
+  [[nodiscard]] bool flushed() const;
   bool try_step(LaneState& lane);
+  bool send_to_several(LaneState& lane, std::size_t bytes, transport::Tag tag);
   bool try_fold(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes,
                 transport::Tag tag);
   void copy(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes);
@@ -71,6 +73,9 @@ class Execution {
   }
   [[nodiscard]] const Sink* sinks_of(const Instruction& instruction) const {
     return program_->sinks.data() + instruction.first_sink;
+  }
+  [[nodiscard]] bool stable(const Source& source) const {
+    return program_->stable && source.base != Base::scratch;
   }
   /// Of this rank; in that iteration.
   [[nodiscard]] std::byte* local(Base base, std::uint64_t offset, std::uint64_t iteration) const {

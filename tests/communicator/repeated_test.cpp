@@ -1,0 +1,183 @@
+// Calls like the ones before, whose checks and plans hold: what else is done in between must not show.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "collectives/algorithms.hpp"
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+class Repeated : public testing::TestWithParam<std::tuple<const char*, int>> {};
+INSTANTIATE_TEST_SUITE_P(Local, Repeated,
+                         testing::Combine(testing::Values("shm", "tcp"), testing::Values(2, 4)),
+                         transport_and_ranks);
+
+float value_of(int round, Rank rank) { return static_cast<float>(round * 100 + rank); }
+
+float sum_over(int ranks, int round) {
+  float sum = 0;
+  for (Rank r = 0; r < ranks; ++r) sum += value_of(round, r);
+  return sum;
+}
+
+// The same buffers in every round, other values.
+struct Buffers {
+  Buffers(const Communicator& comm, std::size_t elements)
+      : rank(comm.rank()),
+        ranks(comm.size()),
+        in(elements),
+        out(elements),
+        gathered(elements * static_cast<std::size_t>(ranks)) {}
+  void fill(int the_round) {
+    round = the_round;
+    std::fill(in.begin(), in.end(), value_of(round, rank));
+    std::fill(out.begin(), out.end(), -1.0F);
+    std::fill(gathered.begin(), gathered.end(), -1.0F);
+  }
+  void expect_sum() const {
+    for (const float x : out) ASSERT_EQ(x, sum_over(ranks, round)) << "round " << round;
+  }
+  void expect_gathered() const {
+    for (std::size_t i = 0; i < gathered.size(); ++i)
+      ASSERT_EQ(gathered[i], value_of(round, static_cast<Rank>(i / in.size()))) << "round " << round;
+  }
+  Rank rank;
+  int ranks;
+  int round = 0;
+  std::vector<float> in, out, gathered;
+};
+
+TEST_P(Repeated, CallsReadWhatTheBuffersHoldNow) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        for (const std::size_t elements : {1, 14, 15, 900, 70'000}) {
+          Buffers a(comm, elements);
+          Buffers b(comm, elements);
+          const std::span<const float> in = a.in;
+          auto async = comm.async();
+          for (int round = 0; round < 60; ++round) {
+            a.fill(round);
+            comm.all_reduce(in, std::span(a.out));
+            a.expect_sum();
+            if (round % 3 == 1) {
+              comm.all_gather(in, std::span(a.gathered));
+              a.expect_gathered();
+            }
+            if (round % 5 == 2) {
+              b.fill(round);
+              async.all_reduce(std::span<const float>(b.in), std::span(b.out)).wait();
+              b.expect_sum();
+            }
+            if (round % 7 == 3) comm.barrier();
+          }
+        }
+      },
+      over(transport));
+}
+
+std::uint64_t messages_of_a_call(Communicator& comm, const Buffers& buffers, std::span<float> out) {
+  const auto before = comm.stats().messages_sent;
+  comm.all_reduce(std::span<const float>(buffers.in), out);
+  return comm.stats().messages_sent - before;
+}
+
+TEST_P(Repeated, CallsTakeAScheduleGivenInBetween) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        Buffers buffers(comm, 2);
+        const auto ring = find_algorithm(Collective::all_reduce, "ring")->make(comm.size(), 0);
+        std::vector<std::uint64_t> usual;
+        for (int round = 0; round < 9; ++round) {
+          if (round == 3) comm.use(ring);
+          if (round == 6) comm.use_default(Collective::all_reduce);
+          buffers.fill(round);
+          usual.push_back(messages_of_a_call(comm, buffers, buffers.out));
+          buffers.expect_sum();
+        }
+        const auto steps = static_cast<std::uint64_t>(2 * (comm.size() - 1));  // of a ring, each a message
+        EXPECT_EQ(usual, (std::vector{usual[0], usual[0], usual[0], steps, steps, steps, usual[0], usual[0],
+                                      usual[0]}));
+        EXPECT_NE(usual[0], steps);
+      },
+      over(transport));
+}
+
+TEST_P(Repeated, SendsAndReceives) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        const Rank next = (comm.rank() + 1) % comm.size();
+        const Rank previous = (comm.rank() + comm.size() - 1) % comm.size();
+        for (const std::size_t elements : {1, 15, 3000}) {
+          Buffers buffers(comm, elements);
+          const std::span<const float> in = buffers.in;
+          for (int round = 0; round < 40; ++round) {
+            buffers.fill(round);
+            // Both ways round, by calls of their own and in a group.
+            const bool back = round % 4 == 3;
+            const Rank to = back ? previous : next;
+            const Rank from = back ? next : previous;
+            if (round % 3 == 0) {
+              auto group = comm.group();
+              group.send(in, to);
+              group.receive(std::span(buffers.out), from);
+              if (round % 2 == 0) group.all_gather(in, std::span(buffers.gathered));
+              group.run();
+              if (round % 2 == 0) buffers.expect_gathered();
+            } else if (comm.rank() % 2 == 0) {
+              comm.send(in, to);
+              comm.receive(std::span(buffers.out), from);
+            } else {
+              comm.receive(std::span(buffers.out), from);
+              comm.send(in, to);
+            }
+            for (const float x : buffers.out) ASSERT_EQ(x, value_of(round, from));
+          }
+        }
+      },
+      over(transport));
+}
+
+// Of a factor the library keeps a copy of the input, which is another one each time.
+TEST_P(Repeated, CallsWithAFactor) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        Buffers buffers(comm, 500);
+        for (int round = 0; round < 5; ++round) {
+          buffers.fill(round);
+          comm.all_reduce(std::span<const float>(buffers.in), std::span(buffers.out), scaled_sum(0.5));
+          for (const float x : buffers.out) ASSERT_EQ(x, sum_over(comm.size(), round) / 2);
+        }
+      },
+      over(transport));
+}
+
+// Long ones, for which ranks tell each other where their buffers are.
+TEST_P(Repeated, OnSomeRanksOnly) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        Buffers same(comm, 600'000);
+        Buffers other(comm, 600'000);
+        for (int round = 0; round < 8; ++round) {
+          Buffers& mine = comm.rank() == 0 || round % 2 == 0 ? same : other;
+          mine.fill(round);
+          comm.all_reduce(std::span<const float>(mine.in), std::span(mine.out));
+          mine.expect_sum();
+        }
+      },
+      over(transport, 5s));
+}
+
+}  // namespace
+}  // namespace tutti::test
