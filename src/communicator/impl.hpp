@@ -58,7 +58,8 @@ struct Region {
 /// How long a wait has gone on.
 struct Wait {
   unsigned polls = 0;
-  Clock::time_point since, checked;
+  Clock::time_point since;  ///< of the first look at the clock
+  Clock::time_point checked;
   bool reported = false;
   transport::Transport* prepared = nullptr;  ///< whose next `wait` may sleep
 
@@ -69,6 +70,7 @@ struct Wait {
   /// Begins anew.
   void moved() {
     polls = 0;
+    since = {};
     if (prepared != nullptr) std::exchange(prepared, nullptr)->cancel_wait();
   }
 };
@@ -167,6 +169,7 @@ struct Impl {
   bool advance(const Queued& queued);
   [[nodiscard]] bool is_next(const Task& task) const;
   Task& first_before(const Task& task);
+  [[nodiscard]] bool gains_by_leaving(const Wait& wait, const Task& task);
   void idle(Wait& wait, Task& task);
   void look_around(Wait& wait, Task& task, Clock::time_point now);
   std::vector<Rank> ranks_awaited(Task& task);

@@ -16,8 +16,10 @@ using namespace std::chrono_literals;
 constexpr auto look_interval = 1ms;
 constexpr auto yield_for = 2ms;  // then sleep
 constexpr auto longest_sleep = 1000us;
-constexpr auto suspect_after = 20ms;  // before asking whether the ranks mean the same call
-constexpr auto report_after = 100ms;  // before asking the hub whether they do
+constexpr unsigned spin_paired = 400;   // polls, where ranks share processors, for one that is on its own
+constexpr unsigned looks_for_peer = 8;  // polls between looks whether the peer of a message runs
+constexpr auto suspect_after = 20ms;    // before asking whether the ranks mean the same call
+constexpr auto report_after = 100ms;    // before asking the hub whether they do
 
 // Communicators with queued work that this thread moves.
 thread_local std::vector<Impl*> active;
@@ -227,17 +229,27 @@ bool Impl::test(Pending& pending) {
   return is_over(pending);
 }
 
+// Where ranks share processors: to poll on for one of this processor would keep it from sending. Who waits
+// for a message of one elsewhere that is not on its processor had better make room, but not at once, or the
+// two may miss each other for ever. In collectives all need the same messages: nobody else can go on.
+bool Impl::gains_by_leaving(const Wait& wait, const Task& task) {
+  if (wait.polls == 1) return task.execution.waits_for_any(shm->beside());
+  return task.plan == nullptr && wait.polls % looks_for_peer == 0 &&
+         task.execution.waits_for_any(shm->absent());
+}
+
 void Impl::idle(Wait& wait, Task& task) {
   shm->progress();
   if (tcp != nullptr) tcp->progress();
   if (verbs != nullptr) verbs->progress();
-  if (++wait.polls < spin_polls) [[likely]] {
+  const unsigned most = looks_beside && task.plan == nullptr ? spin_paired : spin_polls;
+  if (++wait.polls < most) [[likely]] {
     if (wait.polls > 256) pause();
-    if (!looks_beside || wait.polls != 1 || !task.execution.waits_for_any(shm->beside())) return;
-    wait.polls = spin_polls;  // to poll on would keep that rank from sending
+    if (!looks_beside || !gains_by_leaving(wait, task)) return;
+    wait.polls = most;
   }
   const auto now = Clock::now();
-  if (wait.polls == spin_polls) {
+  if (wait.since == Clock::time_point{}) {
     wait.since = wait.checked = now;
     wait.reported = false;
   }
@@ -247,7 +259,9 @@ void Impl::idle(Wait& wait, Task& task) {
   }
   if (now - wait.since < yield_for) {
     shm->leave_processor(take_work(now));
-    if (const auto away = yield_processor(now)) {
+    const auto away = yield_processor(now);
+    shm->be_back();
+    if (away) {
       if (*away >= dear_yield && !shm->ranks_used(*away)) avoid_yields(now + *away);
       return;
     }
@@ -264,6 +278,7 @@ void Impl::idle(Wait& wait, Task& task) {
   wait.prepared = nullptr;
   shm->leave_processor(take_work(now));
   sleeper.wait(longest_sleep);
+  shm->be_back();
   take_work(Clock::now());  // sleep is none
 }
 

@@ -222,6 +222,7 @@ void ShmTransport::leave_processor(std::chrono::nanoseconds worked) {
   const auto added = static_cast<std::uint64_t>(worked.count());
   worked_when_left_ = left.worked.fetch_add(added, std::memory_order_relaxed) + added;
   left_ = &left;
+  arena_->control(local_rank_).away.store(1, std::memory_order_relaxed);
   if (here == processor_) return;
   processor_ = here;
   arena_->control(local_rank_).processor.store(here, std::memory_order_relaxed);
@@ -270,6 +271,15 @@ std::span<const std::uint8_t> ShmTransport::beside() {
   for (const Rank rank : locals_)
     beside_[static_cast<std::size_t>(rank)] = control(rank).processor.load(std::memory_order_relaxed) == here;
   beside_[static_cast<std::size_t>(locals_[static_cast<std::size_t>(local_rank_)])] = 0;
+  return beside_;
+}
+
+std::span<const std::uint8_t> ShmTransport::absent() {
+  (void)beside();
+  for (const Rank rank : locals_)
+    if (rank != locals_[static_cast<std::size_t>(local_rank_)] &&
+        control(rank).away.load(std::memory_order_relaxed) != 0)
+      beside_[static_cast<std::size_t>(rank)] = 1;
   return beside_;
 }
 

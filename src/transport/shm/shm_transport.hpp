@@ -54,11 +54,16 @@ class ShmTransport final : public Transport {
   /// To be called before this thread yields or sleeps: writes down which processor it leaves, and how long it
   /// was at work there.
   void leave_processor(std::chrono::nanoseconds worked);
+  /// To be called when it is back.
+  void be_back() { arena_->control(local_rank_).away.store(0, std::memory_order_relaxed); }
   /// Whether other ranks of this host used the processor that was left for most of the time `away` since.
   [[nodiscard]] bool ranks_used(std::chrono::nanoseconds away) const;
   /// By rank of the group: not 0 for the others that, as far as they said, share the processor of this
   /// thread. Valid until the next call.
   [[nodiscard]] std::span<const std::uint8_t> beside();
+  /// Likewise for those that do not run while this thread does: they are beside it, or have left their
+  /// processors.
+  [[nodiscard]] std::span<const std::uint8_t> absent();
   /// Before this rank touches buffers that others offered for a call, and afterwards. False once any rank has
   /// closed them: then they must not be touched, nor left.
   [[nodiscard]] bool enter_buffers();
