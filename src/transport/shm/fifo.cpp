@@ -100,10 +100,14 @@ void ShmSender::rewind() {
   patience_ = std::min(2 * patience_, memory_.units / 8);
 }
 
-inline void ShmSender::write_line(std::uint32_t position, const std::byte* data, std::size_t bytes, Tag tag) {
-  Line& line = memory_.lines[position % line_count];
-  copy_brief(line.payload, data, bytes);
-  line.word.store(word_for(position, tag), std::memory_order_release);
+inline void ShmSender::write_line(const std::byte* data, std::size_t bytes, Tag tag) {
+  Line& line = memory_.lines[line_ % line_count];
+  if (bytes == line_payload)
+    std::memcpy(line.payload, data, line_payload);
+  else
+    copy_brief(line.payload, data, bytes);
+  line.word.store(word_for(line_, tag), std::memory_order_release);
+  ++line_;
 }
 
 // Its readers read a line last: the next message of this length finds the lines that it will write taken
@@ -111,8 +115,8 @@ inline void ShmSender::write_line(std::uint32_t position, const std::byte* data,
 void ShmSender::write_lines(const std::byte* data, std::size_t bytes, Tag tag) {
   const std::uint32_t first = line_;
   for (; bytes > line_payload; data += line_payload, bytes -= line_payload)
-    write_line(line_++, data, line_payload, tag);
-  write_line(line_++, data, bytes, tag);
+    write_line(data, line_payload, tag);
+  write_line(data, bytes, tag);
   for (std::uint32_t ahead = line_; ahead != line_ + (line_ - first); ++ahead)
     prefetch_for_write(memory_.lines[ahead % line_count].payload);
 }
@@ -147,7 +151,7 @@ void ShmSender::publish(std::size_t bytes, Tag tag) {
 
 bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool /*stable*/) {
   if (bytes > line_payload || line_ - lines_taken_ == line_count) return try_send_long(data, bytes, tag);
-  write_line(line_++, data, bytes, tag);
+  write_line(data, bytes, tag);
   prefetch_for_write(memory_.lines[line_ % line_count].payload);
   sent(bytes);
   traffic_.bytes_copied += bytes;
@@ -183,7 +187,10 @@ bool ShmReceiver::read_lines(std::byte* into, std::size_t bytes, Tag tag) {
       return false;
     }
     const std::size_t done = i * line_payload;
-    copy_brief(into + done, line.payload, std::min(bytes - done, line_payload));
+    if (bytes - done >= line_payload)
+      std::memcpy(into + done, line.payload, line_payload);
+    else
+      copy_brief(into + done, line.payload, bytes - done);
   }
   lines_read_ = count;
   return true;

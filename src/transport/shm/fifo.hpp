@@ -70,7 +70,7 @@ class ShmSender final : public Sender {
   bool units_free(std::uint32_t end);
   void take_back_units();
   void rewind();
-  void write_line(std::uint32_t position, const std::byte* data, std::size_t bytes, Tag tag);
+  void write_line(const std::byte* data, std::size_t bytes, Tag tag);
   void write_lines(const std::byte* data, std::size_t bytes, Tag tag);
   void sent(std::size_t bytes);
   Wakes& wakes_;
