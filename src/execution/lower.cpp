@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <optional>
+#include <span>
 #include <tuple>
 
 #include <tutti/error.hpp>
@@ -106,7 +107,12 @@ class Lowering {
           continue;
         }
         if (!shape_.divisible) part.iterations = std::max(part.iterations, pieces);
-        part.instructions.push_back(*instruction);
+        if (const auto copy = copy_of(*instruction)) {
+          part.instructions.push_back(send_of(*instruction));
+          part.instructions.push_back(*copy);
+        } else {
+          part.instructions.push_back(*instruction);
+        }
       }
       part.iterations = std::max<std::uint64_t>(part.iterations, 1);
       if (!part.instructions.empty()) program_.lanes[l].push_back(std::move(part));
@@ -178,6 +184,27 @@ class Lowering {
     const std::uint64_t piece = out.whole ? out.bytes : std::min(out.bytes, program_.stride) * out.segments;
     program_.message_bytes = std::max(program_.message_bytes, piece);
     return out;
+  }
+
+  // The one copy in a step that is to become a send and a copy: of short memory, and its first sink.
+  [[nodiscard]] std::optional<Instruction> copy_of(Instruction step) const {
+    const Source& from = program_.sources[step.first_source];
+    const auto sinks = std::span(program_.sinks).subspan(step.first_sink, step.sinks);
+    if (step.kind != Instruction::Kind::fold || step.bytes > settings_.sends_apart || step.sources != 1 ||
+        step.segments != 1 || step.completes || step.streaming_sinks != 0 || from.receiver != nullptr ||
+        sinks[0].sender != nullptr)
+      return std::nullopt;
+    if (!std::all_of(sinks.begin() + 1, sinks.end(), [](const Sink& s) { return s.sender != nullptr; }))
+      return std::nullopt;
+    step.kind = Instruction::Kind::copy;
+    step.sinks = 1;
+    return step;
+  }
+  [[nodiscard]] static Instruction send_of(Instruction step) {
+    step.kind = Instruction::Kind::send;
+    ++step.first_sink;
+    --step.sinks;
+    return step;
   }
 
   Source source(const Operand& o) {

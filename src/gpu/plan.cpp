@@ -148,6 +148,7 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
       std::clamp<std::size_t>(circumstances.bytes / bytes_a_slice, 1, static_cast<std::size_t>(most)));
 
   execution::LowerSettings settings;
+  settings.sends_apart = 0;  // a block of threads reads memory once
   settings.max_message = algorithm.one_sided ? execution::unlimited : connection_.arena().slot_bytes;
   settings.piece = round_up(chunk / static_cast<std::size_t>(slices) + 1);
   settings.type = call.type;

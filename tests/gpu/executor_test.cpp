@@ -54,6 +54,7 @@ void compare(const Case& c) {
   call.root = root;
   const Schedule schedule = c.algorithm->make(c.ranks, root, std::max(1, c.ranks / 2));
   execution::LowerSettings settings;
+  settings.sends_apart = 0;
   settings.piece = c.piece;
   settings.max_message = c.algorithm->one_sided ? execution::unlimited : c.device.slot_bytes;
   settings.type = c.type;

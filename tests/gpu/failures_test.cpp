@@ -14,6 +14,7 @@ std::vector<std::byte> ring_program(int ranks, Rank rank, std::size_t packet_byt
   shape.divisible = true;
   shape.total = 256;
   execution::LowerSettings settings;
+  settings.sends_apart = 0;
   settings.piece = settings.max_message = 1024;
   settings.type = DataType::int32;
   gpu::NamedChannels named;
