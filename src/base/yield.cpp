@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/about_now.hpp"
+
 namespace tutti {
 
 namespace {
@@ -32,7 +34,7 @@ Clock::duration take_work(Clock::time_point now) {
 std::optional<Clock::duration> yield_processor(Clock::time_point now) {
   if (now < sleeping.until) return std::nullopt;
   ::sched_yield();
-  at_work_since = Clock::now();
+  at_work_since = about_now();
   const auto away = at_work_since - now;
   if (away < dear_yield) ++sleeping.cheap;
   return away;

@@ -2,6 +2,7 @@
 // then.
 #include <algorithm>
 
+#include "base/about_now.hpp"
 #include "base/yield.hpp"
 #include "communicator/impl.hpp"
 
@@ -248,7 +249,7 @@ void Impl::idle(Wait& wait, Task& task) {
     if (!looks_beside || !gains_by_leaving(wait, task)) return;
     wait.polls = most;
   }
-  const auto now = Clock::now();
+  const auto now = about_now();
   if (wait.since == Clock::time_point{}) {
     wait.since = wait.checked = now;
     wait.reported = false;
@@ -279,7 +280,7 @@ void Impl::idle(Wait& wait, Task& task) {
   shm->leave_processor(take_work(now));
   sleeper.wait(longest_sleep);
   shm->be_back();
-  take_work(Clock::now());  // sleep is none
+  take_work(about_now());  // sleep is none
 }
 
 void Impl::look_around(Wait& wait, Task& task, Clock::time_point now) {

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/about_now.hpp"
+
 namespace tutti {
 namespace {
 
@@ -55,6 +57,30 @@ void works_but_when_away() {
 }
 
 TEST(Yield, WorkIsWhatLiesBetweenThem) { std::jthread(works_but_when_away).join(); }
+
+void stays_by_the_clock() {
+  const auto close = [] {
+    const auto before = Clock::now();
+    const auto about = about_now();
+    const auto after = Clock::now();
+    EXPECT_GE(about, before - 200us);
+    EXPECT_LE(about, after + 200us);
+  };
+  close();
+  for (const auto pause : {0us, 10us, 300us, 1000us, 5000us})
+    for (int i = 0; i < 20; ++i) {
+      const auto until = Clock::now() + pause;
+      if (i % 2 == 0) std::this_thread::sleep_until(until);
+      while (Clock::now() < until) {
+      }
+      close();
+    }
+}
+
+TEST(AboutNow, StaysByTheClock) {
+  std::jthread first(stays_by_the_clock);
+  std::jthread second(stays_by_the_clock);
+}
 
 }  // namespace
 }  // namespace tutti

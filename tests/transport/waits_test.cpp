@@ -146,6 +146,26 @@ TEST_F(Neighbours, AreThoseThatLastLeftThisProcessor) {
   EXPECT_EQ(at(0).beside()[1], 0);
   at(1).leave_processor(0ns);
   EXPECT_NE(at(0).beside()[1], 0);
+  bound_.to(0);
+  at(1).leave_processor(0ns);
+  at(2).leave_processor(0ns);
+  bound_.to(1);
+  EXPECT_EQ(at(0).beside()[1], 0) << "it left for another one";
+}
+
+TEST_F(Neighbours, AndThoseWhoLeftTheirProcessorsAreAbsent) {
+  at(1).leave_processor(0ns);
+  at(2).leave_processor(0ns);
+  at(2).be_back();
+  EXPECT_NE(at(0).absent()[1], 0);
+  EXPECT_NE(at(0).absent()[2], 0) << "it cannot run while this thread does";
+  EXPECT_EQ(at(0).absent()[0], 0);
+  if (bound_.processors() < 2) GTEST_SKIP() << "one processor: nobody can be on another one";
+  bound_.to(1);
+  EXPECT_NE(at(0).absent()[1], 0);
+  EXPECT_EQ(at(0).absent()[2], 0);
+  at(1).be_back();
+  EXPECT_EQ(at(0).absent()[1], 0);
 }
 
 TEST_F(Neighbours, AreWhoUsedTheProcessorWhileThisRankWasAway) {

@@ -64,6 +64,7 @@ inline constexpr std::size_t processors = 256;  ///< told apart; others share an
 struct Header {
   alignas(64) std::atomic<std::uint32_t> sleepers;  ///< ranks asleep; senders look here, and rarely further
   std::atomic<std::uint32_t> closed;                ///< 1 + the rank that closed buffers first; 0: none
+  std::atomic<std::uint32_t> moves;                 ///< of ranks to other processors, as far as they said
   Processor of[processors];                         ///< by number
 };
 

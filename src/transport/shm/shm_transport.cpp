@@ -226,6 +226,7 @@ void ShmTransport::leave_processor(std::chrono::nanoseconds worked) {
   if (here == processor_) return;
   processor_ = here;
   arena_->control(local_rank_).processor.store(here, std::memory_order_relaxed);
+  arena_->header().moves.fetch_add(1, std::memory_order_release);
 }
 
 bool ShmTransport::ranks_used(std::chrono::nanoseconds away) const {
@@ -267,6 +268,10 @@ void ShmTransport::close_buffers(std::chrono::milliseconds longest, const std::f
 
 std::span<const std::uint8_t> ShmTransport::beside() {
   const std::uint32_t here = this_processor();
+  const std::uint32_t moves = arena_->header().moves.load(std::memory_order_acquire);
+  if (here == beside_of_ && moves == moves_seen_) return beside_;
+  beside_of_ = here;
+  moves_seen_ = moves;
   beside_.resize(local_of_.size());
   for (const Rank rank : locals_)
     beside_[static_cast<std::size_t>(rank)] = control(rank).processor.load(std::memory_order_relaxed) == here;
@@ -275,12 +280,13 @@ std::span<const std::uint8_t> ShmTransport::beside() {
 }
 
 std::span<const std::uint8_t> ShmTransport::absent() {
-  (void)beside();
+  const auto near = beside();
+  absent_.assign(near.begin(), near.end());
   for (const Rank rank : locals_)
     if (rank != locals_[static_cast<std::size_t>(local_rank_)] &&
         control(rank).away.load(std::memory_order_relaxed) != 0)
-      beside_[static_cast<std::size_t>(rank)] = 1;
-  return beside_;
+      absent_[static_cast<std::size_t>(rank)] = 1;
+  return absent_;
 }
 
 Traffic ShmTransport::traffic() const {

@@ -100,6 +100,9 @@ class ShmTransport final : public Transport {
   const Processor* left_ = nullptr;     ///< and what it said
   std::uint64_t worked_when_left_ = 0;  ///< then
   std::vector<std::uint8_t> beside_;    ///< what `beside` returned
+  std::uint32_t beside_of_ = 0;         ///< for that processor,
+  std::uint32_t moves_seen_ = 0;        ///< and when ranks had moved so often
+  std::vector<std::uint8_t> absent_;    ///< what `absent` returned
   std::shared_ptr<Arena> arena_;
   std::unique_ptr<Wakes> wakes_;
   std::vector<Ends> ends_;  ///< [local * channels + channel]; a rank's own number: multicast sender
