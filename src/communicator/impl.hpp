@@ -169,6 +169,7 @@ struct Impl {
   bool advance(const Queued& queued);
   [[nodiscard]] bool is_next(const Task& task) const;
   Task& first_before(const Task& task);
+  [[nodiscard]] bool waits_for_peer(const Task& task) const;
   [[nodiscard]] bool gains_by_leaving(const Wait& wait, const Task& task);
   void idle(Wait& wait, Task& task);
   void look_around(Wait& wait, Task& task, Clock::time_point now);

@@ -230,12 +230,17 @@ bool Impl::test(Pending& pending) {
   return is_over(pending);
 }
 
+// A send or receive, where ranks share memory and processors.
+bool Impl::waits_for_peer(const Task& task) const {
+  return looks_beside && tcp == nullptr && task.plan == nullptr;
+}
+
 // Where ranks share processors: to poll on for one of this processor would keep it from sending. Who waits
 // for a message of one elsewhere that is not on its processor had better make room, but not at once, or the
 // two may miss each other for ever. In collectives all need the same messages: nobody else can go on.
 bool Impl::gains_by_leaving(const Wait& wait, const Task& task) {
   if (wait.polls == 1) return task.execution.waits_for_any(shm->beside());
-  return task.plan == nullptr && wait.polls % looks_for_peer == 0 &&
+  return waits_for_peer(task) && wait.polls % looks_for_peer == 0 &&
          task.execution.waits_for_any(shm->absent());
 }
 
@@ -243,7 +248,7 @@ void Impl::idle(Wait& wait, Task& task) {
   shm->progress();
   if (tcp != nullptr) tcp->progress();
   if (verbs != nullptr) verbs->progress();
-  const unsigned most = looks_beside && task.plan == nullptr ? spin_paired : spin_polls;
+  const unsigned most = waits_for_peer(task) ? spin_paired : spin_polls;
   if (++wait.polls < most) [[likely]] {
     if (wait.polls > 256) pause();
     if (!looks_beside || !gains_by_leaving(wait, task)) return;
