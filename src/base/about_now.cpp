@@ -1,5 +1,6 @@
 #include "base/about_now.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 #if defined(__x86_64__)
@@ -33,6 +34,8 @@ const Moment loaded = this_moment();
 // A third of a millisecond to one.
 constexpr std::uint64_t most_ticks = std::uint64_t{1} << 20;
 
+constexpr double slowest = 10;  // nanoseconds a tick
+
 struct Anchor {
   Moment moment;
   double nanoseconds_a_tick = 0;
@@ -47,7 +50,9 @@ Clock::time_point about_now() noexcept {
   if (passed > most_ticks) {
     anchor.moment = this_moment();
     const std::chrono::duration<double, std::nano> since = anchor.moment.time - loaded.time;
-    anchor.nanoseconds_a_tick = since.count() / static_cast<double>(anchor.moment.tick - loaded.tick);
+    // Ticks that were counted anew meanwhile, by a machine that slept say, tell nothing.
+    anchor.nanoseconds_a_tick =
+        std::min(since.count() / static_cast<double>(anchor.moment.tick - loaded.tick), slowest);
     return anchor.moment.time;
   }
   return anchor.moment.time + std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(passed) *

@@ -28,7 +28,9 @@ thread_local Clock::time_point at_work_since;
 
 Clock::duration take_work(Clock::time_point now) {
   const auto since = std::exchange(at_work_since, now);
-  return since == Clock::time_point{} ? Clock::duration::zero() : now - since;
+  // What is about now may be before what was.
+  return since == Clock::time_point{} ? Clock::duration::zero()
+                                      : std::max(now - since, Clock::duration::zero());
 }
 
 std::optional<Clock::duration> yield_processor(Clock::time_point now) {

@@ -244,8 +244,10 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   plan.copies_input = key.scaled || (sizes.in_place && !runs_in_place);
   plan.name = schedule.name;
 
-  const execution::LowerSettings settings =
+  execution::LowerSettings settings =
       lower_settings(plan, call, sizes, algorithm != nullptr && sends_from_memory(setting_, *algorithm));
+
+  if (user != nullptr) settings.sends_apart = 0;
   plan.program = execution::lower(schedule, overview, setting_.rank, shape, settings, *setting_.channels,
                                   std::move(plan.program));
   // Who goes on to something else, another communicator say, does not move what is left here.

@@ -312,13 +312,15 @@ void Impl::run(const Call& call) {
     throw Error(ErrorCode::invalid_argument,
                 describe(call) + " to oneself needs the matching call in the same group");
   if (single ? point_to_point.empty() : collectives.empty()) [[likely]] {
+    const Task* failing = nullptr;  // a plan that fails is of no task yet
     try {
       if (!again) plan(task, call, sizes);
+      failing = &task;
       issue(task, again);
       wait_direct(task);
       if (task.turn.timed) task.plan->trial->record(task.turn.path, Clock::now() - task.since);
     } catch (...) {
-      std::rethrow_exception(fail(&task));
+      std::rethrow_exception(fail(failing));
     }
     return;
   }

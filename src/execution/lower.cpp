@@ -188,11 +188,13 @@ class Lowering {
 
   // The one copy in a step that is to become a send and a copy: of short memory, and its first sink.
   [[nodiscard]] std::optional<Instruction> copy_of(Instruction step) const {
+    const bool brief = settings_.sends_apart != 0 && step.bytes <= settings_.sends_apart;
+    if (!brief || shape_.divisible || step.kind != Instruction::Kind::fold || step.sources != 1 ||
+        step.segments != 1 || step.completes || step.streaming_sinks != 0)
+      return std::nullopt;
     const Source& from = program_.sources[step.first_source];
     const auto sinks = std::span(program_.sinks).subspan(step.first_sink, step.sinks);
-    if (step.kind != Instruction::Kind::fold || step.bytes > settings_.sends_apart || step.sources != 1 ||
-        step.segments != 1 || step.completes || step.streaming_sinks != 0 || from.receiver != nullptr ||
-        sinks[0].sender != nullptr)
+    if (from.receiver != nullptr || from.base == Base::scratch || sinks[0].sender != nullptr)
       return std::nullopt;
     if (!std::all_of(sinks.begin() + 1, sinks.end(), [](const Sink& s) { return s.sender != nullptr; }))
       return std::nullopt;

@@ -54,8 +54,9 @@ struct LowerSettings {
   std::size_t stream_from =
       static_cast<std::size_t>(-1);  ///< writes results past the caches when the data has this many bytes
   std::size_t stream_received_from = static_cast<std::size_t>(-1);  ///< the same for steps that only receive
-  /// Steps that send such pieces, bytes, from memory and copy them as well become a send and a copy: what is
-  /// short leaves sooner so, and need not be read only once.
+  /// Steps of at most so many bytes that send a block and copy it as well become a send and a copy: what is
+  /// short leaves sooner so, and need not be read only once. They are no longer one event: not for schedules
+  /// that were proved as they are. 0: none.
   /// On two ranks up to a third faster, and equal for longer ones: docs/performance.md.
   std::size_t sends_apart = 16384;
   bool in_place = false;  ///< steps that copy a place to itself are dropped

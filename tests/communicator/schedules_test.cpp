@@ -53,6 +53,27 @@ TEST_P(Schedules, OfTheUserAreRunUntilTheDefaultIsRestored) {
       over(GetParam()));
 }
 
+// A step that sends and copies is proved as one event, and is one: the library's own short ones are not, and
+// count what they copy into messages.
+TEST(SchedulesInMemory, OfTheUserAreNotTakenApart) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        const std::vector<float> in(100, 1.0F);
+        std::vector<float> out(200);
+        const auto copied = [&] {
+          const auto before = comm.stats().bytes_copied;
+          comm.all_gather(std::span<const float>(in), std::span(out));
+          return comm.stats().bytes_copied - before;
+        };
+        const std::size_t block = in.size() * sizeof(float);
+        EXPECT_EQ(copied(), 2 * block);
+        comm.use(find_algorithm(Collective::all_gather, "all_pairs")->make(2, 0));
+        EXPECT_EQ(copied(), block);
+      },
+      over("shm"));
+}
+
 // Every algorithm of the library can be handed in; those without a proof in place read a copy of the input.
 TEST_P(Schedules, OfTheLibraryAsTheUsers) {
   run_local(

@@ -81,6 +81,7 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     CPU_OR(&cpus, &cpus, &peer.cpus);
   }
   cpus_ = CPU_COUNT(&cpus);
+  beside_.resize(local_of_.size());
   host_size_ = consecutive(all);
   const int n = static_cast<int>(locals_.size());
   const Introduction& leader = all[static_cast<std::size_t>(locals_[0])];
@@ -272,7 +273,6 @@ std::span<const std::uint8_t> ShmTransport::beside() {
   if (here == beside_of_ && moves == moves_seen_) return beside_;
   beside_of_ = here;
   moves_seen_ = moves;
-  beside_.resize(local_of_.size());
   for (const Rank rank : locals_)
     beside_[static_cast<std::size_t>(rank)] = control(rank).processor.load(std::memory_order_relaxed) == here;
   beside_[static_cast<std::size_t>(locals_[static_cast<std::size_t>(local_rank_)])] = 0;
