@@ -118,6 +118,10 @@ void require_blocks_within(std::size_t elements, std::span<const std::size_t> co
 void CallList::add(const Call& call) {
   if (calls_.empty()) calls_.reserve(4);
   Call& kept = calls_.emplace_back(call);
+  if (call.in_counts.size() + call.in_displacements.size() + call.out_counts.size() +
+          call.out_displacements.size() ==
+      0)
+    return;
   for (auto* part : {&kept.in_counts, &kept.in_displacements, &kept.out_counts, &kept.out_displacements})
     if (!part->empty()) *part = counts_.emplace_back(part->begin(), part->end());
 }

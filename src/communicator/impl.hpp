@@ -151,6 +151,7 @@ struct Impl {
   std::shared_ptr<Pending> start(std::span<const Call> calls);
   /// Sends and receives have been admitted, or are the library's own.
   void admit_together(std::span<const Call> calls);
+  [[nodiscard]] bool repeats_last(std::span<const Call> calls) const;
   void deliver_own(std::span<const Call> calls) const;
   [[nodiscard]] bool to_itself(const Call& call) const;
   [[nodiscard]] std::shared_ptr<Pending> new_pending();

@@ -55,20 +55,38 @@ void Impl::admit_together(std::span<const Call> calls) {
     if (!is_point_to_point(calls[i])) planner->plan(calls[i], together_sizes[i]);
 }
 
+// Whether these are sends and receives, none to this rank itself, that the tasks of the last group can take
+// as they are.
+bool Impl::repeats_last(std::span<const Call> calls) const {
+  if (calls.size() > together.size()) return false;
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    if (!is_point_to_point(calls[i]) || to_itself(calls[i]) || !is_ready(*together[i], calls[i]))
+      return false;
+  return true;
+}
+
 void Impl::run(std::span<const Call> calls) {
   if (!collectives.empty() || !point_to_point.empty()) {
     const auto pending = start(calls);
     wait(*pending, std::nullopt);
     return;
   }
-  admit_together(calls);
+  const bool again = repeats_last(calls);
+  if (again)
+    ensure_usable();
+  else
+    admit_together(calls);
   const Task* current = nullptr;
   try {
     std::size_t count = 0;
     for (std::size_t i = 0; i < calls.size(); ++i) {
-      if (to_itself(calls[i])) continue;
+      if (!again && to_itself(calls[i])) continue;
       if (together.size() == count) together.push_back(std::make_unique<Task>());
-      prepare(*together[count++], calls[i], together_sizes[i]);
+      Task& task = *together[count++];
+      if (again)
+        issue(task, true);
+      else
+        prepare(task, calls[i], together_sizes[i]);
     }
     const auto tasks = std::span(together).first(count);
     wait_together(tasks, current);

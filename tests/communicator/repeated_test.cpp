@@ -145,6 +145,47 @@ TEST_P(Repeated, SendsAndReceives) {
       over(transport));
 }
 
+// Groups like the last one, and with another order, another buffer, fewer calls, one to oneself in between.
+TEST_P(Repeated, Groups) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        const Rank next = (comm.rank() + 1) % comm.size();
+        const Rank previous = (comm.rank() + comm.size() - 1) % comm.size();
+        Buffers near(comm, 15);
+        Buffers far(comm, 15);
+        float own = 0;
+        for (int round = 0; round < 64; ++round) {
+          near.fill(round);
+          far.fill(round + 1000);
+          const int form = round / 3 % 6;
+          const Buffers& sent = form == 2 ? far : near;
+          auto group = comm.group();
+          if (form == 1) group.receive(std::span(near.out), previous);
+          group.send(std::span<const float>(sent.in), next);
+          if (form != 1) group.receive(std::span(near.out), previous);
+          if (form == 3 || form == 5) {
+            group.send(std::span<const float>(far.in), previous);
+            group.receive(std::span(far.out), next);
+          }
+          if (form == 4 || form == 5) {
+            const float mine = value_of(round, 77);
+            group.send(std::span(&mine, 1), comm.rank());
+            group.receive(std::span(&own, 1), comm.rank());
+            group.run();
+            ASSERT_EQ(own, mine) << "round " << round;
+          } else {
+            group.run();
+          }
+          for (const float x : near.out) ASSERT_EQ(x, value_of(sent.round, previous)) << "round " << round;
+          if (form != 3 && form != 5) continue;
+          for (const float x : far.out) ASSERT_EQ(x, value_of(far.round, next)) << "round " << round;
+        }
+      },
+      over(transport));
+}
+
 // Of a factor the library keeps a copy of the input, which is another one each time.
 TEST_P(Repeated, CallsWithAFactor) {
   const auto [transport, ranks] = GetParam();

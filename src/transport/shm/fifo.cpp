@@ -113,12 +113,17 @@ inline void ShmSender::write_line(const std::byte* data, std::size_t bytes, Tag 
 // Its readers read a line last: the next message of this length finds the lines that it will write taken
 // back.
 void ShmSender::write_lines(const std::byte* data, std::size_t bytes, Tag tag) {
-  const std::uint32_t first = line_;
-  for (; bytes > line_payload; data += line_payload, bytes -= line_payload)
-    write_line(data, line_payload, tag);
+  Line* const lines = memory_.lines;
+  std::uint32_t position = line_;
+  for (; bytes > line_payload; data += line_payload, bytes -= line_payload, ++position) {
+    Line& line = lines[position % line_count];
+    std::memcpy(line.payload, data, line_payload);
+    line.word.store(word_for(position, tag), std::memory_order_release);
+  }
+  const std::uint32_t first = std::exchange(line_, position);
   write_line(data, bytes, tag);
   for (std::uint32_t ahead = line_; ahead != line_ + (line_ - first); ++ahead)
-    prefetch_for_write(memory_.lines[ahead % line_count].payload);
+    prefetch_for_write(lines[ahead % line_count].payload);
 }
 
 void ShmSender::sent(std::size_t bytes) {
@@ -179,18 +184,22 @@ ShmReceiver::ShmReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Ra
 
 bool ShmReceiver::read_lines(std::byte* into, std::size_t bytes, Tag tag) {
   const std::uint32_t count = lines_for(bytes);
-  for (std::uint32_t i = lines_read_; i < count; ++i) {
-    const std::uint32_t position = line_ + i;
-    const Line& line = memory_.lines[position % line_count];
+  const Line* const lines = memory_.lines;
+  const std::uint32_t end = line_ + count;
+  std::uint32_t position = line_ + lines_read_;
+  std::byte* to = into + lines_read_ * line_payload;
+  while (position != end) {
+    const Line& line = lines[position % line_count];
     if (!arrived(line.word.load(std::memory_order_acquire), position, tag)) {
-      lines_read_ = i;
+      lines_read_ = position - line_;
       return false;
     }
-    const std::size_t done = i * line_payload;
-    if (bytes - done >= line_payload)
-      std::memcpy(into + done, line.payload, line_payload);
-    else
-      copy_brief(into + done, line.payload, bytes - done);
+    if (++position == end) {
+      copy_brief(to, line.payload, bytes - (count - 1) * line_payload);
+    } else {
+      std::memcpy(to, line.payload, line_payload);
+      to += line_payload;
+    }
   }
   lines_read_ = count;
   return true;
