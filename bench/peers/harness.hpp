@@ -7,94 +7,21 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
-#include <functional>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "backend.hpp"
+#include "first_calls.hpp"
 #include "memory.hpp"
-#include "operation.hpp"
 #include "options.hpp"
+#include "point.hpp"
 #include "round_trip.hpp"
 
 namespace bench {
-
-enum class Inputs { unchanged, rewritten };
-
-/// One operation of one size on one rank: its buffers hold data whose result is known.
-class Point {
- public:
-  Point(Backend& backend, const Call& call, float* in, float* out)
-      : backend_(backend), call_(call), in_(in), out_(out), run_(backend.prepare(call, in, out)) {}
-
-  [[nodiscard]] const Call& call() const { return call_; }
-  [[nodiscard]] bool supported() const { return run_ != nullptr; }
-
-  /// New data each call, no barrier between: finds results that are stale, and inputs read after the call
-  /// returned.
-  bool check() {
-    const int calls = call_.bytes() <= (1U << 14U) ? 20 : call_.bytes() <= (1U << 20U) ? 5 : 2;
-    bool right = true;
-    for (int i = 0; i < calls; ++i) {
-      rewrite();
-      run_();
-      right = is_right(call_, out_, generation_) && right;
-    }
-    return all(right);
-  }
-  /// Whether the last call's result is right, on all ranks.
-  bool last_was_right() { return all(is_right(call_, out_, generation_)); }
-
-  /// Seconds a call, of the slowest rank.
-  double batch(int calls, Inputs inputs) {
-    backend_.barrier();
-    const double seconds =
-        inputs == Inputs::unchanged ? timed(calls, [this] { run_(); }) : rewriting_batch(calls);
-    return backend_.max(seconds) / calls;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  template <class Body>
-  static double timed(int calls, Body body) {
-    const auto start = Clock::now();
-    for (int i = 0; i < calls; ++i) body();
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  }
-  /// Only the calls count, not the rewriting. From 64 KiB the clock is read around each call; below, where
-  /// reading it would weigh, the cost of rewriting alone is measured and subtracted.
-  double rewriting_batch(int calls) {
-    if (call_.bytes() < (1U << 16U)) {
-      const double both = timed(calls, [this] { rewrite(), run_(); });
-      const std::uint32_t last = generation_;
-      rewriting_ = std::min(rewriting_, timed(calls, [this] { rewrite(); }) / calls);
-      generation_ = last;  // `out` is from then
-      return both - rewriting_ * calls;
-    }
-    double sum = 0;
-    for (int i = 0; i < calls; ++i) {
-      rewrite();
-      sum += timed(1, run_);
-    }
-    return sum;
-  }
-  void rewrite() { fill(call_, in_, ++generation_); }
-  bool all(bool right) { return backend_.max(right ? 0 : 1) == 0; }
-
-  Backend& backend_;
-  Call call_;
-  float *in_, *out_;
-  std::function<void()> run_;
-  std::uint32_t generation_ = 0;
-  double rewriting_ = 1e9;  ///< seconds that rewriting the input takes, undisturbed: the fastest seen
-};
 
 struct Figures {
   double median, fastest;  ///< seconds
@@ -147,6 +74,7 @@ inline bool run(Backend& backend, const Options& options) {
   const Memory in(largest), out(largest);
   const auto attached_in = backend.attach(in.floats(), in.bytes());
   const auto attached_out = backend.attach(out.floats(), out.bytes());
+  if (options.first) return first_calls(backend, options, calls, in.floats(), out.floats());
   std::optional<RoundTrip> line;
   if (backend.size() > 1 && options.cores.size() > 1) line.emplace(backend);
   bool all_right = true;

@@ -79,10 +79,10 @@ def finish(processes, seconds):
     return not running and all(p.returncode == 0 for p in processes)
 
 
-def measure(variant, ranks, points, modes, seconds, place, limit=300):
-    """Runs `variant` over `points` ((operation, bytes) pairs); returns one dictionary a point and mode."""
-    arguments = ["--points", ",".join(f"{op}:{size}" for op, size in points), "--modes", ",".join(modes),
-                 "--seconds", str(seconds)]
+def measure(variant, ranks, points, how, place, limit=300):
+    """Runs `variant` over `points` ((operation, bytes) pairs) with the options `how`; returns what it printed, one
+    dictionary a point, and mode."""
+    arguments = ["--points", ",".join(f"{op}:{size}" for op, size in points), *how]
     with tempfile.TemporaryDirectory() as store, tempfile.TemporaryFile("w+") as output, \
             tempfile.TemporaryFile("w+") as errors:
         processes = []

@@ -13,6 +13,7 @@ struct Options {
   std::string library, variant = "default";  ///< repeated in the output
   std::vector<std::string> points;           ///< "operation:bytes"
   std::vector<std::string> modes{"unchanged", "rewritten"};
+  bool first = false;      ///< instead: the first call of each point, and the next ones
   std::vector<int> cores;  ///< rank r is bound to cores[r % size]; none: not bound
   double seconds = 0.1;    ///< measured a point
 };
@@ -27,6 +28,8 @@ inline void add_options(CLI::App& app, Options& options) {
       ->delimiter(',')
       ->check(CLI::IsMember({"unchanged", "rewritten"}))
       ->capture_default_str();
+  app.add_flag("--first", options.first,
+               "Instead: the first call of each point, and the median of the next five");
   app.add_option("--cores", options.cores, "Bind rank r to the core whose turn it is")->delimiter(',');
   app.add_option("--seconds", options.seconds, "Time measured a point")->capture_default_str();
 }

@@ -7,13 +7,18 @@ import sys
 import launch
 
 
-def attempt(variant, ranks, points, modes, seconds, place):
+def attempt(variant, ranks, points, how, place):
     """What was measured; says so when something failed on the way."""
     try:
-        return launch.measure(variant, ranks, points, modes, seconds, place)
+        return launch.measure(variant, ranks, points, how, place)
     except launch.Failed as failure:
         print(f"  failed: {failure}", file=sys.stderr)
         return failure.results
+
+
+def steady(modes, seconds):
+    """The options for calls back to back."""
+    return ["--modes", ",".join(modes), "--seconds", str(seconds)]
 
 
 def key_of(library, ranks, operation, size):
@@ -32,7 +37,7 @@ def screen(libraries, ranks_list, operations, sizes, seconds, place, keep=2):
                     continue
                 print(f"screening {library} {variant.name}, {ranks} ranks", flush=True)
                 asked = {(op, rounded(op, size, ranks)): size for op, size in points}
-                for result in attempt(variant, ranks, points, ["unchanged"], seconds, place):
+                for result in attempt(variant, ranks, points, steady(["unchanged"], seconds), place):
                     if result["correct"]:
                         size = asked[(result["op"], result["bytes"])]
                         times[(result["op"], size)].append((result["median_us"], variant.name))
@@ -71,7 +76,7 @@ def run(libraries, ranks_list, operations, sizes, modes, repeats, seconds, place
             print(f"{ranks} ranks, repetition {repetition + 1} of {repeats}: {len(launches)} launches", flush=True)
             first = repetition * len(launches) // repeats
             for variant, points in launches[first:] + launches[:first]:
-                results += attempt(variant, ranks, points, modes, seconds, place)
+                results += attempt(variant, ranks, points, steady(modes, seconds), place)
     return results
 
 

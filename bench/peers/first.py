@@ -1,0 +1,44 @@
+"""First calls of a size, beside the next ones: medians over processes that did nothing else."""
+
+import collections
+import statistics
+
+import report
+import sweep
+
+
+def run(libraries, ranks_list, operations, sizes, repeats, place):
+    """All results. Each launch is one library with its default settings and one operation; libraries take turns."""
+    results = []
+    for ranks in ranks_list:
+        for repetition in range(repeats):
+            print(f"{ranks} ranks, repetition {repetition + 1} of {repeats}", flush=True)
+            for operation in operations:
+                for library in libraries:
+                    default = place.variants_of(library, ranks)[0]
+                    points = [(operation, size) for size in sorted(sizes)]
+                    results += sweep.attempt(default, ranks, points, ["--first"], place)
+    return results
+
+
+def table(results, libraries):
+    """One line a number of ranks, operation and size; a cell: first / next, and by how much the first is dearer."""
+    cells = collections.defaultdict(list)
+    for r in results:
+        cells[(r["ranks"], r["op"], r["bytes"], r["library"])].append(r)
+    lines = ["| ranks, operation, size | " + " | ".join(report.NAMES[x] for x in libraries) + " |",
+             "|---|" + "---|" * len(libraries)]
+    for point in sorted({key[:3] for key in cells}):
+        ranks, operation, size = point
+        line = f"| {ranks}, {operation}, {report.size_name(size)} |"
+        for library in libraries:
+            runs = cells.get((*point, library))
+            line += cell(runs) if runs else " - |"
+        lines.append(line)
+    return lines
+
+
+def cell(runs):
+    first, following = (statistics.median(r[k] for r in runs) for k in ("first_us", "next_us"))
+    above = statistics.median(r["first_us"] - r["next_us"] for r in runs)
+    return f" {report.number(first)} / {report.number(following)}, +{report.number(above)} |"
