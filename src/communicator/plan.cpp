@@ -246,7 +246,7 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
 
   execution::LowerSettings settings =
       lower_settings(plan, call, sizes, algorithm != nullptr && sends_from_memory(setting_, *algorithm));
-  if (user != nullptr) settings.sends_apart = 0;
+  settings.whole_steps = user != nullptr;
   plan.program = execution::lower(schedule, overview, setting_.rank, shape, settings, *setting_.channels,
                                   std::move(plan.program));
   // Who goes on to something else, another communicator say, does not move what is left here.

@@ -188,7 +188,8 @@ class Lowering {
 
   // The one copy in a step that is to become a send and a copy: of short memory, and its first sink.
   [[nodiscard]] std::optional<Instruction> copy_of(Instruction step) const {
-    const bool brief = settings_.sends_apart != 0 && step.bytes <= settings_.sends_apart;
+    const bool brief =
+        settings_.sends_apart != 0 && step.bytes <= settings_.sends_apart && !settings_.whole_steps;
     if (!brief || shape_.divisible || step.kind != Instruction::Kind::fold || step.sources != 1 ||
         step.segments != 1 || step.completes || step.streaming_sinks != 0)
       return std::nullopt;
@@ -325,7 +326,7 @@ class Lowering {
         (source.base == Base::input || source.base == Base::output || source.base == Base::scratch);
     const bool messages =
         std::all_of(sinks, sinks + i.sinks, [](const Sink& s) { return s.sender != nullptr; });
-    if (local && messages) return Instruction::Kind::send;
+    if (local && messages && (i.sinks == 1 || !settings_.whole_steps)) return Instruction::Kind::send;
     if (local && i.sinks == 1 && !messages && sinks->owner < 0) return Instruction::Kind::copy;
     if (source.receiver != nullptr && i.sinks == 1 && !messages && sinks->owner < 0 && i.streaming_sinks == 0)
       return Instruction::Kind::receive;

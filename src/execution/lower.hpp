@@ -55,10 +55,13 @@ struct LowerSettings {
       static_cast<std::size_t>(-1);  ///< writes results past the caches when the data has this many bytes
   std::size_t stream_received_from = static_cast<std::size_t>(-1);  ///< the same for steps that only receive
   /// Steps of at most so many bytes that send a block and copy it as well become a send and a copy: what is
-  /// short leaves sooner so, and need not be read only once. They are no longer one event: not for schedules
-  /// that were proved as they are. 0: none.
+  /// short leaves sooner so, and need not be read only once. 0: none.
   /// On two ranks up to a third faster, and equal for longer ones: docs/performance.md.
   std::size_t sends_apart = 16384;
+  /// Every step is one event, as the verifier takes it: none is taken apart, and a send to several begins
+  /// when there is room for all of it. Else a peer that has its message may answer, and the answer replace
+  /// what the others are still to get. The library's own schedules are proved in the other form, too.
+  bool whole_steps = false;
   bool in_place = false;  ///< steps that copy a place to itself are dropped
   /// A schedule of steps on everybody's memory, and tokens: each step goes through all its pieces before the
   /// next one begins, for a token says that all of a step is done.

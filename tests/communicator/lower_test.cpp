@@ -13,17 +13,18 @@ namespace {
 
 using Kind = execution::Instruction::Kind;
 
-// The kinds of rank 0's instructions of an all_gather among four, lane by lane.
-std::vector<std::vector<Kind>> kinds_of(std::size_t block, std::size_t sends_apart, bool in_place = false) {
-  constexpr int ranks = 4;
-  const Schedule schedule = find_algorithm(Collective::all_gather, "all_pairs")->make(ranks, 0, 1);
+// Of four ranks.
+execution::Shape blocks(std::size_t bytes) {
   execution::Shape shape;
-  shape.input = {{0, block}};
-  for (std::size_t r = 0; r < ranks; ++r) shape.output.push_back({r * block, block});
-  execution::LowerSettings settings;
+  shape.input = {{0, bytes}};
+  for (std::size_t r = 0; r < 4; ++r) shape.output.push_back({r * bytes, bytes});
+  return shape;
+}
+
+// The kinds of rank 0's instructions, lane by lane.
+std::vector<std::vector<Kind>> kinds_of(const Schedule& schedule, const execution::Shape& shape,
+                                        execution::LowerSettings settings) {
   settings.piece = settings.max_message = 64 << 10;
-  settings.sends_apart = sends_apart;
-  settings.in_place = in_place;
   gpu::NamedChannels channels;
   const auto program =
       execution::lower(schedule, execution::overview_of(schedule), 0, shape, settings, channels);
@@ -40,19 +41,40 @@ std::vector<std::vector<Kind>> kinds_of(std::size_t block, std::size_t sends_apa
   return kinds;
 }
 
+std::vector<std::vector<Kind>> kinds_of_all_gather(const execution::LowerSettings& settings) {
+  return kinds_of(find_algorithm(Collective::all_gather, "all_pairs")->make(4, 0, 1), blocks(1000), settings);
+}
+
 }  // namespace
 
 TEST(Lower, SendsApartWhatIsShort) {
-  EXPECT_EQ(kinds_of(1000, 1000),
+  EXPECT_EQ(kinds_of_all_gather({.sends_apart = 1000}),
             (std::vector<std::vector<Kind>>{{Kind::send, Kind::copy},
                                             {Kind::receive, Kind::receive, Kind::receive}}));
-  EXPECT_EQ(kinds_of(1000, 1000, true)[0], std::vector{Kind::send});  // nothing to copy
+  EXPECT_EQ(kinds_of_all_gather({.sends_apart = 1000, .in_place = true})[0],
+            std::vector{Kind::send});  // nothing to copy
 }
 
 TEST(Lower, ReadsOnceWhatIsLong) {
   const auto once = std::vector{Kind::fold};
-  EXPECT_EQ(kinds_of(1000, 999)[0], once);
-  EXPECT_EQ(kinds_of(1000, 0)[0], once);
+  EXPECT_EQ(kinds_of_all_gather({.sends_apart = 999})[0], once);
+  EXPECT_EQ(kinds_of_all_gather({.sends_apart = 0})[0], once);
+}
+
+// An answer of one of the two may come into what the other is still to get.
+TEST(Lower, KeepsStepsWholeWhereAsked) {
+  const auto kinds = [](bool whole) {
+    Builder b("two", Collective::broadcast, 4, 1);
+    b.at(0).fold(in(0)).to(1).to(2);
+    b.at(0).fold(in(0)).to(3);
+    b.at(0).store(out(0)).fold(in(0)).to(1);
+    const Schedule schedule = std::move(b).build();
+    return kinds_of(schedule, {.divisible = true, .total = 64, .input = {}, .output = {}},
+                    {.sends_apart = 64, .whole_steps = whole})[0];
+  };
+  EXPECT_EQ(kinds(false), (std::vector{Kind::send, Kind::send, Kind::fold}));
+  EXPECT_EQ(kinds(true), (std::vector{Kind::fold, Kind::send, Kind::fold}));
+  EXPECT_EQ(kinds_of_all_gather({.sends_apart = 1000, .whole_steps = true})[0], std::vector{Kind::fold});
 }
 
 }  // namespace tutti
