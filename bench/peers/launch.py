@@ -32,9 +32,22 @@ class Place:
     variants_of: typing.Callable = variants.variants_of  # (library, ranks) -> all settings, the default first
 
 
+# Below the ports that Linux gives to outgoing connections: one of those may be taken again before rank 0 listens.
+FREE_PORT = """
+import random, socket
+while True:
+    port = random.randrange(20000, 32768)
+    try:
+        socket.socket().bind(("", port))
+    except OSError:
+        continue
+    break
+print(port)
+"""
+
+
 def free_port(prefix):
-    code = "import socket; s = socket.socket(); s.bind(('', 0)); print(s.getsockname()[1])"
-    return subprocess.run([*prefix, "python3", "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run([*prefix, "python3", "-c", FREE_PORT], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def commands(variant, ranks, arguments, place, store):
