@@ -114,6 +114,16 @@ bool readable_checking(int fd, const Deadline& deadline, const std::function<voi
   return true;
 }
 
+void talk_checking(const std::function<void()>& talk, const std::function<void()>& check) {
+  constexpr std::chrono::milliseconds heard_within{300};
+  try {
+    talk();
+  } catch (const Error&) {
+    for (const Deadline deadline(heard_within); check && !deadline.passed(); ::sched_yield()) check();
+    throw;
+  }
+}
+
 void send_descriptor(int connection, int fd, Rank note) {
   Envelope envelope(note);
   cmsghdr* header = envelope.header();
@@ -147,7 +157,7 @@ std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<c
     Key theirs{};
     const auto& bytes = keys[static_cast<std::size_t>(peer)];
     std::copy_n(bytes.begin(), std::min(bytes.size(), theirs.size()), theirs.begin());
-    send_descriptor(connect_to(theirs).get(), fd, group.rank);
+    talk_checking([&] { send_descriptor(connect_to(theirs).get(), fd, group.rank); }, group.check_members);
   }
   std::vector<Passed> all;
   const Deadline deadline(group.timeout);

@@ -27,6 +27,10 @@ FileDescriptor accept_from(int listener, const Key& key);
 /// False when the deadline passes. `check` is asked now and then; it may throw.
 bool readable_checking(int fd, const Deadline& deadline, const std::function<void()>& check);
 
+/// Runs `talk`. When it throws Error, `check` is asked for a while what has happened, and may throw that
+/// instead: who closes a socket may have died, which is heard a little later.
+void talk_checking(const std::function<void()>& talk, const std::function<void()>& check);
+
 /// `note` goes with the descriptor. Throws Error(system).
 void send_descriptor(int connection, int fd, Rank note = -1);
 /// Nothing when what came is no descriptor.

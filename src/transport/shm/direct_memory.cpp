@@ -198,6 +198,8 @@ void DirectMemory::read(int local, std::uint64_t address, std::byte* into, std::
     // NOLINTNEXTLINE(performance-no-int-to-ptr): the peer's address
     iovec theirs{reinterpret_cast<void*>(address), bytes};
     const ssize_t got = ::process_vm_readv(pids_[static_cast<std::size_t>(local)], &mine, 1, &theirs, 1, 0);
+    if (got < 0 && errno == ESRCH)
+      throw Error(ErrorCode::peer_lost, "a rank of this host whose memory is read has ended");
     if (got <= 0) throw_errno("cannot read the memory of a rank of this host");
     into += got;
     address += static_cast<std::uint64_t>(got);

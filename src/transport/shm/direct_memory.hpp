@@ -47,7 +47,7 @@ class DirectMemory {
   [[nodiscard]] Reach reach(const MemoryOffer& offer) const;
   /// A pointer for a `mapped` offer; maps the peer's region on first use.
   std::byte* map(int local, const MemoryOffer& offer);
-  /// Reads memory of another process. Throws Error(system).
+  /// Reads memory of another process. Throws Error(peer_lost) when it has ended, Error(system).
   void read(int local, std::uint64_t address, std::byte* into, std::size_t bytes) const;
 
   [[nodiscard]] pid_t process(int local) const { return pids_[static_cast<std::size_t>(local)]; }

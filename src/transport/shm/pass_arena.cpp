@@ -32,7 +32,7 @@ void ArenaServer::serve(const Arena& arena, int expected, std::chrono::milliseco
                                           std::to_string(timeout.count()) + " ms");
     const FileDescriptor connection = accept_from(listener_.get(), key_);
     if (!connection) continue;
-    send_descriptor(connection.get(), arena.fd());
+    talk_checking([&] { send_descriptor(connection.get(), arena.fd()); }, check);
     --expected;
   }
 }
@@ -48,13 +48,20 @@ std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, std::chrono::mill
   const std::lock_guard lock(registry_mutex);
   if (auto found = registry().find(key); found != registry().end())
     if (auto arena = found->second.lock()) return arena;
-  const Deadline deadline(timeout);
-  const FileDescriptor connection = connect_to(key);
-  if (!readable_checking(connection.get(), deadline, check))
-    throw Error(ErrorCode::timeout, "the rank of this host that holds the shared memory did not answer");
-  FileDescriptor memory = receive_descriptor(connection.get()).first;
-  if (!memory)
-    throw Error(ErrorCode::unauthorized, "the rank of this host that holds the shared memory refused it");
+  FileDescriptor memory;
+  talk_checking(
+      [&] {
+        const Deadline deadline(timeout);
+        const FileDescriptor connection = connect_to(key);
+        if (!readable_checking(connection.get(), deadline, check))
+          throw Error(ErrorCode::timeout,
+                      "the rank of this host that holds the shared memory did not answer");
+        memory = receive_descriptor(connection.get()).first;
+        if (!memory)
+          throw Error(ErrorCode::unauthorized,
+                      "the rank of this host that holds the shared memory refused it");
+      },
+      check);
   auto arena = std::make_shared<Arena>(std::move(memory), ranks);
   registry()[key] = arena;
   return arena;
