@@ -186,9 +186,10 @@ class Operations {
     const std::span from(in);
     const std::span to(out);
     same(from.size(), to.size(), "all_to_all");
-    if (from.size() % ranks() != 0)
+    const std::size_t n = ranks();
+    if (from.size() % n != 0)
       throw Error(ErrorCode::invalid_argument, "all_to_all: the buffers do not divide into one block a rank");
-    return all_to_all(from.data(), to.data(), from.size() / ranks(), data_type_of<element_of<In>>);
+    return all_to_all(from.data(), to.data(), from.size() / n, data_type_of<element_of<In>>);
   }
   Result all_to_all(const void* in, void* out, std::size_t count, DataType type) {
     return call({.operation = Operation::all_to_all, .type = type, .in = in, .out = out, .count = count});

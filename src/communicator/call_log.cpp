@@ -20,19 +20,22 @@ std::size_t elements(const Call& call) {
 
 }  // namespace
 
+LoggedForm Impl::loggable(const Call& call) {
+  const auto word = [](auto value) { return static_cast<std::uint64_t>(value); };
+  return {
+      word(call.within) << 24 | word(call.operation) << 16 | word(call.type) << 8 | word(call.reduction.op),
+      elements(call)};
+}
+
 void Impl::log_call(const Task& task) {
   // Sends and receives are numbered by pair; they share the ring with the calls of everybody.
   const std::uint64_t number = task.plan == nullptr ? task.sequence << 1 | 1 : task.sequence << 1;
   CallEntry& entry = call_log[logged++ % call_log_entries];
   // A reader that sees any of what follows sees the 0, too, or what is stored last.
   entry.sequence.store(0, std::memory_order_relaxed);
-  entry.tag_and_kind.store(static_cast<std::uint64_t>(task.tag) << 32 |
-                               static_cast<std::uint64_t>(task.call.within) << 24 |
-                               static_cast<std::uint64_t>(task.call.operation) << 16 |
-                               static_cast<std::uint64_t>(task.call.type) << 8 |
-                               static_cast<std::uint64_t>(task.call.reduction.op),
+  entry.tag_and_kind.store(static_cast<std::uint64_t>(task.tag) << 32 | task.logged.kind,
                            std::memory_order_release);
-  entry.count.store(elements(task.call), std::memory_order_release);
+  entry.count.store(task.logged.elements, std::memory_order_release);
   entry.root.store(static_cast<std::uint64_t>(task.call.root), std::memory_order_release);
   entry.sequence.store(number, std::memory_order_release);
 }

@@ -125,15 +125,22 @@ struct Impl {
 
   // submit.cpp: from a call to a task under way.
   void run(const Call& call);
+  void run_anew(Task& task, const Call& call);
+  /// Whether calls that it must come after are under way.
+  [[nodiscard]] bool queued(const Call& call) const {
+    return is_point_to_point(call) ? !point_to_point.empty() : !collectives.empty();
+  }
   Sizes admit(const Call& call);
   void prepare(Task& task, const Call& call, const Sizes& sizes);
   /// Whether the task has just that call behind it, so that what was planned holds.
   [[nodiscard]] bool is_ready(const Task& task, const Call& call) const {
-    return repeats(call, task.call) && (planner->is_latest(task.plan) || task.point_to_point != nullptr);
+    return task.generation == planner->generation() && repeats(call, task.call);
   }
   void plan(Task& task, const Call& call, const Sizes& sizes);
   const std::shared_ptr<const execution::Program>& point_to_point_program(const Call& call);
   void issue(Task& task, bool again);
+  void repeat(Task& task);
+  void count_in(Task& task);
   void take_ticket(Task& task);
   void take_number(Task& task);
   void begin_main(Task& task);
@@ -142,7 +149,17 @@ struct Impl {
   void offer(Task& task);
   const execution::Program& offer_program(bool each);
   void check_offered(const Task& task) const;
-  bool advance(Task& task);
+  /// True when something moved.
+  bool advance(Task& task) {
+    if (task.done) return false;
+    if (!task.begun) [[unlikely]]
+      begin(task);
+    const bool moved = task.mapped ? advance_mapped(task) : task.execution.advance();
+    if (!task.execution.done()) return moved;
+    go_on(task);
+    return true;
+  }
+  void go_on(Task& task);
   bool advance_mapped(Task& task);
   void close_buffers();
 
@@ -159,6 +176,7 @@ struct Impl {
   // wait.cpp: until something happens, or something has happened to somebody.
   void wait(Pending& pending, std::optional<Deadline> limit);
   void wait_direct(Task& task);
+  [[gnu::noinline]] void wait_longer(Task& task);
   /// `current`: the task that moved last, for messages about what it meets.
   void wait_together(std::span<const std::unique_ptr<Task>> tasks, const Task*& current);
   template <class Advance, class Unfinished>
@@ -209,6 +227,7 @@ struct Impl {
   void abort(const std::string& reason) noexcept;
 
   // call_log.cpp: what each rank of this host is doing, in shared memory.
+  [[nodiscard]] static LoggedForm loggable(const Call& call);
   void log_call(const Task& task);
   struct LoggedCall {
     std::uint64_t sequence = 0;
@@ -247,10 +266,13 @@ struct Impl {
   std::array<std::unique_ptr<execution::Program>, 2> offer_programs;
   std::shared_ptr<transport::shm::DirectMemory*> direct_handle;  ///< what regions hold weakly
   unsigned spin_polls = 0;                                       ///< fruitless polls before a rank yields
+  unsigned looks_a_poll = 1;                                     ///< at what may have come
   bool looks_beside = false;  ///< yields after the first one when it waits for a rank of its own processor
 
   HostBuffers host_buffers;
-  std::array<Task, 3> blocking;  ///< reused by blocking calls: collectives, sends, receives
+  /// Reused by blocking calls: collectives, sends, receives.
+  std::array<std::unique_ptr<Task>, 3> blocking{std::make_unique<Task>(), std::make_unique<Task>(),
+                                                std::make_unique<Task>()};
   std::array<std::shared_ptr<Pending>, 8> pendings;  ///< begun last, in turn; reused when over and forgotten
   std::size_t next_pending = 0;
   std::vector<std::unique_ptr<Task>> together;     ///< reused by blocking groups

@@ -54,7 +54,7 @@ std::shared_ptr<Plan> emptied(std::shared_ptr<const Plan> over) {
 
 // Whether `counts` is that of this call.
 bool same_counts(std::span<const std::size_t> counts, const Call& call) {
-  if (call.in_counts.empty() && call.out_counts.empty()) return counts.empty();
+  if (!has_counts(call)) return counts.empty();
   for (const auto& part : {call.in_counts, call.in_displacements, call.out_counts, call.out_displacements}) {
     if (counts.size() <= part.size() || counts[0] != part.size() ||
         !std::equal(part.begin(), part.end(), counts.begin() + 1))
@@ -231,7 +231,7 @@ execution::LowerSettings Planner::lower_settings(const Plan& plan, const Call& c
 
 void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   const PlanKey& key = plan.key;
-  if (!call.in_counts.empty() || !call.out_counts.empty()) append_all_counts(plan.counts, call);
+  if (has_counts(call)) append_all_counts(plan.counts, call);
   const execution::Shape shape = shape_of(call, setting_.rank, setting_.size);
   const Circumstances circumstances = circumstances_of(call, shape);
   plan.bytes = circumstances.bytes;
@@ -334,13 +334,18 @@ void Planner::use(const Schedule& schedule) {
 
 void Planner::use_default(Collective collective) {
   std::erase_if(users_, [&](const User& u) { return u.prepared.schedule.collective == collective; });
+  forget_plans();
+}
+
+void Planner::forget_plans() {
   for (auto& entry : cache_) entry.reset();
+  ++generation_;
 }
 
 void Planner::enable_direct_memory() {
   setting_.direct_memory = true;
   trials_.clear();
-  for (auto& entry : cache_) entry.reset();
+  forget_plans();
 }
 
 }  // namespace tutti

@@ -95,10 +95,8 @@ class Planner {
   /// The plan of a checked call. The reference holds until the next call; whoever keeps the plan copies the
   /// pointer.
   const std::shared_ptr<const Plan>& plan(const Call& call, const Sizes& sizes);
-  /// Whether that is what `plan` returned last, and would again.
-  [[nodiscard]] bool is_latest(const std::shared_ptr<const Plan>& plan) const {
-    return latest_ != nullptr && plan != nullptr && *latest_ == plan;
-  }
+  /// Plans hold while this stays the same. Never 0.
+  [[nodiscard]] std::uint64_t generation() const { return generation_; }
   void use(const Schedule& schedule);
   void use_default(Collective collective);
   /// Buffers of other ranks may be mapped from now on: plans are made anew.
@@ -127,6 +125,7 @@ class Planner {
   /// `sizes_known`: by all ranks.
   void add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_known,
                      const execution::LowerSettings& settings);
+  void forget_plans();
   static constexpr std::size_t cache_entries = 64;
   static constexpr int few_ranks = 16;
   static constexpr std::size_t most_prepared = 64;
@@ -134,7 +133,8 @@ class Planner {
   std::map<std::pair<const Algorithm*, Rank>, Prepared> prepared_;
   std::shared_ptr<const Plan> cache_[cache_entries];     ///< made here, and not const before others have them
   const std::shared_ptr<const Plan>* latest_ = nullptr;  ///< in `cache_`
-  std::vector<User> users_;                              ///< at most one a collective
+  std::uint64_t generation_ = 1;
+  std::vector<User> users_;  ///< at most one a collective
   /// By operation, type, reduction and range of sizes: the same calls on every rank.
   std::map<std::tuple<Operation, DataType, ReduceOp, int>, std::shared_ptr<PathTrial>> trials_;
 };

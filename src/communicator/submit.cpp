@@ -51,6 +51,7 @@ execution::Program message_program(const Call& call, execution::Channels& channe
   program.lanes.resize(1);
   program.lanes[0].push_back(
       {{instruction}, std::max<std::uint64_t>(1, (instruction.bytes + piece - 1) / piece)});
+  program.brief = instruction.bytes <= std::min(piece, execution::brief_message);
   return program;
 }
 
@@ -73,6 +74,7 @@ Sizes Impl::admit(const Call& call) {
     return sizes;
   const Sizes found = check(call, group.rank, group.size);
   host_buffers.require_reachable(call, found);
+  if (has_counts(call)) return found;
   before = call;
   return sizes = found;
 }
@@ -100,58 +102,69 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
   issue(task, again);
 }
 
-// The planned call is the next one of this communicator.
-void Impl::issue(Task& task, bool again) {
-  task.call_again = again;
-  task.done = task.begun = task.offering = task.mapped = false;
-  task.turn = {};
-  if (is_point_to_point(task.call))
-    take_ticket(task);
-  else
-    take_number(task);
-  log_call(task);
-}
-
 void Impl::plan(Task& task, const Call& call, const Sizes& sizes) {
+  task.generation = 0;
   if (is_point_to_point(call)) {
     task.point_to_point = point_to_point_program(call);
     task.plan = nullptr;
   } else {
     task.point_to_point = nullptr;
-    if (!call.in_counts.empty() || !call.out_counts.empty()) task.plan = nullptr;  // who is alone is reused
+    if (has_counts(call)) task.plan = nullptr;  // who is alone is reused
     const auto& plan = planner->plan(call, sizes);
     if (task.plan != plan) task.plan = plan;
   }
   task.call = call;
+  task.generation = has_counts(call) ? 0 : planner->generation();
   task.sizes = sizes;
+  task.plain = task.plan == nullptr || (task.plan->plain() && !task.plan->empty);
+  task.logged = loggable(call);
 }
 
-void Impl::take_ticket(Task& task) {
+inline void Impl::take_ticket(Task& task) {
   const bool sends = task.call.operation == Operation::send;
   task.ticket = (sends ? tickets_sent : tickets_received)[static_cast<std::size_t>(task.call.root)]++;
   task.sequence = task.ticket + 1;
   task.tag = mix(mix(bytes_of(task.call), static_cast<std::uint64_t>(task.call.type)), task.sequence);
 }
 
-void Impl::take_number(Task& task) {
+inline void Impl::take_number(Task& task) {
   task.sequence = ++sequence;
   // All calls so far: after one that differed, no later one matches either.
   history = mix(task.plan->hash + static_cast<std::uint32_t>(task.call.within),
                 static_cast<std::uint64_t>(history) << 32 ^ task.sequence);
   task.tag = history;
-  if (!task.plan->empty) return;
-  task.done = true;
-  ++completed;
+}
+
+inline void Impl::count_in(Task& task) {
+  if (task.plan == nullptr) [[unlikely]]
+    take_ticket(task);
+  else
+    take_number(task);
+  log_call(task);
+}
+
+// A plain call with the buffers that it had before.
+inline void Impl::repeat(Task& task) {
+  assert(task.begun);
+  count_in(task);
+  task.done = false;
+  task.execution.begin_again(task.tag);
+}
+
+// The planned call is the next one of this communicator.
+void Impl::issue(Task& task, bool again) {
+  if (again && task.plain) return repeat(task);
+  count_in(task);
+  task.done = task.plan != nullptr && task.plan->empty;
+  completed += task.done ? 1 : 0;
+  task.begun = task.offering = task.mapped = false;
+  task.turn = {};
 }
 
 // Not before all calls before it are done, which may decide by which way it goes.
 void Impl::begin(Task& task) {
   task.begun = true;
   const auto& plan = task.plan;
-  if (task.call_again && (plan == nullptr || plan->plain())) {
-    task.execution.begin_again(task.tag);
-    return;
-  }
   if (plan == nullptr) {
     task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out)};
     task.execution.begin(*task.point_to_point, task.buffers, task.tag);
@@ -280,15 +293,11 @@ bool Impl::advance_mapped(Task& task) {
   return task.execution.advance();
 }
 
-// True when something moved.
-bool Impl::advance(Task& task) {
-  if (task.done) return false;
-  if (!task.begun) begin(task);
-  const bool moved = task.mapped ? advance_mapped(task) : task.execution.advance();
-  if (!task.execution.done()) return moved;
+// It has run what it began.
+void Impl::go_on(Task& task) {
   if (task.offering) {
     begin_main(task);
-    return true;
+    return;
   }
   task.done = true;
   ++completed;
@@ -296,36 +305,45 @@ bool Impl::advance(Task& task) {
   if (task.plan == nullptr)
     ++(task.call.operation == Operation::send ? served_sent
                                               : served_received)[static_cast<std::size_t>(task.call.root)];
-  return true;
 }
 
 void Impl::run(const Call& call) {
-  Task& task = blocking[kind_of(call)];
+  Task& task = *blocking[kind_of(call)];
+  if (!task.plain || !is_ready(task, call) || queued(call)) return run_anew(task, call);
+  ensure_usable();
+  try {
+    repeat(task);
+    wait_direct(task);
+  } catch (...) {
+    std::rethrow_exception(fail(&task));
+  }
+}
+
+void Impl::run_anew(Task& task, const Call& call) {
   const bool again = is_ready(task, call);
   Sizes sizes;
   if (again)
     ensure_usable();
   else
     sizes = admit(call);
-  const bool single = is_point_to_point(call);
-  if (single && call.root == group.rank)
+  if (is_point_to_point(call) && call.root == group.rank)
     throw Error(ErrorCode::invalid_argument,
                 describe(call) + " to oneself needs the matching call in the same group");
-  if (single ? point_to_point.empty() : collectives.empty()) [[likely]] {
-    const Task* failing = nullptr;  // a plan that fails is of no task yet
-    try {
-      if (!again) plan(task, call, sizes);
-      failing = &task;
-      issue(task, again);
-      wait_direct(task);
-      if (task.turn.timed) task.plan->trial->record(task.turn.path, Clock::now() - task.since);
-    } catch (...) {
-      std::rethrow_exception(fail(failing));
-    }
+  if (queued(call)) {
+    const auto pending = start({&call, 1});
+    wait(*pending, std::nullopt);
     return;
   }
-  const auto pending = start({&call, 1});
-  wait(*pending, std::nullopt);
+  const Task* failing = nullptr;  // a plan that fails is of no task yet
+  try {
+    if (!again) plan(task, call, sizes);
+    failing = &task;
+    issue(task, again);
+    wait_direct(task);
+    if (task.turn.timed) task.plan->trial->record(task.turn.path, Clock::now() - task.since);
+  } catch (...) {
+    std::rethrow_exception(fail(failing));
+  }
 }
 
 }  // namespace tutti::detail

@@ -46,8 +46,14 @@ inline bool is_point_to_point(const Call& call) {
   return call.operation == Operation::send || call.operation == Operation::receive;
 }
 
+/// What all calls that are equal leave in the log of what ranks do.
+struct LoggedForm {
+  std::uint64_t kind = 0, elements = 0;
+};
+
 struct Task {
   Call call;
+  std::uint64_t generation = 0;     ///< of plans, when this one was planned; 0: nothing is known of `call`
   std::vector<std::size_t> counts;  ///< storage of the call's spans, when they must outlive the caller's
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const execution::Program> point_to_point;  ///< send and receive have a program and no plan
@@ -58,7 +64,8 @@ struct Task {
   std::uint64_t sequence = 0;
   transport::Tag tag = 0;
   Sizes sizes;
-  bool call_again = false;   ///< the one that the task had last, which passed
+  LoggedForm logged;         ///< of `call`
+  bool plain = false;        ///< runs one program on the caller's buffers, whatever others do
   bool begun = false;        ///< a collective begins when those before it are done
   bool offering = false;     ///< still exchanging offers
   bool mapped = false;       ///< runs on buffers of others, as they lie in this process
@@ -72,7 +79,8 @@ struct Task {
     constexpr std::size_t most_kept = std::size_t{256} << 10U;  // bytes
     if (scratch.size() + input_copy.size() <= most_kept) return;
     scratch = input_copy = std::vector<std::byte>();
-    plan = nullptr;  // nothing of the call holds any more
+    plan = nullptr;
+    generation = 0;
   }
 };
 

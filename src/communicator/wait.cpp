@@ -130,6 +130,7 @@ void Impl::wait_until_done(Advance advance, Unfinished unfinished) {
   Wait wait;
   while (Task* const task = unfinished()) {
     bool moved = advance();
+    for (unsigned left = looks_a_poll; !moved && --left != 0;) moved = advance();
     if (!active.empty()) [[unlikely]] {
       // What the queues of this communicator meet is thrown here, not only kept for their owners.
       moved = advance_queues() || moved;
@@ -144,6 +145,14 @@ void Impl::wait_until_done(Advance advance, Unfinished unfinished) {
 }
 
 void Impl::wait_direct(Task& task) {
+  if (active.empty()) [[likely]] {
+    advance(task);
+    if (task.done) return shm->progress();
+  }
+  wait_longer(task);
+}
+
+void Impl::wait_longer(Task& task) {
   wait_until_done([&] { return advance(task); }, [&] { return task.done ? nullptr : &task; });
 }
 
@@ -250,7 +259,7 @@ void Impl::idle(Wait& wait, Task& task) {
   if (verbs != nullptr) verbs->progress();
   const unsigned most = waits_for_peer(task) ? spin_paired : spin_polls;
   if (++wait.polls < most) [[likely]] {
-    if (wait.polls > 256) pause();
+    if (wait.polls > 32) pause();
     if (!looks_beside || !gains_by_leaving(wait, task)) return;
     wait.polls = most;
   }

@@ -8,30 +8,55 @@ namespace tutti::execution {
 
 namespace {
 
-// Of messages up to this many bytes a lane handles as many as it can in one go: a look at all lanes for each
-// would take longer than they do.
-constexpr std::uint64_t brief_message = 4096;
+[[gnu::noinline]] void copy_long(std::byte* to, const std::byte* from, std::size_t bytes,
+                                 std::uint64_t streaming) {
+  kernels::copy({&to, 1}, from, bytes, streaming);
+}
 
 bool of_peer(Base base) { return base == Base::peer_input || base == Base::peer_output; }
 
 }  // namespace
 
-inline void Execution::enter(LaneState& lane) {
-  if (lane.part == lane.parts_end) {
-    lane.next = nullptr;
-    --unfinished_;
-    return;
+Execution::Step Execution::step_of(const Instruction& instruction) const {
+  Step step;
+  step.instruction = &instruction;
+  step.kind = instruction.kind;
+  step.salt = instruction.salt;
+  step.bytes = program_->length(instruction, 0);
+  if (step.kind == Instruction::Kind::fold) return step;
+  const Source& source = *sources_of(instruction);
+  const Sink& sink = *sinks_of(instruction);
+  step.receiver = source.receiver;
+  if (source.receiver == nullptr) {
+    step.from = local(source.base, source.offset, 0);
+    step.from_stride = stride(source.base);
+    step.stable = program_->stable && source.base != Base::scratch;
   }
-  lane.next = lane.part->instructions.data();
-  lane.end = lane.next + lane.part->instructions.size();
+  step.sender = sink.sender;
+  if (sink.sender == nullptr) {
+    step.to = local(sink.base, sink.offset, 0);
+    step.to_stride = stride(sink.base);
+  }
+  return step;
 }
 
 void Execution::begin(const Program& program, const Buffers& buffers, transport::Tag tag) {
   program_ = &program;
   peers_ = buffers.peers;
   bases_ = {const_cast<std::byte*>(buffers.input), buffers.output, buffers.scratch};
-  strides_ = {program.stride, program.stride, 0};
-  if (lanes_.size() != program.lanes.size()) lanes_.resize(program.lanes.size());
+  steps_.clear();
+  for (const auto& parts : program.lanes)
+    for (const Part& part : parts)
+      for (const Instruction& instruction : part.instructions) steps_.push_back(step_of(instruction));
+  lanes_.resize(program.lanes.size());
+  busy_lanes_ = 0;
+  const Step* first = steps_.data();
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    lanes_[l].first = first;
+    for (const Part& part : program.lanes[l]) first += part.instructions.size();
+    lanes_[l].end = first;
+    busy_lanes_ += first != lanes_[l].first ? 1 : 0;
+  }
   if (sources_.size() < program.max_operands) {
     sources_.resize(program.max_operands);
     sinks_.resize(program.max_operands);
@@ -41,83 +66,83 @@ void Execution::begin(const Program& program, const Buffers& buffers, transport:
 
 void Execution::begin_again(transport::Tag tag) {
   tag_ = tag;
-  unfinished_ = lanes_.size();
-  const std::vector<Part>* parts = program_->lanes.data();
-  for (LaneState& lane : lanes_) {
-    lane.part = parts->data();
-    lane.parts_end = lane.part + parts->size();
-    lane.iteration = 0;
-    lane.sent = 0;
-    enter(lane);
-    ++parts;
+  unfinished_ = busy_lanes_;
+  for (LaneState& lane : lanes_) lane.next = lane.first;
+  if (program_->brief) return;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    LaneState& lane = lanes_[l];
+    const auto& parts = program_->lanes[l];
+    lane.part = parts.data();
+    lane.parts_end = lane.part + parts.size();
+    lane.end = lane.first + (parts.empty() ? 0 : lane.part->instructions.size());
   }
 }
 
-inline void Execution::next_iteration(LaneState& lane) {
-  if (++lane.iteration < lane.part->iterations) {
-    lane.next = lane.part->instructions.data();
-    return;
+// Where every part has one iteration, a lane's parts are one.
+template <bool brief>
+inline void Execution::end_part(LaneState& lane) {
+  if constexpr (!brief) {
+    if (++lane.iteration < lane.part->iterations) {
+      lane.next -= lane.part->instructions.size();
+      return;
+    }
+    lane.iteration = 0;
+    if (++lane.part != lane.parts_end) {
+      lane.end += lane.part->instructions.size();
+      return;
+    }
   }
-  lane.iteration = 0;
-  ++lane.part;
-  enter(lane);
+  --unfinished_;
 }
 
 // Inlined by `advance`: of short messages there are several in a fraction of a microsecond.
-inline bool Execution::try_step(LaneState& lane) {
-  const Instruction& instruction = *lane.next;
-  const std::size_t bytes = program_->length(instruction, lane.iteration);
-  if (bytes == 0 && lane.iteration != 0) return true;
-  const transport::Tag tag = tag_ ^ instruction.salt;
-  if (instruction.kind == Instruction::Kind::receive) {
-    const Sink& sink = *sinks_of(instruction);
-    return sources_of(instruction)
-        ->receiver->try_receive(local(sink.base, sink.offset, lane.iteration), bytes, tag);
+template <bool brief>
+inline bool Execution::try_step(LaneState& lane, const Step& step) {
+  const std::uint64_t iteration = brief ? 0 : lane.iteration;
+  const std::size_t bytes = brief ? step.bytes : program_->length(*step.instruction, iteration);
+  if (bytes == 0 && iteration != 0) return true;
+  const transport::Tag tag = tag_ ^ step.salt;
+  std::byte* const to = brief ? step.to : step.to + iteration * step.to_stride;
+  if (step.kind == Instruction::Kind::receive) return step.receiver->try_receive(to, bytes, tag);
+  const std::byte* const from = brief ? step.from : step.from + iteration * step.from_stride;
+  if (step.kind == Instruction::Kind::send) {
+    if (step.instruction->sinks != 1) return send_to_several(lane, from, bytes, tag);
+    return step.sender->try_send(from, bytes, tag, step.stable);
   }
-  if (instruction.kind == Instruction::Kind::send) {
-    if (instruction.sinks != 1) return send_to_several(lane, bytes, tag);
-    const Source& source = *sources_of(instruction);
-    return sinks_of(instruction)
-        ->sender->try_send(local(source.base, source.offset, lane.iteration), bytes, tag, stable(source));
-  }
-  if (instruction.kind == Instruction::Kind::fold) return try_fold(instruction, lane.iteration, bytes, tag);
-  copy(instruction, lane.iteration, bytes);
+  if (step.kind == Instruction::Kind::fold) return try_fold(*step.instruction, iteration, bytes, tag);
+  if (bytes <= brief_copy_most)
+    copy_brief(to, from, bytes);
+  else
+    copy_long(to, from, bytes, step.instruction->streaming_sinks);
   return true;
 }
 
-bool Execution::send_to_several(LaneState& lane, std::size_t bytes, transport::Tag tag) {
-  const Instruction& instruction = *lane.next;
-  const Source& source = *sources_of(instruction);
-  const std::byte* const data = local(source.base, source.offset, lane.iteration);
-  for (; lane.sent < instruction.sinks; ++lane.sent)
-    if (!sinks_of(instruction)[lane.sent].sender->try_send(data, bytes, tag, stable(source))) return false;
+bool Execution::send_to_several(LaneState& lane, const std::byte* data, std::size_t bytes,
+                                transport::Tag tag) {
+  const Step& step = *lane.next;
+  const Sink* const sinks = sinks_of(*step.instruction);
+  for (; lane.sent < step.instruction->sinks; ++lane.sent)
+    if (!sinks[lane.sent].sender->try_send(data, bytes, tag, step.stable)) return false;
   lane.sent = 0;
   return true;
 }
 
-void Execution::copy(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes) {
-  const Source& source = *sources_of(instruction);
-  const Sink& sink = *sinks_of(instruction);
-  std::byte* const to = local(sink.base, sink.offset, iteration);
-  const std::byte* const from = local(source.base, source.offset, iteration);
-  if (bytes <= brief_copy_most)
-    copy_brief(to, from, bytes);
-  else
-    kernels::copy({&to, 1}, from, bytes, instruction.streaming_sinks);
-}
-
-bool Execution::advance() {
-  const bool brief = program_->message_bytes <= brief_message;
+template <bool brief>
+bool Execution::advance_lanes() {
+  const bool in_one_go = brief || program_->message_bytes <= brief_message;
   bool moved = false;
   for (LaneState& lane : lanes_) {
-    while (lane.next != nullptr && try_step(lane)) {
+    for (const Step* step = lane.next; step != lane.end && try_step<brief>(lane, *step); step = lane.next) {
       moved = true;
-      if (++lane.next == lane.end) next_iteration(lane);
-      if (!brief) break;
+      lane.next = step + 1;
+      if (lane.next == lane.end) end_part<brief>(lane);
+      if (!in_one_go) break;
     }
   }
   return moved;
 }
+
+bool Execution::advance() { return program_->brief ? advance_lanes<true>() : advance_lanes<false>(); }
 
 bool Execution::flushed() const {
   return std::all_of(program_->sinks.begin(), program_->sinks.end(),
@@ -218,8 +243,8 @@ bool Execution::waits_for_any(std::span<const std::uint8_t> ranks) const {
   };
   for (const LaneState& lane : lanes_) {
     bool lacks_messages = false;
-    for (const Instruction* next = lane.next; next != nullptr && next != lane.end; ++next) {
-      const Instruction& instruction = *next;
+    for (const Step* next = lane.next; next != lane.end; ++next) {
+      const Instruction& instruction = *next->instruction;
       const std::size_t message = program_->length(instruction, lane.iteration) * instruction.segments;
       for (const Source& source :
            std::span(program_->sources).subspan(instruction.first_source, instruction.sources)) {
@@ -237,8 +262,8 @@ bool Execution::waits_for_any(std::span<const std::uint8_t> ranks) const {
 
 void Execution::suspect(std::vector<Rank>& waiting_for) {
   for (const LaneState& lane : lanes_) {
-    if (lane.next == nullptr) continue;
-    const Instruction& instruction = *lane.next;
+    if (lane.next == lane.end) continue;
+    const Instruction& instruction = *lane.next->instruction;
     const std::size_t message = program_->length(instruction, lane.iteration) * instruction.segments;
     const transport::Tag tag = tag_ ^ instruction.salt;
     const Sink* sinks = program_->sinks.data() + instruction.first_sink;

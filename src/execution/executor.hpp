@@ -51,20 +51,40 @@ class Execution {
   std::uint64_t take_bytes_direct() { return std::exchange(bytes_direct_, 0); }
 
  private:
+  /// An instruction with what can be known of it before the run.
+  struct Step {
+    const Instruction* instruction = nullptr;
+    Instruction::Kind kind = Instruction::Kind::fold;
+    bool stable = false;
+    std::uint32_t salt = 0;
+    std::uint64_t bytes = 0;  ///< in iteration 0
+    /// All but folds: where the first source and sink are in iteration 0, and how far they move in each.
+    const std::byte* from = nullptr;
+    std::byte* to = nullptr;
+    std::uint64_t from_stride = 0, to_stride = 0;
+    transport::Sender* sender = nullptr;
+    transport::Receiver* receiver = nullptr;
+  };
   struct LaneState {
+    const Step* next = nullptr;
+    const Step* end = nullptr;  ///< of the part's; `next` when the lane is through
+    const Step* first = nullptr;
     const Part* part = nullptr;
     const Part* parts_end = nullptr;
-    const Instruction* next = nullptr;  ///< nullptr: the lane is through
-    const Instruction* end = nullptr;   ///< of the part's
     std::uint64_t iteration = 0;
     std::uint32_t sent = 0;  ///< sinks of `next` that have their message
   };
+  [[nodiscard]] Step step_of(const Instruction& instruction) const;
   [[nodiscard]] bool flushed() const;
-  bool try_step(LaneState& lane);
-  bool send_to_several(LaneState& lane, std::size_t bytes, transport::Tag tag);
+  template <bool brief>
+  bool advance_lanes();
+  template <bool brief>
+  bool try_step(LaneState& lane, const Step& step);
+  template <bool brief>
+  void end_part(LaneState& lane);
+  bool send_to_several(LaneState& lane, const std::byte* data, std::size_t bytes, transport::Tag tag);
   bool try_fold(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes,
                 transport::Tag tag);
-  void copy(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes);
   void reach_peers(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes);
   void fold(const Instruction& instruction, std::size_t bytes);
   bool copy_from_peer(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes);
@@ -74,23 +94,19 @@ class Execution {
   [[nodiscard]] const Sink* sinks_of(const Instruction& instruction) const {
     return program_->sinks.data() + instruction.first_sink;
   }
-  [[nodiscard]] bool stable(const Source& source) const {
-    return program_->stable && source.base != Base::scratch;
-  }
+  [[nodiscard]] std::uint64_t stride(Base base) const { return base == Base::scratch ? 0 : program_->stride; }
   /// Of this rank; in that iteration.
   [[nodiscard]] std::byte* local(Base base, std::uint64_t offset, std::uint64_t iteration) const {
-    const auto b = static_cast<std::size_t>(base);
-    return bases_[b] + offset + iteration * strides_[b];
+    return bases_[static_cast<std::size_t>(base)] + offset + iteration * stride(base);
   }
-  void enter(LaneState& lane);
-  void next_iteration(LaneState& lane);
 
   const Program* program_ = nullptr;
   PeerMemory* peers_ = nullptr;
-  std::array<std::byte*, 3> bases_{};       ///< by Base: input, output, scratch
-  std::array<std::uint64_t, 3> strides_{};  ///< bytes an iteration
+  std::array<std::byte*, 3> bases_{};  ///< by Base: input, output, scratch
   transport::Tag tag_ = 0;
+  std::vector<Step> steps_;  ///< part by part, lane by lane
   std::vector<LaneState> lanes_;
+  std::size_t busy_lanes_ = 0;  ///< that have something to do
   std::size_t unfinished_ = 0;
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> sinks_;

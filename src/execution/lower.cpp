@@ -72,10 +72,17 @@ class Lowering {
       add_part(0, piece, 0, 0, 0);
     }
     program_.scratch_bytes = static_cast<std::uint64_t>(schedule_.scratch) * piece;
+    program_.brief = program_.message_bytes <= brief_message && runs_once();
     return std::move(program_);
   }
 
  private:
+  [[nodiscard]] bool runs_once() const {
+    return std::all_of(program_.lanes.begin(), program_.lanes.end(), [](const auto& parts) {
+      return std::all_of(parts.begin(), parts.end(), [](const Part& part) { return part.iterations == 1; });
+    });
+  }
+
   // Of one part.
   void reserve() {
     std::size_t sources = 0, sinks = 0;

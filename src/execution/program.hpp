@@ -61,6 +61,10 @@ struct Part {
   std::uint64_t iterations = 0;
 };
 
+/// Of messages up to this many bytes a lane handles as many as it can in one go: a look at all lanes for each
+/// would take longer than they do.
+inline constexpr std::uint64_t brief_message = 4096;
+
 struct Program {
   std::vector<std::vector<Part>> lanes;
   std::vector<Source> sources;
@@ -72,6 +76,7 @@ struct Program {
   std::size_t element_bytes = 1;
   kernels::Fold kernel = nullptr;
   std::int64_t divisor = 1;
+  bool brief = false;    ///< every part has one iteration, and messages are short
   bool stable = false;   ///< sends may read the caller's buffers until they are flushed
   bool flushes = false;  ///< a run ends when all it sent is flushed: over networks, and always if `stable`
   std::uint32_t max_operands = 1;

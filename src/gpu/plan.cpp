@@ -109,7 +109,7 @@ void Planner::trim(const Timeline& timeline) {
 Plan& Planner::collective(const Call& call, const Sizes& sizes, bool reachable) {
   const PlanKey key = key_of(call, sizes);
   std::vector<std::size_t> counts;
-  if (!call.in_counts.empty() || !call.out_counts.empty()) counts = all_counts(call);
+  if (has_counts(call)) counts = all_counts(call);
   if (Plan* known = find(key, counts, reachable)) return *known;
   auto plan = make(call, sizes, key, reachable);
   plan->counts = std::move(counts);

@@ -100,30 +100,26 @@ void ShmSender::rewind() {
   patience_ = std::min(2 * patience_, memory_.units / 8);
 }
 
-inline void ShmSender::write_line(const std::byte* data, std::size_t bytes, Tag tag) {
-  Line& line = memory_.lines[line_ % line_count];
+inline void ShmSender::write_line(std::uint32_t position, const std::byte* data, std::size_t bytes, Tag tag) {
+  Line& line = memory_.lines[position % line_count];
   if (bytes == line_payload)
     std::memcpy(line.payload, data, line_payload);
   else
     copy_brief(line.payload, data, bytes);
-  line.word.store(word_for(line_, tag), std::memory_order_release);
-  ++line_;
+  line.word.store(word_for(position, tag), std::memory_order_release);
 }
 
 // Its readers read a line last: the next message of this length finds the lines that it will write taken
 // back.
 void ShmSender::write_lines(const std::byte* data, std::size_t bytes, Tag tag) {
-  Line* const lines = memory_.lines;
-  std::uint32_t position = line_;
-  for (; bytes > line_payload; data += line_payload, bytes -= line_payload, ++position) {
-    Line& line = lines[position % line_count];
-    std::memcpy(line.payload, data, line_payload);
-    line.word.store(word_for(position, tag), std::memory_order_release);
-  }
-  const std::uint32_t first = std::exchange(line_, position);
-  write_line(data, bytes, tag);
-  for (std::uint32_t ahead = line_; ahead != line_ + (line_ - first); ++ahead)
-    prefetch_for_write(lines[ahead % line_count].payload);
+  const std::uint32_t first = line_;
+  std::uint32_t position = first;
+  for (; bytes > line_payload; data += line_payload, bytes -= line_payload)
+    write_line(position++, data, line_payload, tag);
+  write_line(position++, data, bytes, tag);
+  line_ = position;
+  for (std::uint32_t ahead = position; ahead != position + (position - first); ++ahead)
+    prefetch_for_write(memory_.lines[ahead % line_count].payload);
 }
 
 void ShmSender::sent(std::size_t bytes) {
@@ -156,7 +152,7 @@ void ShmSender::publish(std::size_t bytes, Tag tag) {
 
 bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool /*stable*/) {
   if (bytes > line_payload || line_ - lines_taken_ == line_count) return try_send_long(data, bytes, tag);
-  write_line(data, bytes, tag);
+  write_line(line_++, data, bytes, tag);
   prefetch_for_write(memory_.lines[line_ % line_count].payload);
   sent(bytes);
   traffic_.bytes_copied += bytes;
@@ -257,7 +253,7 @@ void ShmReceiver::take_lines(std::uint32_t count) {
   if (line_ - lines_told_ < line_ack_interval) return;
   lines_told_ = line_;
   mine_.lines.store(line_, std::memory_order_release);
-  wakes_.owe({&writer_, 1});
+  wakes_.owe(std::span(&writer_, 1));
 }
 
 void ShmReceiver::take_units(std::uint32_t end) {
@@ -266,7 +262,7 @@ void ShmReceiver::take_units(std::uint32_t end) {
   if (much || memory_.rewinds) mine_.units.store(unit_, std::memory_order_release);
   if (!much) return;
   units_told_ = unit_;
-  wakes_.owe({&writer_, 1});
+  wakes_.owe(std::span(&writer_, 1));
 }
 
 void ShmReceiver::release() {

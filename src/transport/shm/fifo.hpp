@@ -65,12 +65,12 @@ class ShmSender final : public Sender {
   }
 
  private:
-  bool try_send_long(const std::byte* data, std::size_t bytes, Tag tag);
+  [[gnu::noinline]] bool try_send_long(const std::byte* data, std::size_t bytes, Tag tag);
   bool lines_free(std::uint32_t needed);
   bool units_free(std::uint32_t end);
   void take_back_units();
   void rewind();
-  void write_line(const std::byte* data, std::size_t bytes, Tag tag);
+  void write_line(std::uint32_t position, const std::byte* data, std::size_t bytes, Tag tag);
   void write_lines(const std::byte* data, std::size_t bytes, Tag tag);
   void sent(std::size_t bytes);
   Wakes& wakes_;
@@ -96,7 +96,7 @@ class ShmReceiver final : public Receiver {
   void suspect(std::size_t bytes, Tag tag) override;
 
  private:
-  bool try_receive_long(std::byte* into, std::size_t bytes, Tag tag);
+  [[gnu::noinline]] bool try_receive_long(std::byte* into, std::size_t bytes, Tag tag);
   void received(std::size_t bytes);
   bool read_lines(std::byte* into, std::size_t bytes, Tag tag);
   /// Where the next message of so many units has arrived, or is due.

@@ -24,7 +24,8 @@ class Wakes {
         is_owed_(static_cast<std::size_t>(arena_->layout().ranks)) {}
   /// There is news for `ranks` of this host. Without a fence between publishing it and looking here, one who
   /// just falls asleep can be missed; sleeps are therefore short.
-  void owe(std::span<const Rank> ranks) {
+  template <class Ranks>
+  void owe(const Ranks& ranks) {
     if (sleepers_->load(std::memory_order_relaxed) != 0) [[unlikely]]
       note(ranks);
   }
