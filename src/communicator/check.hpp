@@ -22,13 +22,12 @@ Sizes check(const Call& call, Rank rank, int size);
 /// Whether it is a v-form.
 inline bool has_counts(const Call& call) { return !call.in_counts.empty() || !call.out_counts.empty(); }
 
-/// True when a call is one made before, buffers and all, so that what was found of that one holds. Never for
-/// v-forms, whose counts lie in the caller's memory; `before` is none.
-inline bool repeats(const Call& call, const Call& before) {
+/// True when two calls are the same, buffers and all, but for counts and displacements of v-forms.
+inline bool same_but_counts(const Call& call, const Call& before) {
   return call.in == before.in && call.out == before.out && call.count == before.count &&
          call.operation == before.operation && call.type == before.type && call.root == before.root &&
          call.reduction.op == before.reduction.op && call.reduction.factor == before.reduction.factor &&
-         call.within == before.within && !has_counts(call);
+         call.within == before.within;
 }
 
 }  // namespace tutti

@@ -125,7 +125,7 @@ struct Impl {
 
   // submit.cpp: from a call to a task under way.
   void run(const Call& call);
-  void run_anew(Task& task, const Call& call);
+  void run_anew(const Call& call);
   /// Whether calls that it must come after are under way.
   [[nodiscard]] bool queued(const Call& call) const {
     return is_point_to_point(call) ? !point_to_point.empty() : !collectives.empty();
@@ -133,9 +133,11 @@ struct Impl {
   Sizes admit(const Call& call);
   void prepare(Task& task, const Call& call, const Sizes& sizes);
   /// Whether the task has just that call behind it, so that what was planned holds.
-  [[nodiscard]] bool is_ready(const Task& task, const Call& call) const {
-    return task.generation == planner->generation() && repeats(call, task.call);
+  [[nodiscard]] bool is_ready(Task& task, const Call& call) const {
+    if (task.generation != planner->generation() || !same_but_counts(call, task.call)) return false;
+    return (!task.counted && !has_counts(call)) || has_counts_of(task, call);
   }
+  static bool has_counts_of(Task& task, const Call& call);
   void plan(Task& task, const Call& call, const Sizes& sizes);
   const std::shared_ptr<const execution::Program>& point_to_point_program(const Call& call);
   void issue(Task& task, bool again);
@@ -270,9 +272,9 @@ struct Impl {
   bool looks_beside = false;  ///< yields after the first one when it waits for a rank of its own processor
 
   HostBuffers host_buffers;
-  /// Reused by blocking calls: collectives, sends, receives.
-  std::array<std::unique_ptr<Task>, 3> blocking{std::make_unique<Task>(), std::make_unique<Task>(),
-                                                std::make_unique<Task>()};
+  std::unique_ptr<Task> blocking = std::make_unique<Task>();  ///< reused by blocking calls
+  /// Those of blocking calls that may come again: programs repeat a few, in turn.
+  std::array<std::unique_ptr<Task>, 256> remembered;
   std::array<std::shared_ptr<Pending>, 8> pendings;  ///< begun last, in turn; reused when over and forgotten
   std::size_t next_pending = 0;
   std::vector<std::unique_ptr<Task>> together;     ///< reused by blocking groups

@@ -52,18 +52,6 @@ std::shared_ptr<Plan> emptied(std::shared_ptr<const Plan> over) {
   return plan;
 }
 
-// Whether `counts` is that of this call.
-bool same_counts(std::span<const std::size_t> counts, const Call& call) {
-  if (!has_counts(call)) return counts.empty();
-  for (const auto& part : {call.in_counts, call.in_displacements, call.out_counts, call.out_displacements}) {
-    if (counts.size() <= part.size() || counts[0] != part.size() ||
-        !std::equal(part.begin(), part.end(), counts.begin() + 1))
-      return false;
-    counts = counts.subspan(1 + part.size());
-  }
-  return counts.empty();
-}
-
 // Ranks that do not know each other's sizes must still cut messages alike.
 constexpr std::size_t assumed_private_bytes = std::size_t{1} << 20;
 
@@ -123,6 +111,17 @@ std::vector<std::size_t> all_counts(const Call& call) {
   std::vector<std::size_t> all;
   append_all_counts(all, call);
   return all;
+}
+
+bool same_counts(std::span<const std::size_t> counts, const Call& call) {
+  if (!has_counts(call)) return counts.empty();
+  for (const auto& part : {call.in_counts, call.in_displacements, call.out_counts, call.out_displacements}) {
+    if (counts.size() <= part.size() || counts[0] != part.size() ||
+        !std::equal(part.begin(), part.end(), counts.begin() + 1))
+      return false;
+    counts = counts.subspan(1 + part.size());
+  }
+  return counts.empty();
 }
 
 std::size_t bytes_of(const Call& call, int size) {

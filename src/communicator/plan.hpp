@@ -144,6 +144,8 @@ PlanKey key_of(const Call& call, const Sizes& sizes);
 std::uint64_t hash_of(const PlanKey& key);
 /// All count and displacement arrays of a v-form, each behind its length.
 std::vector<std::size_t> all_counts(const Call& call);
+/// Whether `counts` is that of this call.
+bool same_counts(std::span<const std::size_t> counts, const Call& call);
 /// nccl-tests' size of a call: of the larger buffer.
 std::size_t bytes_of(const Call& call, int size);
 /// Whether the operation folds.

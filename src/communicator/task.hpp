@@ -64,6 +64,7 @@ struct Task {
   std::uint64_t sequence = 0;
   transport::Tag tag = 0;
   Sizes sizes;
+  bool counted = false;      ///< `call` is a v-form
   LoggedForm logged;         ///< of `call`
   bool plain = false;        ///< runs one program on the caller's buffers, whatever others do
   bool begun = false;        ///< a collective begins when those before it are done

@@ -17,10 +17,10 @@ using namespace std::chrono_literals;
 constexpr auto look_interval = 1ms;
 constexpr auto yield_for = 2ms;  // then sleep
 constexpr auto longest_sleep = 1000us;
-constexpr unsigned spin_paired = 400;   // polls, where ranks share processors, for one that is on its own
-constexpr unsigned looks_for_peer = 8;  // polls between looks whether the peer of a message runs
-constexpr auto suspect_after = 20ms;    // before asking whether the ranks mean the same call
-constexpr auto report_after = 100ms;    // before asking the hub whether they do
+constexpr unsigned spin_paired = 800;    // polls, where ranks share processors, for one that is on its own
+constexpr unsigned looks_for_peer = 16;  // polls between looks whether the peer of a message runs
+constexpr auto suspect_after = 20ms;     // before asking whether the ranks mean the same call
+constexpr auto report_after = 100ms;     // before asking the hub whether they do
 
 // Communicators with queued work that this thread moves.
 thread_local std::vector<Impl*> active;

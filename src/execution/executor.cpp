@@ -17,13 +17,12 @@ bool of_peer(Base base) { return base == Base::peer_input || base == Base::peer_
 
 }  // namespace
 
-Execution::Step Execution::step_of(const Instruction& instruction) const {
-  Step step;
+inline void Execution::resolve(const Instruction& instruction, Step& step) const {
   step.instruction = &instruction;
   step.kind = instruction.kind;
   step.salt = instruction.salt;
   step.bytes = program_->length(instruction, 0);
-  if (step.kind == Instruction::Kind::fold) return step;
+  if (step.kind == Instruction::Kind::fold) return;
   const Source& source = *sources_of(instruction);
   const Sink& sink = *sinks_of(instruction);
   step.receiver = source.receiver;
@@ -37,17 +36,24 @@ Execution::Step Execution::step_of(const Instruction& instruction) const {
     step.to = local(sink.base, sink.offset, 0);
     step.to_stride = stride(sink.base);
   }
-  return step;
 }
 
 void Execution::begin(const Program& program, const Buffers& buffers, transport::Tag tag) {
-  program_ = &program;
+  const std::array bases{const_cast<std::byte*>(buffers.input), buffers.output, buffers.scratch};
   peers_ = buffers.peers;
-  bases_ = {const_cast<std::byte*>(buffers.input), buffers.output, buffers.scratch};
+  if (program_ != &program || program_id_ != program.id || program.id == 0 || bases_ != bases)
+    resolve(program, bases);
+  begin_again(tag);
+}
+
+void Execution::resolve(const Program& program, const std::array<std::byte*, 3>& bases) {
+  program_ = &program;
+  program_id_ = program.id;
+  bases_ = bases;
   steps_.clear();
   for (const auto& parts : program.lanes)
     for (const Part& part : parts)
-      for (const Instruction& instruction : part.instructions) steps_.push_back(step_of(instruction));
+      for (const Instruction& instruction : part.instructions) resolve(instruction, steps_.emplace_back());
   lanes_.resize(program.lanes.size());
   busy_lanes_ = 0;
   const Step* first = steps_.data();
@@ -61,7 +67,6 @@ void Execution::begin(const Program& program, const Buffers& buffers, transport:
     sources_.resize(program.max_operands);
     sinks_.resize(program.max_operands);
   }
-  begin_again(tag);
 }
 
 void Execution::begin_again(transport::Tag tag) {

@@ -74,7 +74,8 @@ class Execution {
     std::uint64_t iteration = 0;
     std::uint32_t sent = 0;  ///< sinks of `next` that have their message
   };
-  [[nodiscard]] Step step_of(const Instruction& instruction) const;
+  void resolve(const Program& program, const std::array<std::byte*, 3>& bases);
+  void resolve(const Instruction& instruction, Step& step) const;
   [[nodiscard]] bool flushed() const;
   template <bool brief>
   bool advance_lanes();
@@ -101,6 +102,7 @@ class Execution {
   }
 
   const Program* program_ = nullptr;
+  std::uint64_t program_id_ = 0;
   PeerMemory* peers_ = nullptr;
   std::array<std::byte*, 3> bases_{};  ///< by Base: input, output, scratch
   transport::Tag tag_ = 0;

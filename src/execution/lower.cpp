@@ -1,6 +1,7 @@
 #include "execution/lower.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <optional>
 #include <span>
@@ -73,6 +74,8 @@ class Lowering {
     }
     program_.scratch_bytes = static_cast<std::uint64_t>(schedule_.scratch) * piece;
     program_.brief = program_.message_bytes <= brief_message && runs_once();
+    static std::atomic<std::uint64_t> programs{0};
+    program_.id = ++programs;
     return std::move(program_);
   }
 

@@ -66,6 +66,7 @@ struct Part {
 inline constexpr std::uint64_t brief_message = 4096;
 
 struct Program {
+  std::uint64_t id = 0;  ///< of what `lower` made: another one each time
   std::vector<std::vector<Part>> lanes;
   std::vector<Source> sources;
   std::vector<Sink> sinks;

@@ -49,6 +49,11 @@ struct Buffers {
   std::vector<float> in, out, gathered;
 };
 
+/// On the ring of ranks: the one before, the one after.
+std::pair<Rank, Rank> neighbours(const Communicator& comm) {
+  return {(comm.rank() + comm.size() - 1) % comm.size(), (comm.rank() + 1) % comm.size()};
+}
+
 TEST_P(Repeated, CallsReadWhatTheBuffersHoldNow) {
   const auto [transport, ranks] = GetParam();
   run_local(
@@ -108,13 +113,70 @@ TEST_P(Repeated, CallsTakeAScheduleGivenInBetween) {
       over(transport));
 }
 
+// More calls in turn than a communicator remembers, and few.
+TEST_P(Repeated, CallsInTurn) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        for (const std::size_t calls : {2, 7, 600}) {
+          std::vector<Buffers> buffers(calls, Buffers(comm, 3));
+          for (int round = 0; round < 4; ++round)
+            for (std::size_t i = 0; i < calls; ++i) {
+              buffers[i].fill(round * 1000 + static_cast<int>(i));
+              comm.all_reduce(std::span<const float>(buffers[i].in), std::span(buffers[i].out));
+              comm.all_gather(std::span<const float>(buffers[i].in), std::span(buffers[i].gathered));
+              buffers[i].expect_sum();
+              buffers[i].expect_gathered();
+            }
+        }
+      },
+      over(transport));
+}
+
+// The same buffers with other counts, and with the same ones in other places.
+TEST_P(Repeated, CallsWithCounts) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        const auto n = static_cast<std::size_t>(comm.size());
+        const auto me = static_cast<std::size_t>(comm.rank());
+        std::vector<float> in(8), out(8 * n);
+        std::vector<std::size_t> kept(n);
+        for (int round = 0; round < 60; ++round) {
+          std::vector<std::size_t> moved(n);
+          auto& counts = round % 4 == 3 ? moved : kept;
+          const std::size_t longest = round / 5 % 3 + 1;
+          for (std::size_t r = 0; r < n; ++r) counts[r] = (r + longest) % 4;
+          std::fill(in.begin(), in.end(), value_of(round, comm.rank()));
+          std::fill(out.begin(), out.end(), -1.0F);
+          comm.all_gather_v(std::span<const float>(in).first(counts[me]), std::span(out), counts);
+          std::size_t at = 0;
+          for (std::size_t r = 0; r < n; ++r)
+            for (std::size_t i = 0; i < counts[r]; ++i)
+              ASSERT_EQ(out[at++], value_of(round, static_cast<Rank>(r))) << "round " << round;
+          ASSERT_EQ(out[at], -1.0F) << "round " << round;
+
+          // To rank r go as many as to all others.
+          const std::vector<std::size_t> taken(n, counts[me]);
+          std::fill(out.begin(), out.end(), -1.0F);
+          comm.all_to_all_v(std::span<const float>(in), counts, std::vector<std::size_t>(n), std::span(out),
+                            taken, {});
+          for (std::size_t i = 0; i < n * counts[me]; ++i)
+            ASSERT_EQ(out[i], value_of(round, static_cast<Rank>(i / counts[me]))) << "round " << round;
+          ASSERT_EQ(out[n * counts[me]], -1.0F) << "round " << round;
+        }
+      },
+      over(transport));
+}
+
 TEST_P(Repeated, SendsAndReceives) {
   const auto [transport, ranks] = GetParam();
   run_local(
       ranks,
       [](Communicator& comm) {
-        const Rank next = (comm.rank() + 1) % comm.size();
-        const Rank previous = (comm.rank() + comm.size() - 1) % comm.size();
+        const auto [previous, next] = neighbours(comm);
         for (const std::size_t elements : {1, 15, 3000}) {
           Buffers buffers(comm, elements);
           const std::span<const float> in = buffers.in;
@@ -151,8 +213,7 @@ TEST_P(Repeated, Groups) {
   run_local(
       ranks,
       [](Communicator& comm) {
-        const Rank next = (comm.rank() + 1) % comm.size();
-        const Rank previous = (comm.rank() + comm.size() - 1) % comm.size();
+        const auto [previous, next] = neighbours(comm);
         Buffers near(comm, 15);
         Buffers far(comm, 15);
         float own = 0;
