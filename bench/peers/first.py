@@ -41,4 +41,5 @@ def table(results, libraries):
 def cell(runs):
     first, following = (statistics.median(r[k] for r in runs) for k in ("first_us", "next_us"))
     above = statistics.median(r["first_us"] - r["next_us"] for r in runs)
-    return f" {report.number(first)} / {report.number(following)}, +{report.number(above)} |"
+    sign = "-" if above < 0 else "+"
+    return f" {report.number(first)} / {report.number(following)}, {sign}{report.number(abs(above))} |"

@@ -6,19 +6,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "backend.hpp"
-#include "options.hpp"
 #include "point.hpp"
 
 namespace bench {
 
+/// One line of JSON a call, with the names of the library and of its settings. True when all results were
+/// right.
+///
 /// A round makes each call once, so that later calls follow the same one as the first did. Printed at the
 /// end: who prints wakes the launcher, which takes a processor from a rank.
-inline bool first_calls(Backend& backend, const Options& options, const std::vector<Call>& calls, float* in,
-                        float* out) {
+inline bool first_calls(Backend& backend, const std::string& library, const std::string& variant,
+                        const std::vector<Call>& calls, float* in, float* out) {
   constexpr std::size_t next = 5;  // their median is told
   std::vector<Point> points;
   for (const Call& call : calls)
@@ -38,8 +41,8 @@ inline bool first_calls(Backend& backend, const Options& options, const std::vec
         R"({"library":"%s","variant":"%s","op":"%s","ranks":%d,"bytes":%zu,"first_us":%.4f,"next_us":%.4f,)"
         R"("correct":%s})"
         "\n",
-        options.library.c_str(), options.variant.c_str(), name(call.operation).data(), call.size,
-        call.bytes(), first * 1e6, seconds[i][1 + next / 2] * 1e6, right[i] != 0 ? "true" : "false");
+        library.c_str(), variant.c_str(), name(call.operation).data(), call.size, call.bytes(), first * 1e6,
+        seconds[i][1 + next / 2] * 1e6, right[i] != 0 ? "true" : "false");
   }
   return std::find(right.begin(), right.end(), 0) == right.end();
 }

@@ -74,7 +74,8 @@ inline bool run(Backend& backend, const Options& options) {
   const Memory in(largest), out(largest);
   const auto attached_in = backend.attach(in.floats(), in.bytes());
   const auto attached_out = backend.attach(out.floats(), out.bytes());
-  if (options.first) return first_calls(backend, options, calls, in.floats(), out.floats());
+  if (options.first)
+    return first_calls(backend, options.library, options.variant, calls, in.floats(), out.floats());
   std::optional<RoundTrip> line;
   if (backend.size() > 1 && options.cores.size() > 1) line.emplace(backend);
   bool all_right = true;

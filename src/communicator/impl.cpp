@@ -21,7 +21,7 @@ namespace {
 // Polls before a waiting rank yields its processor. Measured with fewer and with more ranks than processors:
 // docs/performance.md.
 constexpr unsigned spin_alone = 1500;
-constexpr unsigned looks_alone = 8;
+constexpr unsigned looks_alone = 8;  // a poll
 constexpr unsigned spin_shared = 40;
 constexpr unsigned spin_alternating =
     1;  // one processor: whoever is awaited cannot work before it is given away
@@ -117,7 +117,7 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
                : tcp == nullptr && static_cast<int>(shm->locals().size()) <= shm->cpus() ? spin_alone
                                                                                          : spin_shared;
   looks_beside = spin_polls == spin_shared;
-  looks_a_poll = spin_polls == spin_alone ? looks_alone : 1;
+  looks_a_poll = spin_polls == spin_alone && verbs == nullptr ? looks_alone : 1;
 }
 
 void Impl::connect() {

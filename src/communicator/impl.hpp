@@ -135,9 +135,9 @@ struct Impl {
   /// Whether the task has just that call behind it, so that what was planned holds.
   [[nodiscard]] bool is_ready(Task& task, const Call& call) const {
     if (task.generation != planner->generation() || !same_but_counts(call, task.call)) return false;
-    return (!task.counted && !has_counts(call)) || has_counts_of(task, call);
+    return (!task.counted && !has_counts(call)) || adopts_counts(task, call);
   }
-  static bool has_counts_of(Task& task, const Call& call);
+  static bool adopts_counts(Task& task, const Call& call);
   void plan(Task& task, const Call& call, const Sizes& sizes);
   const std::shared_ptr<const execution::Program>& point_to_point_program(const Call& call);
   void issue(Task& task, bool again);
@@ -268,7 +268,7 @@ struct Impl {
   std::array<std::unique_ptr<execution::Program>, 2> offer_programs;
   std::shared_ptr<transport::shm::DirectMemory*> direct_handle;  ///< what regions hold weakly
   unsigned spin_polls = 0;                                       ///< fruitless polls before a rank yields
-  unsigned looks_a_poll = 1;                                     ///< at what may have come
+  unsigned looks_a_poll = 1;                                     ///< at messages of this host
   bool looks_beside = false;  ///< yields after the first one when it waits for a rank of its own processor
 
   HostBuffers host_buffers;

@@ -113,7 +113,7 @@ const std::shared_ptr<const execution::Program>& Impl::point_to_point_program(co
 }
 
 // The counts, too, are those of the call before. They may lie elsewhere.
-bool Impl::has_counts_of(Task& task, const Call& call) {
+bool Impl::adopts_counts(Task& task, const Call& call) {
   if (task.plan == nullptr || !same_counts(task.plan->counts, call)) return false;
   task.call = call;
   return true;

@@ -54,7 +54,7 @@ void Execution::resolve(const Program& program, const std::array<std::byte*, 3>&
   for (const auto& parts : program.lanes)
     for (const Part& part : parts)
       for (const Instruction& instruction : part.instructions) resolve(instruction, steps_.emplace_back());
-  lanes_.resize(program.lanes.size());
+  lanes_.assign(program.lanes.size(), {});
   busy_lanes_ = 0;
   const Step* first = steps_.data();
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
