@@ -259,7 +259,7 @@ void Impl::idle(Wait& wait, Task& task) {
   if (verbs != nullptr) verbs->progress();
   const unsigned most = waits_for_peer(task) ? spin_paired : spin_polls;
   if (++wait.polls < most) [[likely]] {
-    if (wait.polls > 32) pause();
+    if (wait.polls * looks_a_poll > 256) pause();
     if (!looks_beside || !gains_by_leaving(wait, task)) return;
     wait.polls = most;
   }
