@@ -132,13 +132,30 @@ struct Impl {
   }
   Sizes admit(const Call& call);
   void prepare(Task& task, const Call& call, const Sizes& sizes);
-  /// Whether the task has just that call behind it, so that what was planned holds.
+  /// Whether the task has just that call behind it, so that what was planned holds. It then has this one's
+  /// counts, where they lie now.
   [[nodiscard]] bool is_ready(Task& task, const Call& call) const {
     if (task.generation != planner->generation() || !same_but_counts(call, task.call)) return false;
     return (!task.counted && !has_counts(call)) || adopts_counts(task, call);
   }
   static bool adopts_counts(Task& task, const Call& call);
-  void plan(Task& task, const Call& call, const Sizes& sizes);
+  /// What a call runs by: one of the two. Holds until the next one is looked for.
+  struct Found {
+    const std::shared_ptr<const Plan>* plan;
+    const std::shared_ptr<const execution::Program>* program;
+    /// Calls need nothing but an execution.
+    [[nodiscard]] bool plain() const { return plan == nullptr || ((*plan)->plain() && !(*plan)->empty); }
+    /// Worth remembering: plain, soon over, and small.
+    [[nodiscard]] bool brief() const {
+      constexpr std::size_t most_operands = 128;
+      const execution::Program& runs = plan == nullptr ? **program : (*plan)->program;
+      return plain() && runs.brief && runs.sources.size() + runs.sinks.size() <= most_operands;
+    }
+  };
+  [[nodiscard]] Found find_plan(const Call& call, const Sizes& sizes);
+  void take_plan(Task& task, const Call& call, const Sizes& sizes, const Found& found);
+  /// A task of a blocking call with its plan.
+  Task& planned(const Call& call, const Sizes& sizes);
   const std::shared_ptr<const execution::Program>& point_to_point_program(const Call& call);
   void issue(Task& task, bool again);
   void repeat(Task& task);
@@ -272,8 +289,8 @@ struct Impl {
   bool looks_beside = false;  ///< yields after the first one when it waits for a rank of its own processor
 
   HostBuffers host_buffers;
-  std::unique_ptr<Task> blocking = std::make_unique<Task>();  ///< reused by blocking calls
-  /// Those of blocking calls that may come again: programs repeat a few, in turn.
+  std::unique_ptr<Task> blocking = std::make_unique<Task>();  ///< reused by blocking calls that are long
+  /// Reused by those that are brief, each by some: programs repeat a few, in turn.
   std::array<std::unique_ptr<Task>, 256> remembered;
   std::array<std::shared_ptr<Pending>, 8> pendings;  ///< begun last, in turn; reused when over and forgotten
   std::size_t next_pending = 0;

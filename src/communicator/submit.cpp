@@ -20,7 +20,7 @@ constexpr transport::Tag mix(std::uint64_t a, std::uint64_t b) {
 
 std::size_t bytes_of(const Call& call) { return call.count * size_of(call.type); }
 
-// Of calls that repeat the last one of their kind, much is known.
+// Collectives, sends and receives are admitted apart.
 std::size_t kind_of(const Call& call) {
   return call.operation == Operation::send ? 1 : call.operation == Operation::receive ? 2 : 0;
 }
@@ -32,14 +32,6 @@ std::size_t place_of(const Call& call) {
                           5 * static_cast<std::uint64_t>(call.operation) +
                           7 * static_cast<std::uint64_t>(call.root);
   return h * 0x9E3779B97F4A7C15ULL >> 56;
-}
-
-// What it takes to be remembered: the call needs nothing but its execution, is over soon, and takes little
-// room.
-bool is_brief(const Task& task) {
-  constexpr std::size_t most_operands = 128;
-  const execution::Program& program = task.plan == nullptr ? *task.point_to_point : task.plan->program;
-  return task.plain && program.brief && program.sources.size() + program.sinks.size() <= most_operands;
 }
 
 // A send or receive of any length: one instruction, once a piece.
@@ -119,30 +111,36 @@ bool Impl::adopts_counts(Task& task, const Call& call) {
   return true;
 }
 
-// Admitted calls only.
-void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
-  const bool again = is_ready(task, call);
-  if (!again) plan(task, call, sizes);
-  issue(task, again);
+Impl::Found Impl::find_plan(const Call& call, const Sizes& sizes) {
+  if (is_point_to_point(call)) return {nullptr, &point_to_point_program(call)};
+  return {&planner->plan(call, sizes), nullptr};
 }
 
-void Impl::plan(Task& task, const Call& call, const Sizes& sizes) {
-  task.generation = 0;
-  if (is_point_to_point(call)) {
-    task.point_to_point = point_to_point_program(call);
-    task.plan = nullptr;
-  } else {
-    task.point_to_point = nullptr;
-    if (has_counts(call)) task.plan = nullptr;  // who is alone is reused
-    const auto& plan = planner->plan(call, sizes);
-    if (task.plan != plan) task.plan = plan;
-  }
+void Impl::take_plan(Task& task, const Call& call, const Sizes& sizes, const Found& found) {
+  const auto take = [](auto& to, const auto* from) {
+    if (from == nullptr)
+      to = nullptr;
+    else if (to != *from)
+      to = *from;
+  };
+  take(task.plan, found.plan);
+  take(task.point_to_point, found.program);
   task.call = call;
   task.counted = has_counts(call);
   task.generation = planner->generation();
   task.sizes = sizes;
-  task.plain = task.plan == nullptr || (task.plan->plain() && !task.plan->empty);
+  task.plain = found.plain();
   task.logged = loggable(call);
+}
+
+// Admitted calls only.
+void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
+  const bool again = is_ready(task, call);
+  if (!again) {
+    task.forget_counts();
+    take_plan(task, call, sizes, find_plan(call, sizes));
+  }
+  issue(task, again);
 }
 
 inline void Impl::take_ticket(Task& task) {
@@ -345,8 +343,7 @@ void Impl::run(const Call& call) {
 }
 
 void Impl::run_anew(const Call& call) {
-  Task& task = *blocking;
-  const bool again = is_ready(task, call);
+  const bool again = is_ready(*blocking, call);
   Sizes sizes;
   if (again)
     ensure_usable();
@@ -360,20 +357,29 @@ void Impl::run_anew(const Call& call) {
     wait(*pending, std::nullopt);
     return;
   }
-  const Task* failing = nullptr;  // a plan that fails is of no task yet
+  Task* task = nullptr;  // a plan that fails is of none yet
   try {
-    if (!again) plan(task, call, sizes);
-    failing = &task;
-    issue(task, again);
-    wait_direct(task);
-    if (task.turn.timed) task.plan->trial->record(task.turn.path, Clock::now() - task.since);
+    task = again ? blocking.get() : &planned(call, sizes);
+    issue(*task, again);
+    wait_direct(*task);
+    if (task->turn.timed) task->plan->trial->record(task->turn.path, Clock::now() - task->since);
   } catch (...) {
-    std::rethrow_exception(fail(failing));
+    std::rethrow_exception(fail(task));
   }
-  if (!is_brief(task)) return;
+}
+
+// Long calls share one task: what it holds of their data is as long as they are.
+Task& Impl::planned(const Call& call, const Sizes& sizes) {
   auto& place = remembered[place_of(call)];
-  if (place == nullptr) place = std::make_unique<Task>();
-  std::swap(place, blocking);
+  if (has_counts(call)) {
+    blocking->forget_counts();
+    if (place != nullptr) place->forget_counts();
+  }
+  const Found found = find_plan(call, sizes);
+  if (found.brief() && place == nullptr) place = std::make_unique<Task>();
+  Task& task = found.brief() ? *place : *blocking;
+  take_plan(task, call, sizes, found);
+  return task;
 }
 
 }  // namespace tutti::detail

@@ -52,7 +52,7 @@ struct LoggedForm {
 };
 
 struct Task {
-  Call call;
+  Call call;                        ///< counts of v-forms lie with the caller: only while it is under way
   std::uint64_t generation = 0;     ///< of plans, when this one was planned; 0: nothing is known of `call`
   std::vector<std::size_t> counts;  ///< storage of the call's spans, when they must outlive the caller's
   std::shared_ptr<const Plan> plan;
@@ -75,6 +75,12 @@ struct Task {
   std::uint64_t ticket = 0;  ///< order among sends to, or receives from, one peer
   bool done = false;
 
+  /// A plan that no other task holds is memory for that of other counts.
+  void forget_counts() {
+    if (!counted) return;
+    plan = nullptr;
+    generation = 0;
+  }
   /// Frees what a task that is kept for other calls should not hold meanwhile.
   void give_back() {
     constexpr std::size_t most_kept = std::size_t{256} << 10U;  // bytes

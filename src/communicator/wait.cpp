@@ -181,6 +181,7 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
   Wait wait;
   while (!is_over(pending)) {
     bool moved = advance_queues();
+    for (unsigned left = looks_a_poll; !moved && !is_over(pending) && --left != 0;) moved = advance_queues();
     if (is_over(pending)) return;
     moved = advance_others(this) || moved;
     const Task& unfinished = first_unfinished(pending);

@@ -1,6 +1,8 @@
 // Calls like the ones before, whose checks and plans hold: what else is done in between must not show.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <numeric>
 
 #include "collectives/algorithms.hpp"
@@ -102,6 +104,7 @@ TEST_P(Repeated, CallsTakeAScheduleGivenInBetween) {
           if (round == 3) comm.use(ring);
           if (round == 6) comm.use_default(Collective::all_reduce);
           buffers.fill(round);
+          comm.all_gather(std::span<const float>(buffers.in), std::span(buffers.gathered));
           usual.push_back(messages_of_a_call(comm, buffers, buffers.out));
           buffers.expect_sum();
         }
@@ -132,6 +135,29 @@ TEST_P(Repeated, CallsInTurn) {
         }
       },
       over(transport));
+}
+
+/// Of this process, in bytes.
+std::size_t resident_memory() {
+  std::size_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// A call with a factor copies its input.
+TEST(Repeats, ShortCallsDoNotKeepTheMemoryOfLongOnes) {
+  run_local(2, [](Communicator& comm) {
+    constexpr std::size_t rounds = 100, apart = 16;
+    std::vector<float> large(std::size_t{1} << 18, 1), small(rounds * apart, 1);
+    std::size_t early = 0;
+    for (std::size_t round = 0; round < rounds; ++round) {
+      comm.all_reduce(std::span(large), Reduction(ReduceOp::sum, 0.5));
+      comm.all_reduce(std::span(small).subspan(round * apart, 1));
+      if (round == 10) early = resident_memory();
+    }
+    EXPECT_LT(resident_memory(), early + (std::size_t{32} << 20U));
+    EXPECT_EQ(large[0], 1.0F);
+  });
 }
 
 // The same buffers with other counts, and with the same ones in other places.
