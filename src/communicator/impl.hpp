@@ -125,6 +125,8 @@ struct Impl {
 
   // submit.cpp: from a call to a task under way.
   void run(const Call& call);
+  /// The task that remembers the call, if one does.
+  Task* recall(const Call& call);
   void run_anew(const Call& call);
   /// Whether calls that it must come after are under way.
   [[nodiscard]] bool queued(const Call& call) const {
@@ -292,6 +294,7 @@ struct Impl {
   std::unique_ptr<Task> blocking = std::make_unique<Task>();  ///< reused by blocking calls that are long
   /// Reused by those that are brief, each by some: programs repeat a few, in turn.
   std::array<std::unique_ptr<Task>, 256> remembered;
+  Task* latest = nullptr;                            ///< of `remembered`, whose tasks stay where they are
   std::array<std::shared_ptr<Pending>, 8> pendings;  ///< begun last, in turn; reused when over and forgotten
   std::size_t next_pending = 0;
   std::vector<std::unique_ptr<Task>> together;     ///< reused by blocking groups

@@ -330,9 +330,17 @@ void Impl::go_on(Task& task) {
                                               : served_received)[static_cast<std::size_t>(task.call.root)];
 }
 
+// The latest first: where it is looked for depends on the call, and what is sent would have to wait for that.
+inline Task* Impl::recall(const Call& call) {
+  if (latest != nullptr && is_ready(*latest, call)) [[likely]]
+    return latest;
+  Task* const kept = remembered[place_of(call)].get();
+  return kept != nullptr && is_ready(*kept, call) ? latest = kept : nullptr;
+}
+
 void Impl::run(const Call& call) {
-  Task* const task = remembered[place_of(call)].get();
-  if (task == nullptr || !is_ready(*task, call) || queued(call)) return run_anew(call);
+  Task* const task = recall(call);
+  if (task == nullptr || queued(call)) return run_anew(call);
   ensure_usable();
   try {
     repeat(*task);
