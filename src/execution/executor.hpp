@@ -67,7 +67,7 @@ class Execution {
   };
   struct LaneState {
     const Step* next = nullptr;
-    const Step* end = nullptr;  ///< of the part's; `next` when the lane is through
+    const Step* end = nullptr;  ///< of the part's, of brief programs the lane's; `next` when it is through
     const Step* first = nullptr;
     const Part* part = nullptr;
     const Part* parts_end = nullptr;
