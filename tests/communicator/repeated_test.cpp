@@ -137,6 +137,31 @@ TEST_P(Repeated, CallsInTurn) {
       over(transport));
 }
 
+TEST_P(Repeated, CallsThatLackTheirCountsAreRefused) {
+  const auto [transport, ranks] = GetParam();
+  run_local(
+      ranks,
+      [](Communicator& comm) {
+        const auto n = static_cast<std::size_t>(comm.size());
+        const std::vector<std::size_t> counts(n, 1);
+        const float in = value_of(0, comm.rank());
+        std::vector<float> out(n);
+        Call call{.operation = Operation::all_gather_v,
+                  .type = DataType::float32,
+                  .in = &in,
+                  .out = out.data(),
+                  .out_counts = counts};
+        for (int round = 0; round < 2; ++round) {
+          comm.call(call);
+          Call lacking = call;
+          lacking.out_counts = {};
+          EXPECT_EQ(thrown_by([&] { comm.call(lacking); }).code, ErrorCode::invalid_argument);
+        }
+        EXPECT_EQ(out.back(), value_of(0, comm.size() - 1));
+      },
+      over(transport));
+}
+
 /// Of this process, in bytes.
 std::size_t resident_memory() {
   std::size_t all = 0, resident = 0;
