@@ -26,20 +26,12 @@ function(tutti_add_kernels target)
   set_source_files_properties(src/gpu/api.cpp PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_CUDA=1)
   file(GLOB runtime CONFIGURE_DEPENDS src/gpu/cuda_*.cpp)
   set_source_files_properties(${runtime} PROPERTIES INCLUDE_DIRECTORIES "${CUDAToolkit_INCLUDE_DIRS}")
-  set(codes)
-  foreach(architecture ${TUTTI_CUDA_ARCHITECTURES})
-    list(APPEND codes -gencode=arch=compute_${architecture},code=sm_${architecture})
-  endforeach()
-  list(GET TUTTI_CUDA_ARCHITECTURES -1 last)
-  list(APPEND codes -gencode=arch=compute_${last},code=compute_${last})
-  set(kernels ${CMAKE_CURRENT_SOURCE_DIR}/src/gpu/kernels.cu)
   set(object ${CMAKE_CURRENT_BINARY_DIR}/gpu_kernels.o)
-  # Two roundings for a multiplication and an addition, as on the processors.
-  add_custom_command(OUTPUT ${object}
-    COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${CUDAToolkit_NVCC_EXECUTABLE} -c ${kernels} -o ${object} -MD -MF ${object}.d
-      -std=c++20 -O3 --fmad=false --expt-relaxed-constexpr ${codes}
-      -I${CMAKE_CURRENT_SOURCE_DIR}/src -I${CMAKE_CURRENT_SOURCE_DIR}/include
-      -ccbin ${CMAKE_CXX_COMPILER} -Werror all-warnings -Xcompiler -fPIC,-Wall,-Wextra,-Werror
-    DEPENDS ${kernels} DEPFILE ${object}.d COMMENT "Building GPU kernels" VERBATIM COMMAND_EXPAND_LISTS)
+  # Of a directory of its own: all other files would wait for what a command of this one makes, and nvcc takes minutes.
+  add_subdirectory(src/gpu)
+  set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   target_sources(${target} PRIVATE ${object})
+  if(NOT CMAKE_GENERATOR MATCHES Ninja)  # which sees by the file's name who makes it
+    add_dependencies(${target} tutti_kernels)
+  endif()
 endfunction()
