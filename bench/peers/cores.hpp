@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 namespace bench {
@@ -32,6 +33,15 @@ inline void pin(int rank, const std::vector<int>& cores) {
   if (::sched_setaffinity(0, sizeof(set), &set) == 0) return;
   throw std::system_error(errno, std::generic_category(),
                           "binding rank " + std::to_string(rank) + " to core " + std::to_string(core));
+}
+
+/// Ranks on the core of rank `rank`, itself included; not bound, as many as if each core had as many.
+inline int ranks_on_core(int rank, int size, const std::vector<int>& cores) {
+  const int there =
+      cores.empty() ? static_cast<int>(std::thread::hardware_concurrency()) : static_cast<int>(cores.size());
+  if (there <= 0) return 1;
+  if (cores.empty()) return (size + there - 1) / there;
+  return (size - 1 - rank % there) / there + 1;
 }
 
 }  // namespace bench

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "cores.hpp"
 #include "first_calls.hpp"
 #include "memory.hpp"
 #include "options.hpp"
@@ -71,17 +72,17 @@ inline bool run(Backend& backend, const Options& options) {
     calls.push_back(parse_point(point, backend));
     largest = std::max(largest, calls.back().bytes());
   }
+  if (options.first) return first_calls(backend, options.library, options.variant, calls);
   const Memory in(largest), out(largest);
   const auto attached_in = backend.attach(in.floats(), in.bytes());
   const auto attached_out = backend.attach(out.floats(), out.bytes());
-  if (options.first)
-    return first_calls(backend, options.library, options.variant, calls, in.floats(), out.floats());
   std::optional<RoundTrip> line;
   if (backend.size() > 1 && options.cores.size() > 1) line.emplace(backend);
   bool all_right = true;
   bool warm = false;
   for (const Call& call : calls) {
-    Point point(backend, call, in.floats(), out.floats());
+    Point point(backend, call, in.floats(), out.floats(),
+                ranks_on_core(backend.rank(), backend.size(), options.cores));
     if (!point.supported()) continue;
     bool right = point.check();
     // The launcher may still be busy on these cores when its ranks already run.

@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -12,11 +13,11 @@
 
 namespace bench {
 
-/// Private anonymous memory in pages of 4 KiB, all touched.
+/// Private anonymous memory in pages of 4 KiB, at least one, all touched.
 class Memory {
  public:
   explicit Memory(std::size_t bytes)
-      : bytes_((bytes + page - 1) / page * page),
+      : bytes_((std::max(bytes, std::size_t{1}) + page - 1) / page * page),
         data_(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
     if (data_ == MAP_FAILED)
       throw std::system_error(errno, std::generic_category(), "mmap of " + std::to_string(bytes_) + " bytes");

@@ -2,6 +2,8 @@
 /// One operation of one size on one rank: making its calls, timing them, checking what comes out.
 #pragma once
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -17,8 +19,14 @@ enum class Inputs { unchanged, rewritten };
 /// One operation of one size on one rank: its buffers hold data whose result is known.
 class Point {
  public:
-  Point(Backend& backend, const Call& call, float* in, float* out)
-      : backend_(backend), call_(call), in_(in), out_(out), run_(backend.prepare(call, in, out)) {}
+  /// `sharing`: ranks on this one's core, itself included.
+  Point(Backend& backend, const Call& call, float* in, float* out, int sharing = 1)
+      : backend_(backend),
+        call_(call),
+        in_(in),
+        out_(out),
+        sharing_(sharing),
+        run_(backend.prepare(call, in, out)) {}
 
   [[nodiscard]] const Call& call() const { return call_; }
   [[nodiscard]] bool supported() const { return run_ != nullptr; }
@@ -39,43 +47,59 @@ class Point {
   bool last_was_right() { return all(is_right(call_, out_, generation_)); }
 
   /// Seconds of one call, of the slowest rank, whose program has just written its input and its output.
+  ///
+  /// Who comes early to a barrier may sleep there, and waking up is not of the call: so there are two before.
+  /// Nor is what `max` needs when it is new, which ranks that are done would do while others of their core
+  /// are not: so there is one behind.
   double single() {
     rewrite();
     std::fill_n(out_, call_.total, -1.0F);
     backend_.barrier();
-    return backend_.max(timed(1, run_));
+    backend_.barrier();
+    const double seconds = timed<Clock>(1, run_);
+    backend_.barrier();
+    return backend_.max(seconds);
   }
   /// Seconds a call, of the slowest rank.
   double batch(int calls, Inputs inputs) {
     backend_.barrier();
     const double seconds =
-        inputs == Inputs::unchanged ? timed(calls, [this] { run_(); }) : rewriting_batch(calls);
+        inputs == Inputs::unchanged ? timed<Clock>(calls, [this] { run_(); }) : rewriting_batch(calls);
     return backend_.max(seconds) / calls;
   }
 
  private:
   using Clock = std::chrono::steady_clock;
+  /// What this thread has had of its core: without the turns of others.
+  struct ProcessorTime {
+    static std::chrono::nanoseconds now() {
+      timespec time{};
+      ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+      return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+    }
+  };
 
-  template <class Body>
+  template <class Time, class Body>
   static double timed(int calls, Body body) {
-    const auto start = Clock::now();
+    const auto start = Time::now();
     for (int i = 0; i < calls; ++i) body();
-    return std::chrono::duration<double>(Clock::now() - start).count();
+    return std::chrono::duration<double>(Time::now() - start).count();
   }
-  /// Only the calls count, not the rewriting. From 64 KiB the clock is read around each call; below, where
-  /// reading it would weigh, the cost of rewriting alone is measured and subtracted.
+  /// Only the calls count, not the rewriting. From 64 KiB the clock is read around each call. Below, where
+  /// reading it would weigh, and where ranks share a core, which rewrite while others wait in the call, what
+  /// rewriting alone takes is measured and subtracted.
   double rewriting_batch(int calls) {
-    if (call_.bytes() < (1U << 16U)) {
-      const double both = timed(calls, [this] { rewrite(), run_(); });
+    if (sharing_ > 1 || call_.bytes() < (1U << 16U)) {
+      const double both = timed<Clock>(calls, [this] { rewrite(), run_(); });
       const std::uint32_t last = generation_;
-      rewriting_ = std::min(rewriting_, timed(calls, [this] { rewrite(); }) / calls);
+      rewriting_ = std::min(rewriting_, timed<ProcessorTime>(calls, [this] { rewrite(); }) / calls);
       generation_ = last;  // `out` is from then
-      return both - rewriting_ * calls;
+      return both - rewriting_ * calls * sharing_;
     }
     double sum = 0;
     for (int i = 0; i < calls; ++i) {
       rewrite();
-      sum += timed(1, run_);
+      sum += timed<Clock>(1, run_);
     }
     return sum;
   }
@@ -85,9 +109,10 @@ class Point {
   Backend& backend_;
   Call call_;
   float *in_, *out_;
+  int sharing_;
   std::function<void()> run_;
   std::uint32_t generation_ = 0;
-  double rewriting_ = 1e9;  ///< seconds that rewriting the input takes, undisturbed: the fastest seen
+  double rewriting_ = 1e9;  ///< seconds of this core that rewriting the input takes: the fastest seen
 };
 
 }  // namespace bench

@@ -24,12 +24,20 @@ class Scripted final : public bench::Backend {
     const bool is_answer = value == 0 || value == 1;  // whether results are right
     return is_answer ? value : seconds_.at(next_++);
   }
+  [[nodiscard]] std::shared_ptr<void> attach(void* /*memory*/, std::size_t /*bytes*/) override {
+    calls_at_attach.push_back(calls);
+    return nullptr;
+  }
   std::function<void()> prepare(const bench::Call& call, float* in, float* out) override {
     if (call.operation != bench::Operation::all_reduce) return {};
     return [=, this] {
+      ++calls;
       if (right_calls_-- > 0) std::copy_n(in, call.total, out);
     };
   }
+
+  int calls = 0;
+  std::vector<int> calls_at_attach;
 
  private:
   std::vector<double> seconds_;
@@ -44,9 +52,8 @@ const bench::Call unknown{bench::Operation::all_gather, 4, 0, 1};
 TEST(FirstCalls, AreToldBesideTheMedianOfTheNext) {
   // The first of each, then five of each in turn.
   Scripted backend({100e-6, 200e-6, 5e-6, 10e-6, 1e-6, 20e-6, 9e-6, 30e-6, 2e-6, 40e-6, 4e-6, 50e-6});
-  float in[64], out[64];
   CaptureStdout();
-  EXPECT_TRUE(bench::first_calls(backend, "mine", "plain", {all_reduce, unknown, larger}, in, out));
+  EXPECT_TRUE(bench::first_calls(backend, "mine", "plain", {all_reduce, unknown, larger}));
   const std::string text = GetCapturedStdout();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
   EXPECT_THAT(text, AllOf(HasSubstr(R"("bytes":16,"first_us":100.0000,"next_us":4.0000,"correct":true)"),
@@ -54,12 +61,19 @@ TEST(FirstCalls, AreToldBesideTheMedianOfTheNext) {
                           HasSubstr(R"("library":"mine","variant":"plain","op":"all_reduce","ranks":1)")));
 }
 
+TEST(FirstCalls, OfShortCallsComeBeforeTheBuffersOfLongOnes) {
+  Scripted backend(std::vector<double>(12, 1e-6));
+  CaptureStdout();
+  EXPECT_TRUE(bench::first_calls(backend, "mine", "plain", {all_reduce, larger}));
+  GetCapturedStdout();
+  EXPECT_EQ(backend.calls_at_attach, (std::vector{0, 0, 1, 1}));
+}
+
 TEST(FirstCalls, ThatAreWrongAreToldToBe) {
   for (const int right : {0, 5}) {
     Scripted backend(std::vector<double>(6, 1e-6), right);
-    float in[4], out[4];
     CaptureStdout();
-    EXPECT_FALSE(bench::first_calls(backend, "mine", "plain", {all_reduce}, in, out)) << right;
+    EXPECT_FALSE(bench::first_calls(backend, "mine", "plain", {all_reduce})) << right;
     EXPECT_THAT(GetCapturedStdout(), HasSubstr(R"("correct":false)")) << right;
   }
 }
