@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
@@ -35,13 +36,10 @@ inline void pin(int rank, const std::vector<int>& cores) {
                           "binding rank " + std::to_string(rank) + " to core " + std::to_string(core));
 }
 
-/// Ranks on the core of rank `rank`, itself included; not bound, as many as if each core had as many.
-inline int ranks_on_core(int rank, int size, const std::vector<int>& cores) {
-  const int there =
-      cores.empty() ? static_cast<int>(std::thread::hardware_concurrency()) : static_cast<int>(cores.size());
-  if (there <= 0) return 1;
-  if (cores.empty()) return (size + there - 1) / there;
-  return (size - 1 - rank % there) / there + 1;
+/// Over how many cores ranks are spread in turn; not bound, it is taken to be all there are.
+inline int cores_in_use(const std::vector<int>& cores) {
+  const std::size_t there = cores.empty() ? std::thread::hardware_concurrency() : cores.size();
+  return std::max(1, static_cast<int>(there));
 }
 
 }  // namespace bench

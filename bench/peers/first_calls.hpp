@@ -23,7 +23,7 @@ struct OwnedPoint {
         out(call.bytes()),
         attached_in(backend.attach(in.floats(), in.bytes())),
         attached_out(backend.attach(out.floats(), out.bytes())),
-        point(backend, call, in.floats(), out.floats()) {}
+        point(backend, call, in.floats(), out.floats(), call.size) {}
   Memory in, out;
   std::shared_ptr<void> attached_in, attached_out;
   Point point;

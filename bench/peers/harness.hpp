@@ -81,8 +81,7 @@ inline bool run(Backend& backend, const Options& options) {
   bool all_right = true;
   bool warm = false;
   for (const Call& call : calls) {
-    Point point(backend, call, in.floats(), out.floats(),
-                ranks_on_core(backend.rank(), backend.size(), options.cores));
+    Point point(backend, call, in.floats(), out.floats(), cores_in_use(options.cores));
     if (!point.supported()) continue;
     bool right = point.check();
     // The launcher may still be busy on these cores when its ranks already run.
