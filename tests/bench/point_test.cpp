@@ -33,16 +33,16 @@ class OneOfFour final : public bench::Backend {
   std::vector<double> of_others_;
 };
 
-std::vector<float> memory(const bench::Call& call) { return std::vector<float>(call.total); }
+std::vector<float> room_for(const bench::Call& call) { return std::vector<float>(call.total); }
 
-bench::Call all_reduce(int rank, std::size_t bytes) {
+bench::Call reduction_on(int rank, std::size_t bytes) {
   return bench::call_of(bench::Operation::all_reduce, bytes, rank, 4);
 }
 
 TEST(Point, RewritingOfRanksThatShareACoreIsToldToAllAndTakenOff) {
   for (const std::size_t bytes : {std::size_t{256}, std::size_t{1} << 18U}) {
-    const bench::Call call = all_reduce(1, bytes);
-    auto in = memory(call), out = memory(call);
+    const bench::Call call = reduction_on(1, bytes);
+    auto in = room_for(call), out = room_for(call);
     OneOfFour backend(1, {0, 0, 0, 3600});  // an hour on rank 3, which shares its core, leaves nothing
     bench::Point point(backend, call, in.data(), out.data(), 2);
     EXPECT_LT(point.batch(1, bench::Inputs::rewritten), call_seconds);
@@ -55,16 +55,16 @@ TEST(Point, RewritingOfRanksThatShareACoreIsToldToAllAndTakenOff) {
 }
 
 TEST(Point, RewritingElsewhereIsNotTakenOff) {
-  const bench::Call call = all_reduce(1, std::size_t{1} << 18U);
-  auto in = memory(call), out = memory(call);
+  const bench::Call call = reduction_on(1, std::size_t{1} << 18U);
+  auto in = room_for(call), out = room_for(call);
   OneOfFour backend(1, {3600, 0, 3600, 0});
   bench::Point point(backend, call, in.data(), out.data(), 2);
   EXPECT_GE(point.batch(1, bench::Inputs::rewritten), call_seconds / 2);
 }
 
 TEST(Point, RanksWithACoreEachAreNotAsked) {
-  const bench::Call call = all_reduce(1, 256);
-  auto in = memory(call), out = memory(call);
+  const bench::Call call = reduction_on(1, 256);
+  auto in = room_for(call), out = room_for(call);
   OneOfFour backend(1, {});
   bench::Point point(backend, call, in.data(), out.data(), 4);
   (void)point.batch(1, bench::Inputs::rewritten);
