@@ -19,8 +19,9 @@ class Scripted final : public bench::Backend {
       : seconds_(std::move(seconds)), right_calls_(right_calls) {}
   [[nodiscard]] int rank() const override { return 0; }
   [[nodiscard]] int size() const override { return 1; }
-  void barrier() override {}
+  void barrier() override { events += 'b'; }
   double max(double value) override {
+    events += 'm';
     const bool is_answer = value == 0 || value == 1;  // whether results are right
     return is_answer ? value : seconds_.at(next_++);
   }
@@ -32,12 +33,14 @@ class Scripted final : public bench::Backend {
     if (call.operation != bench::Operation::all_reduce) return {};
     return [=, this] {
       ++calls;
+      events += 'c';
       if (right_calls_-- > 0) std::copy_n(in, call.total, out);
     };
   }
 
   int calls = 0;
   std::vector<int> calls_at_attach;
+  std::string events;  ///< barriers, calls and questions for the largest
 
  private:
   std::vector<double> seconds_;
@@ -67,6 +70,14 @@ TEST(FirstCalls, OfShortCallsComeBeforeTheBuffersOfLongOnes) {
   EXPECT_TRUE(bench::first_calls(backend, "mine", "plain", {all_reduce, larger}));
   GetCapturedStdout();
   EXPECT_EQ(backend.calls_at_attach, (std::vector{0, 0, 1, 1}));
+}
+
+TEST(FirstCalls, StartWithAllAwakeAndAreOverBeforeAnythingElse) {
+  Scripted backend(std::vector<double>(6, 1e-6));
+  CaptureStdout();
+  EXPECT_TRUE(bench::first_calls(backend, "mine", "plain", {all_reduce}));
+  GetCapturedStdout();
+  EXPECT_THAT(backend.events, testing::StartsWith("bbcbm"));
 }
 
 TEST(FirstCalls, ThatAreWrongAreToldToBe) {

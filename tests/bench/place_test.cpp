@@ -1,0 +1,22 @@
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "../../bench/peers/cores.hpp"
+#include "../../bench/peers/memory.hpp"
+
+namespace {
+
+TEST(Cores, AreThoseThatRanksAreBoundToOrAll) {
+  EXPECT_EQ(bench::cores_in_use({0, 1}), 2);
+  EXPECT_EQ(bench::cores_in_use({5}), 1);
+  EXPECT_EQ(bench::cores_in_use({}), static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+TEST(Memory, OfNothingIsAPage) {
+  const bench::Memory none(0), some(4097);
+  EXPECT_EQ(none.bytes(), 4096U);
+  EXPECT_EQ(some.bytes(), 8192U);
+}
+
+}  // namespace
