@@ -21,6 +21,7 @@
 #include "options.hpp"
 #include "point.hpp"
 #include "round_trip.hpp"
+#include "stay.hpp"
 
 namespace bench {
 
@@ -88,12 +89,12 @@ inline bool run(Backend& backend, const Options& options) {
     if (!std::exchange(warm, true)) (void)measure(point, Inputs::unchanged, 0.3);
     for (const std::string& mode : options.modes) {
       const Inputs inputs = mode == "rewritten" ? Inputs::rewritten : Inputs::unchanged;
-      std::optional<double> round_trip;
-      if (line) round_trip = line->nanoseconds();
-      const Figures figures = measure(point, inputs, options.seconds);
-      if (line) round_trip = std::min(*round_trip, line->nanoseconds());
+      const auto [figures, round_trip] =
+          measure_in_place([&] { return measure(point, inputs, options.seconds); },
+                           [&] { return line ? line->nanoseconds() : 0; });
       right = point.last_was_right() && right;
-      if (backend.rank() == 0) print(options, call, inputs, figures, right, round_trip);
+      if (backend.rank() == 0)
+        print(options, call, inputs, figures, right, line ? std::optional(round_trip) : std::nullopt);
       all_right = all_right && right;
     }
   }
