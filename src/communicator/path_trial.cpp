@@ -7,9 +7,6 @@ namespace tutti {
 
 namespace {
 
-constexpr std::uint32_t calls_each = PathTrial::settling + PathTrial::counted;
-constexpr double gain = 0.95;  // of the present path's time: less is taken for noise
-
 Path other(Path path) { return path == Path::slots ? Path::direct : Path::slots; }
 
 }  // namespace
@@ -21,10 +18,10 @@ PathTrial::Turn PathTrial::next() {
   }
   const std::uint32_t at = call_++ - gap_;
   if (at == 0) samples_ = {};
-  if (at < 2 * calls_each)
-    return {at < calls_each ? path_ : other(path_), at % calls_each >= settling, false, true};
+  const std::uint32_t each = cadence_.settling + cadence_.counted;
+  if (at < 2 * each) return {at < each ? path_ : other(path_), at % each >= cadence_.settling, false, true};
   call_ = 0;
-  gap_ = std::min(4 * gap_, longest_gap);
+  gap_ = std::min(4 * gap_, cadence_.longest_gap);
   return {path_, false, true, true};
 }
 
@@ -57,7 +54,7 @@ void PathTrial::decide(std::span<const Times> of_ranks) {
   if (ranks == 0) return;
   for (std::size_t p = 0; p < sums.size(); ++p) decided_by_[p] = static_cast<std::uint32_t>(sums[p] / ranks);
   const auto present = static_cast<double>(sums[static_cast<std::size_t>(path_)]);
-  if (static_cast<double>(sums[static_cast<std::size_t>(other(path_))]) < gain * present)
+  if (static_cast<double>(sums[static_cast<std::size_t>(other(path_))]) < cadence_.gain * present)
     path_ = other(path_);
 }
 

@@ -24,9 +24,20 @@ enum class Path : std::uint8_t {
 /// typical, and neighbours, and what the operating system runs where, change.
 class PathTrial {
  public:
-  static constexpr std::uint32_t settling = 1;  ///< calls by each path that do not count: cold caches
-  static constexpr std::uint32_t counted = 4;   ///< calls by each path that do
-  static constexpr std::uint32_t first_gap = 20, longest_gap = 10'240;  ///< calls before a trial
+  /// How many calls that takes.
+  struct Cadence {
+    std::uint32_t settling;                ///< by each path that do not count: cold caches
+    std::uint32_t counted;                 ///< by each path that do
+    std::uint32_t first_gap, longest_gap;  ///< before a trial
+    double
+        gain;  ///< the other path is taken for less than this part of the present one's time, not for noise
+    [[nodiscard]] constexpr std::uint32_t calls() const { return 2 * (settling + counted); }
+  };
+  static constexpr Cadence usual{1, 4, 20, 10'240, 0.95};
+  /// Of calls that take milliseconds: what they find in caches is their own, there may not be many, and one
+  /// tells as much as many short ones.
+  static constexpr Cadence of_long_calls{0, 1, 1, 64, 0.85};
+
   /// Nanoseconds of a call by each path, the median; 0: none was timed.
   using Times = std::array<std::uint32_t, 2>;
 
@@ -37,7 +48,7 @@ class PathTrial {
     bool measured = false;  ///< `path` was decided, or is being tried; not presumed
   };
 
-  explicit PathTrial(Path first) : path_(first) {}
+  explicit PathTrial(Path first, const Cadence& cadence = usual) : cadence_(cadence), path_(first) {}
   /// The next call's turn. Collective: every rank asks once a call.
   Turn next();
   void record(Path path, std::chrono::nanoseconds time);
@@ -51,9 +62,10 @@ class PathTrial {
   [[nodiscard]] Times decided_by() const { return decided_by_; }
 
  private:
+  Cadence cadence_;
   Path path_;
   std::uint32_t call_ = 0;  ///< since the last trial
-  std::uint32_t gap_ = first_gap;
+  std::uint32_t gap_ = cadence_.first_gap;
   std::array<std::vector<std::uint32_t>, 2> samples_;
   Times decided_by_{};
 };

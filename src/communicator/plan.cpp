@@ -305,7 +305,9 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_
   const auto range = static_cast<int>(std::bit_width(circumstances.bytes)) / bits_a_range;
   auto& trial = trials_[{plan.key.operation, plan.key.type, plan.key.op, range}];
   if (trial == nullptr)
-    trial = std::make_shared<PathTrial>(plan.attach_first || mapped_first ? Path::direct : Path::slots);
+    trial =
+        std::make_shared<PathTrial>(plan.attach_first || mapped_first ? Path::direct : Path::slots,
+                                    takes_long(circumstances) ? PathTrial::of_long_calls : PathTrial::usual);
   plan.trial = trial;
 }
 

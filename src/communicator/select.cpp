@@ -95,8 +95,10 @@ bool same_as_one_sided(const Algorithm& algorithm) {
   return !reducing(algorithm.collective) || keeps_rank_order(algorithm.name);
 }
 
+bool takes_long(const Circumstances& call) { return call.bytes >= 8 * MiB; }
+
 bool attach_may_pay(const Circumstances& call) {
-  if (call.bytes >= 4 * MiB) return call.collective == Collective::all_to_all && call.ranks > 2;
+  if (call.bytes >= 4 * MiB && reducing(call.collective)) return false;
   return call.bytes >= 16 * KiB && call.collective != Collective::barrier;
 }
 

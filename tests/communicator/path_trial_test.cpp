@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <numeric>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "communicator/exercise.hpp"
@@ -16,12 +18,13 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::uint32_t calls_of_a_trial = 2 * (PathTrial::settling + PathTrial::counted);
+constexpr PathTrial::Cadence usual = PathTrial::usual, of_long_calls = PathTrial::of_long_calls;
 
 /// One trial on ranks whose calls take `slots[r]` and `attach[r]` nanoseconds; the paths they settle on.
-std::vector<Path> settle(Path first, const std::vector<int>& slots, const std::vector<int>& attach) {
-  std::vector<PathTrial> ranks(slots.size(), PathTrial(first));
-  for (std::uint32_t call = 0; call < PathTrial::first_gap + calls_of_a_trial; ++call)
+std::vector<Path> settle(Path first, const std::vector<int>& slots, const std::vector<int>& attach,
+                         const PathTrial::Cadence& cadence = usual) {
+  std::vector<PathTrial> ranks(slots.size(), PathTrial(first, cadence));
+  for (std::uint32_t call = 0; call < cadence.first_gap + cadence.calls(); ++call)
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       const auto turn = ranks[r].next();
       EXPECT_FALSE(turn.decides);
@@ -56,6 +59,13 @@ TEST(PathTrial, StaysWhereTheDifferenceIsNoise) {
   EXPECT_THAT(settle(Path::direct, {990}, {1000}), Each(Path::direct));
 }
 
+TEST(PathTrial, OfLongCallsTakesTwoOfThemAndAGreaterDifference) {
+  EXPECT_EQ(of_long_calls.calls(), 2U);
+  EXPECT_THAT(settle(Path::slots, {900, 910}, {700, 710}, of_long_calls), Each(Path::direct));
+  EXPECT_THAT(settle(Path::direct, {700, 710}, {900, 910}, of_long_calls), Each(Path::slots));
+  EXPECT_THAT(settle(Path::slots, {1000}, {900}, of_long_calls), Each(Path::slots));
+}
+
 TEST(PathTrial, WhoWaitsDoesNotHideTheDifference) {
   EXPECT_THAT(settle(Path::slots, {9000, 500}, {8700, 200}), Each(Path::direct));  // rank 0 comes early
   EXPECT_THAT(settle(Path::slots, {100, 500}, {400, 400}), Each(Path::slots));     // the root runs ahead
@@ -71,20 +81,22 @@ TEST(PathTrial, StaysWhenNobodyTimedACall) {
 }
 
 TEST(PathTrial, IsRepeatedEverMoreRarely) {
-  PathTrial trial(Path::slots);
-  std::vector<std::uint32_t> decisions;
-  for (std::uint32_t call = 0; call < 100'000; ++call)
-    if (trial.next().decides) decisions.push_back(call);
-  ASSERT_GT(decisions.size(), 10U);
-  EXPECT_EQ(decisions[0], PathTrial::first_gap + calls_of_a_trial);
-  for (std::size_t i = 1; i < decisions.size(); ++i) {
-    const std::uint32_t gap =
-        std::min(PathTrial::first_gap << std::min<std::size_t>(2 * i, 16), PathTrial::longest_gap);
-    EXPECT_EQ(decisions[i] - decisions[i - 1], calls_of_a_trial + 1 + gap);
+  for (const auto& cadence : {usual, of_long_calls}) {
+    PathTrial trial(Path::slots, cadence);
+    std::vector<std::uint32_t> decisions;
+    for (std::uint32_t call = 0; call < 100'000; ++call)
+      if (trial.next().decides) decisions.push_back(call);
+    ASSERT_GT(decisions.size(), 10U);
+    EXPECT_EQ(decisions[0], cadence.first_gap + cadence.calls());
+    for (std::size_t i = 1; i < decisions.size(); ++i) {
+      const std::uint32_t gap =
+          std::min(cadence.first_gap << std::min<std::size_t>(2 * i, 16), cadence.longest_gap);
+      EXPECT_EQ(decisions[i] - decisions[i - 1], cadence.calls() + 1 + gap);
+    }
   }
 }
 
-constexpr std::uint32_t calls_with_a_trial = PathTrial::first_gap + calls_of_a_trial + 3;
+constexpr std::uint32_t calls_with_a_trial = usual.first_gap + usual.calls() + 3;
 
 Call reduction_call(Operation operation, DataType type, Reduction reduction, std::size_t count,
                     const std::byte* in, std::byte* out) {
@@ -153,6 +165,28 @@ TEST(PathTrial, ResultsAreTheSameBitForBitOnEitherPath) {
     });
 }
 
+TEST(PathTrial, LongCallsAreTriedBothWaysSoon) {
+  run_processes(3, over("shm"), [](Communicator& comm) {
+    std::vector<float> in(3'000'000), out(9'000'000);
+    const Call call{.operation = Operation::all_gather,
+                    .type = DataType::float32,
+                    .in = in.data(),
+                    .out = out.data(),
+                    .count = in.size()};
+    if (comm.explain(call).find("plain memory") == std::string::npos)
+      GTEST_SKIP() << "no cross-memory attach here";
+    for (std::uint32_t number = 0; number < of_long_calls.first_gap + of_long_calls.calls() + 1; ++number) {
+      std::iota(in.begin(), in.end(), static_cast<float>(number + 7 * static_cast<unsigned>(comm.rank())));
+      comm.all_gather(std::span<const float>(in), std::span(out));
+      for (std::size_t r = 0; r < 3; ++r)
+        for (const std::size_t i : {std::size_t{0}, in.size() / 2, in.size() - 1})
+          EXPECT_EQ(out[r * in.size() + i], static_cast<float>(i) + static_cast<float>(number + 7 * r));
+    }
+    EXPECT_NE(comm.explain(call).find("(measured: slots "), std::string::npos) << comm.explain(call);
+    EXPECT_GT(comm.stats().bytes_direct, 0U);
+  });
+}
+
 TEST(PathTrial, ResultsAreTheSameBitForBitInRegisteredMemory) {
   for (const int ranks : rank_counts)
     run_processes(ranks, over("shm"), [](Communicator& comm) {
@@ -181,11 +215,11 @@ TEST(PathTrial, ShortCallsInRegisteredMemoryAreTriedBothWays) {
                            .count = count});
     };
     constexpr std::size_t shorter = 2'000, longer = 100'000;
-    EXPECT_EQ(direct_bytes_of_calls(shorter, PathTrial::first_gap), 0U);
+    EXPECT_EQ(direct_bytes_of_calls(shorter, usual.first_gap), 0U);
     EXPECT_NE(why(shorter).find("at present: through slots of shared memory (not yet measured)"),
               std::string::npos)
         << why(shorter);
-    EXPECT_GT(direct_bytes_of_calls(shorter, calls_of_a_trial), 0U);
+    EXPECT_GT(direct_bytes_of_calls(shorter, usual.calls()), 0U);
     EXPECT_EQ(direct_bytes_of_calls(shorter, 0), 0U);
     direct_bytes_of_calls(shorter, 1);
     EXPECT_NE(why(shorter).find("(measured: slots "), std::string::npos) << why(shorter);
