@@ -8,8 +8,8 @@
 namespace bench {
 
 /// What `measure` gives, and how far apart the cores were: `round_trip` is asked before and after. Where the
-/// two differ by a factor of two, cores moved on the way, and the figures are of no place: measured again,
-/// `tries` times in all; then the longer one is told.
+/// two differ by more than a factor of two, cores moved on the way, and the figures are of no place: measured
+/// again, `tries` times in all; then the longer one is told.
 template <class Measure, class RoundTrip>
 auto measure_in_place(Measure measure, RoundTrip round_trip, int tries = 4) {
   double before = round_trip();

@@ -29,8 +29,7 @@ class PathTrial {
     std::uint32_t settling;                ///< by each path that do not count: cold caches
     std::uint32_t counted;                 ///< by each path that do
     std::uint32_t first_gap, longest_gap;  ///< before a trial
-    double
-        gain;  ///< the other path is taken for less than this part of the present one's time, not for noise
+    double gain;  ///< below this part of the present path's time the other is taken: more may be noise
     [[nodiscard]] constexpr std::uint32_t calls() const { return 2 * (settling + counted); }
   };
   static constexpr Cadence usual{1, 4, 20, 10'240, 0.95};

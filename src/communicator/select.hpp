@@ -45,11 +45,13 @@ bool reducing(Collective collective);
 /// Whether results by this algorithm are those of the one-sided ones, bit for bit.
 bool same_as_one_sided(const Algorithm& algorithm);
 
-/// Whether a call takes about a millisecond or more, so that what ranks tell each other is little beside it.
+/// Whether a call takes so long that what ranks tell each other is little beside it. Holds for all or none of
+/// the sizes that share a trial (Planner::add_one_sided).
 bool takes_long(const Circumstances& call);
 
 /// True when it is worth a trial whether a call of this size gains from reading plain memory of other
-/// processes by cross-memory attach. Long reductions never did: what is read must be folded from a copy.
+/// processes by cross-memory attach. Long reductions lose more near than they gain
+/// far: what is read must be folded from a copy.
 bool attach_may_pay(const Circumstances& call);
 /// Which way is taken before it has been tried: what was best on one machine.
 bool attach_pays(const Circumstances& call);
