@@ -25,7 +25,8 @@ std::vector<Child> fork_group(int size, const std::function<int(Session&)>& body
 }
 
 class Processes : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Sessions, Processes, testing::Values(1, 2, 3, 8, 33));
+INSTANTIATE_TEST_SUITE_P(Sessions, Processes, testing::Values(1, 2, 3, 8, 33),
+                         testing::PrintToStringParamName());
 
 TEST_P(Processes, ExchangeAndLeave) {
   auto children = fork_group(GetParam(), [](Session& session) {

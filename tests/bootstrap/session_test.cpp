@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 class Sized : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Sessions, Sized, testing::Values(1, 2, 3, 8, 33));
+INSTANTIATE_TEST_SUITE_P(Sessions, Sized, testing::Values(1, 2, 3, 8, 33), testing::PrintToStringParamName());
 
 TEST_P(Sized, EveryRankGetsEveryRanksBytes) {
   const int size = GetParam();

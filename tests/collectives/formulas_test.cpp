@@ -157,7 +157,8 @@ TEST_P(Ranks, Barrier) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formulas, Ranks,
-                         testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 31, 32, 33, 64, 100));
+                         testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 31, 32, 33, 64, 100),
+                         testing::PrintToStringParamName());
 
 /// Steps between a rank and the top of the tree.
 int depth(const Schedule& schedule, int lane) {

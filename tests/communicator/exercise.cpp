@@ -40,8 +40,13 @@ std::size_t extent(const std::vector<std::size_t>& counts, const std::vector<std
   return end;
 }
 
-/// want.size(): none. At once, since sanitizers look at every access.
-std::size_t first_difference(const void* got, const std::vector<std::byte>& want) {
+// At once, as the comparison below: sanitizers look at every access.
+void copy(std::span<const std::byte> from, void* to) {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size());
+}
+
+/// want.size(): none.
+std::size_t first_difference(const void* got, std::span<const std::byte> want) {
   if (want.empty() || std::memcmp(got, want.data(), want.size()) == 0) return want.size();
   const auto* bytes = static_cast<const std::byte*>(got);
   return static_cast<std::size_t>(std::ranges::mismatch(want, std::span(bytes, want.size())).in1 -
@@ -176,10 +181,7 @@ void Trial::place(std::byte* in, std::byte* out) {
   fill();
 }
 
-void Trial::fill() const {
-  const auto elements = inputs(exercise_, rank_, 0, in_count_);
-  std::ranges::copy(elements, const_cast<std::byte*>(static_cast<const std::byte*>(call_.in)));
-}
+void Trial::fill() const { copy(inputs(exercise_, rank_, 0, in_count_), const_cast<void*>(call_.in)); }
 
 std::vector<Trial::Block> Trial::blocks() const {
   const auto r = static_cast<std::size_t>(rank_);
@@ -228,13 +230,14 @@ std::vector<Trial::Block> Trial::blocks() const {
   return result;
 }
 
-// The whole output, with the pattern where nothing is written.
-std::vector<std::byte> Trial::expected() const {
-  std::vector<std::byte> out(out_count_ * element_, untouched);
+// The whole output, with the pattern where nothing is written; valid as what `inputs` gives.
+std::span<const std::byte> Trial::expected() const {
+  thread_local std::vector<std::byte> out;
+  out.assign(out_count_ * element_, untouched);
   for (const Block& block : blocks())
-    std::ranges::copy(block.from < 0 ? reductions(exercise_, size_, block.source, block.count)
-                                     : inputs(exercise_, block.from, block.source, block.count),
-                      out.data() + block.target * element_);
+    copy(block.from < 0 ? reductions(exercise_, size_, block.source, block.count)
+                        : inputs(exercise_, block.from, block.source, block.count),
+         out.data() + block.target * element_);
   return out;
 }
 

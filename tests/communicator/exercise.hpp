@@ -55,7 +55,7 @@ class Trial {
   void place(std::byte* in, std::byte* out);
   void fill() const;
   [[nodiscard]] std::vector<Block> blocks() const;
-  [[nodiscard]] std::vector<std::byte> expected() const;
+  [[nodiscard]] std::span<const std::byte> expected() const;
   [[nodiscard]] std::vector<std::size_t> counts_between(Rank rank, bool outgoing) const;
 
   Exercise exercise_;

@@ -35,7 +35,7 @@ void expect_prediction(const std::string& text) {
 }
 
 class Predictions : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, Predictions, testing::Values(2, 4));
+INSTANTIATE_TEST_SUITE_P(Ranks, Predictions, testing::Values(2, 4), testing::PrintToStringParamName());
 
 TEST_P(Predictions, OfThreadsSayWhyNotOtherwise) {
   run_local(GetParam(), [](Communicator& comm) {

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "communicator/exercise.hpp"
 
@@ -18,9 +18,10 @@ constexpr std::uint32_t mix(std::uint32_t a, std::uint32_t b) {
   return h ^ h >> 13;
 }
 
-/// `count` elements of the input of `rank`, from `first` on.
-std::vector<std::byte> inputs(const Exercise& exercise, Rank rank, std::size_t first, std::size_t count);
-/// The same elements of the reduction over all ranks.
-std::vector<std::byte> reductions(const Exercise& exercise, int ranks, std::size_t first, std::size_t count);
+/// `count` elements of the input of `rank`, from `first` on; valid until this thread asks for others.
+std::span<const std::byte> inputs(const Exercise& exercise, Rank rank, std::size_t first, std::size_t count);
+/// The same elements of the reduction over all ranks; valid as long.
+std::span<const std::byte> reductions(const Exercise& exercise, int ranks, std::size_t first,
+                                      std::size_t count);
 
 }  // namespace tutti::test

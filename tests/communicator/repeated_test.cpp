@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
 #include <numeric>
 
@@ -38,12 +39,17 @@ struct Buffers {
     std::fill(out.begin(), out.end(), -1.0F);
     std::fill(gathered.begin(), gathered.end(), -1.0F);
   }
-  void expect_sum() const {
-    for (const float x : out) ASSERT_EQ(x, sum_over(ranks, round)) << "round " << round;
-  }
+  void expect_sum() const { expect_all(out, sum_over(ranks, round)); }
   void expect_gathered() const {
-    for (std::size_t i = 0; i < gathered.size(); ++i)
-      ASSERT_EQ(gathered[i], value_of(round, static_cast<Rank>(i / in.size()))) << "round " << round;
+    for (Rank from = 0; from < ranks; ++from)
+      expect_all(std::span(gathered).subspan(static_cast<std::size_t>(from) * in.size(), in.size()),
+                 value_of(round, from));
+  }
+  // The first is `value`, and each is as the one before: at once, since sanitizers look at every access.
+  void expect_all(std::span<const float> values, float value) const {
+    ASSERT_EQ(values.front(), value) << "round " << round;
+    ASSERT_EQ(std::memcmp(values.data(), values.data() + 1, values.size_bytes() - sizeof(float)), 0)
+        << "round " << round;
   }
   Rank rank;
   int ranks;

@@ -2,10 +2,11 @@
 // rank order where that was asked for.
 #include <gtest/gtest.h>
 
-#include <random>
+#include <cmath>
 
 #include "collectives/algorithms.hpp"
 #include "communicator/ranks.hpp"
+#include "communicator/reference.hpp"
 
 namespace tutti::test {
 namespace {
@@ -14,10 +15,11 @@ using Floats = std::vector<float>;
 
 // Of very different sizes, so that almost every order of addition gives another sum.
 Floats contribution(Rank rank, std::size_t count) {
-  std::mt19937 random(static_cast<unsigned>(rank) + 5);
   Floats data(count);
-  for (float& value : data)
-    value = std::ldexp(static_cast<float>(random() % 20011) - 10000.0F, static_cast<int>(random() % 30));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t hash = mix(static_cast<std::uint32_t>(rank) + 5, i);
+    data[i] = std::ldexp(static_cast<float>(hash % 20011) - 10000.0F, static_cast<int>((hash >> 16) % 30));
+  }
   return data;
 }
 

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <numeric>
 
 #include "communicator/exercise.hpp"
@@ -103,25 +104,23 @@ TEST(ZeroCopy, RegisteredMemoryKeepsItsContentsAndAddress) {
     const std::unique_ptr<std::byte, decltype(&std::free)> a(
         static_cast<std::byte*>(std::aligned_alloc(page, buffer_bytes)), &std::free),
         b(static_cast<std::byte*>(std::aligned_alloc(page, buffer_bytes)), &std::free);
-    const auto pattern = [](std::size_t i) { return static_cast<std::byte>(i * 11 + i / 257); };
-    for (std::size_t i = 0; i < buffer_bytes; ++i) a.get()[i] = pattern(i);
-    const auto is_kept = [&] {
-      for (std::size_t i = 0; i < buffer_bytes; ++i)
-        if (a.get()[i] != pattern(i)) return false;
-      return true;
-    };
+    std::vector<std::byte> pattern(buffer_bytes);
+    for (std::size_t i = 0; i < buffer_bytes; ++i) pattern[i] = static_cast<std::byte>(i * 11 + i / 257);
+    const auto fill = [&] { std::memcpy(a.get(), pattern.data(), buffer_bytes); };
+    const auto is_kept = [&] { return std::memcmp(a.get(), pattern.data(), buffer_bytes) == 0; };
+    fill();
     for (int round = 0; round < 2; ++round) {
       {
         const Registration first = comm.register_memory(a.get(), buffer_bytes);
         EXPECT_TRUE(is_kept());
         const Registration second = comm.register_memory(b.get(), buffer_bytes);
         expect_all_direct(comm, a.get(), b.get());
-        for (std::size_t i = 0; i < buffer_bytes; ++i) a.get()[i] = pattern(i);
+        fill();
         comm.barrier();
       }
       EXPECT_TRUE(is_kept());
       expect_path(comm, {.count = enough}, b.get(), b.get() + buffer_bytes / 2, false);
-      for (std::size_t i = 0; i < buffer_bytes; ++i) a.get()[i] = pattern(i);
+      fill();
     }
   });
 }

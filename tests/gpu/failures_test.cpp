@@ -34,7 +34,7 @@ class DeviceFailures : public testing::TestWithParam<std::size_t> {
   std::vector<RankBuffers> buffers =
       std::vector<RankBuffers>(3, {std::vector<std::byte>(256), std::vector<std::byte>(256)});
 };
-INSTANTIATE_TEST_SUITE_P(Forms, DeviceFailures, testing::Values(256, 0));
+INSTANTIATE_TEST_SUITE_P(Forms, DeviceFailures, testing::Values(256, 0), testing::PrintToStringParamName());
 
 TEST_P(DeviceFailures, ADeadlineNamesRankAndLaunch) {
   DeviceRanks ranks(3, {.packet_bytes = 256, .timeout_ns = 50'000'000});

@@ -57,7 +57,7 @@ class GpuRegions : public GpuTest {
 };
 
 TEST(Membership, KnowsWhereThisRankReachesWhatIsAnothers) {
-  alignas(64) std::byte memory[256];
+  alignas(64) std::byte memory[256] = {};
   gpu::device::Membership group;
   group.regions[1][1] = {memory, 64, memory + 128};
   group.region_count = 2;

@@ -25,9 +25,11 @@ double simulated(Collective collective, const char* algorithm, int ranks, std::s
 void expect_formula(double found, double formula) { EXPECT_NEAR(found / formula, 1, per_mille); }
 
 class ClosedForms : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, ClosedForms, testing::Values(2, 3, 4, 7, 8, 16, 31, 64));
+INSTANTIATE_TEST_SUITE_P(Ranks, ClosedForms, testing::Values(2, 3, 4, 7, 8, 16, 31, 64),
+                         testing::PrintToStringParamName());
 class PowersOfTwo : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, PowersOfTwo, testing::Values(2, 4, 8, 16, 64, 256));
+INSTANTIATE_TEST_SUITE_P(Ranks, PowersOfTwo, testing::Values(2, 4, 8, 16, 64, 256),
+                         testing::PrintToStringParamName());
 
 std::size_t divisible(int ranks) { return std::size_t{64} * 4096 * static_cast<std::size_t>(ranks); }
 

@@ -48,7 +48,7 @@ void expect_queue_pairs(const Algorithm& algorithm, int ranks, int rails) {
 }
 
 class VerbsQueuePairs : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, VerbsQueuePairs, ::testing::Range(2, 9));
+INSTANTIATE_TEST_SUITE_P(Ranks, VerbsQueuePairs, ::testing::Range(2, 9), ::testing::PrintToStringParamName());
 
 TEST_P(VerbsQueuePairs, AreThoseOfTheSimulator) {
   for (const Algorithm& algorithm : algorithms())

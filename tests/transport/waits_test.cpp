@@ -87,7 +87,8 @@ TEST_P(Waits, AreForThoseWhoHaveNoRoomToo) {
   EXPECT_FALSE(waits(0, {0, 0, 1, 1}));
 }
 
-INSTANTIATE_TEST_SUITE_P(OfLinesAndSlots, Waits, ::testing::Values(4, 400, 40'000));
+INSTANTIATE_TEST_SUITE_P(OfLinesAndSlots, Waits, ::testing::Values(4, 400, 40'000),
+                         ::testing::PrintToStringParamName());
 
 using ShortMessages = Waits;
 
@@ -96,7 +97,8 @@ TEST_P(ShortMessages, AreAllHandledInOneGo) {
   EXPECT_TRUE(executions_[members - 1].done());
 }
 
-INSTANTIATE_TEST_SUITE_P(OfLines, ShortMessages, ::testing::Values(4, 400));
+INSTANTIATE_TEST_SUITE_P(OfLines, ShortMessages, ::testing::Values(4, 400),
+                         ::testing::PrintToStringParamName());
 
 // The thread's processors, put back in the end.
 class Bound {
