@@ -37,6 +37,7 @@ Hub::Hub(FileDescriptor listener, const Secret& secret, int size, std::chrono::m
   auto& self = members_[0];
   self.presence = Presence::present;
   self.came = true;
+  self.origin = "the process of the hub";
   self.connection.emplace(std::move(own), largest_contribute_payload, largest_gathered_payload(size));
   thread_ = quiet_thread([this] { run(); });
   ::pthread_setname_np(thread_->native_handle(), "tutti-hub");
@@ -226,8 +227,15 @@ void Hub::depart(Rank rank, Presence how) {
   auto& member = members_[static_cast<std::size_t>(rank)];
   if (!member.connection) return;
   member.connection.reset();
-  member.presence = formed_ ? how : Presence::absent;  // until then its place is free again
-  if (!formed_) return;
+  if (!formed_) {
+    member.presence = Presence::absent;  // who gave up may come again
+    if (how == Presence::lost && !rejection_)
+      reject({ErrorCode::peer_lost,
+              {rank},
+              "rank " + std::to_string(rank) + " (from " + member.origin + ") died before all had joined"});
+    return;
+  }
+  member.presence = how;
   const auto kind = how == Presence::left ? Notice::Kind::left : Notice::Kind::lost;
   broadcast(make_frame(Notice{.kind = kind, .rank = rank, .ranks = {}, .text = {}}));
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds question_timeout{200};      ///< for the hub's answer to `who`
 constexpr std::chrono::milliseconds announcement_timeout{500};  ///< so that abort stays within its second
-constexpr std::chrono::milliseconds rejection_linger{200};      ///< for ranks that are just about to connect
+constexpr std::chrono::milliseconds rejection_linger{200};      ///< for who is about to connect, and goodbyes
 
 /// A hub whose rank has left while others go on: it serves them until they have gone, or the process ends.
 void keep(std::unique_ptr<Hub> hub) {
@@ -47,7 +47,10 @@ void Member::await_welcome(std::chrono::milliseconds timeout) {
     throw_if_impossible(what);
     throw_timeout(what, timeout);
   } catch (const Error&) {
-    if (hub_) hub_->end_with_last(rejection_linger);  // all of it: this rank's own connection is still open
+    if (hub_)
+      hub_->end_with_last(rejection_linger);  // all of it: this rank's own connection is still open
+    else
+      leave(rejection_linger);  // or the hub would take it for dead
     throw;
   }
 }

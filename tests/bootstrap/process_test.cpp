@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/fork_guard.hpp"
+#include "bootstrap/authenticate.hpp"
 #include "bootstrap/ranks.hpp"
 #include "bootstrap/rendezvous.hpp"
 
@@ -62,6 +63,28 @@ TEST_P(Processes, AllLearnOfAKilledRankWithinASecond) {
       EXPECT_EQ(children[static_cast<std::size_t>(rank)].wait(), rank == victim ? -SIGKILL : 0)
           << "rank " << rank;
   }
+}
+
+TEST(Process, ADeathBeforeAllHaveJoinedEndsTheOthersWaitWithinASecond) {
+  const auto id = reserve_id("");
+  std::vector<Child> others;
+  for (const Rank rank : {0, 1})
+    others.emplace_back([&, rank] {
+      const auto thrown = thrown_by([&] { Session::join(id, rank, 4, 20s); });
+      const bool says = thrown.text.find("rank 2 (from 127.0.0.1:") != std::string::npos &&
+                        thrown.text.find("died before all had joined") != std::string::npos;
+      return says && thrown.code == ErrorCode::peer_lost && thrown.ranks == std::vector<Rank>{2} ? 0 : 1;
+    });
+  Child victim([&] {
+    const auto [endpoint, secret] = read(id);
+    const auto joined =
+        connect_authenticated(endpoint.address, endpoint.port, secret, {2, 4, 0}, Deadline(10s));
+    return ::raise(SIGKILL);
+  });
+  EXPECT_EQ(victim.wait(), -SIGKILL);
+  const auto start = Clock::now();
+  for (auto& other : others) EXPECT_EQ(other.wait(), 0);
+  EXPECT_LT(Clock::now() - start, 1s);
 }
 
 TEST(Process, TheKilledRanksLifelineIsNotHeldOpenByItsChildren) {
