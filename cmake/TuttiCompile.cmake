@@ -33,6 +33,15 @@ function(tutti_unite target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
 endfunction()
 
+# From here on in this directory, and in those it adds, the files of a target are compiled as one. Who works on them builds
+# the preset debug, file by file.
+macro(tutti_compile_as_one)
+  if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)
+    set(CMAKE_UNITY_BUILD ON)
+    set(CMAKE_UNITY_BUILD_BATCH_SIZE 0)
+  endif()
+endmacro()
+
 function(tutti_strict target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
