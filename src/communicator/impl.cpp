@@ -19,7 +19,7 @@ namespace tutti::detail {
 namespace {
 
 // Polls before a waiting rank yields its processor. Measured with fewer and with more ranks than processors:
-// docs/performance.md.
+// docs/experiments.md.
 constexpr unsigned spin_alone = 1500;
 constexpr unsigned looks_alone = 8;  // a poll
 constexpr unsigned spin_shared = 40;

@@ -56,7 +56,7 @@ std::shared_ptr<Plan> emptied(std::shared_ptr<const Plan> over) {
 constexpr std::size_t assumed_private_bytes = std::size_t{1} << 20;
 
 // Where block copies win, results that no cache will hold go past the caches. Elsewhere that never paid;
-// docs/performance.md.
+// docs/experiments.md.
 std::size_t cache_to_stream_past() {
   if (!kernels::block_copies_win()) return 0;
   static const std::size_t last_cache = topology::last_cache_bytes();

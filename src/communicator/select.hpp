@@ -1,6 +1,7 @@
 /// \file
 /// Which algorithm and message size a call takes: what was decided by simulation (src/tuning/decide.hpp),
-/// within what the call allows. Figures behind the thresholds of one-sided ways: docs/performance.md.
+/// within what the call allows. Figures behind the thresholds of one-sided ways: docs/experiments.md and, of
+/// registered memory, docs/performance.md.
 #pragma once
 
 #include <cstddef>

@@ -38,7 +38,7 @@ Fold fold_for(DataType type, ReduceOp op) noexcept;
 
 /// True on processors where memory that another core read last is best written by block copies (memcpy, `rep
 /// movsb`), which take over whole lines without reading them first: on AMD's, two to three times as fast as
-/// stores of vectors. On Intel's, vectors behind a prefetch for writing won. Measured: docs/performance.md.
+/// stores of vectors. On Intel's, vectors behind a prefetch for writing won. Measured: docs/experiments.md.
 bool block_copies_win() noexcept;
 
 /// Copies bytes to every sink.

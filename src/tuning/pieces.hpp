@@ -1,6 +1,6 @@
 /// \file
 /// How long messages are: the piece of a chunk that goes through a schedule at a time. Figures behind the
-/// numbers: docs/performance.md.
+/// numbers: docs/experiments.md.
 #pragma once
 
 #include <algorithm>

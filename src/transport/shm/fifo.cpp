@@ -34,7 +34,7 @@ inline bool arrived(std::uint64_t found, std::uint32_t position, Tag tag) {
   return false;
 }
 
-// Where block copies win, slots pay sooner, and soonest between two ranks; docs/performance.md.
+// Where block copies win, slots pay sooner, and soonest between two ranks; docs/experiments.md.
 std::size_t longest_in_lines(int ranks) {
   if (!kernels::block_copies_win()) return line_message_max;
   return ranks <= 2 ? line_message_max / 4 : line_message_max / 2;
@@ -56,7 +56,7 @@ FifoMemory::FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel
   slots = base + layout.slots_offset;
   units = layout.units;
   line_message = longest_in_lines(layout.ranks);
-  rewinds = layout.ranks > 4;  // the rings of fewer stay within the caches: docs/performance.md
+  rewinds = layout.ranks > 4;  // the rings of fewer stay within the caches: docs/experiments.md
 }
 
 ShmSender::ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic)

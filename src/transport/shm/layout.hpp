@@ -50,7 +50,7 @@ struct alignas(64) Acknowledged {
 inline constexpr std::size_t unit_bytes = page;
 /// Units a ring: fewer with many ranks, so that the rings of all pairs stay within the caches. With 8 ranks
 /// on two processors, half as many made 4 MiB of all_to_all and reduce_scatter 1.7 times as fast
-/// (docs/performance.md).
+/// (docs/experiments.md).
 constexpr std::uint32_t unit_count(int ranks) {
   return std::clamp(std::bit_floor(512U / static_cast<unsigned>(std::max(ranks, 1))), 16U, 128U);
 }
