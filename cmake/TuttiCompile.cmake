@@ -5,6 +5,12 @@ if(PROJECT_IS_TOP_LEVEL)
   if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE Release)
   endif()
+  # The files of a folder are compiled as one, in less than half of the time. Who works on them builds the preset debug, file by
+  # file.
+  if(NOT DEFINED CMAKE_UNITY_BUILD AND NOT CMAKE_BUILD_TYPE STREQUAL Debug)
+    set(CMAKE_UNITY_BUILD ON)
+    set(CMAKE_UNITY_BUILD_BATCH_SIZE 0)
+  endif()
   find_program(TUTTI_CCACHE ccache)
   if(TUTTI_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${TUTTI_CCACHE})
@@ -19,8 +25,7 @@ if(TUTTI_SANITIZE)
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
 endif()
 
-# Where CMAKE_UNITY_BUILD is on, compiles the files of a folder as one, in less than half of the time. So names in anonymous
-# namespaces are unique within a folder.
+# Of a target with several folders: each of them is compiled as one. So names in anonymous namespaces are unique within a folder.
 function(tutti_unite target)
   get_target_property(sources ${target} SOURCES)
   foreach(source ${sources})
@@ -32,15 +37,6 @@ function(tutti_unite target)
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
 endfunction()
-
-# From here on in this directory, and in those it adds, the files of a target are compiled as one. Who works on them builds
-# the preset debug, file by file.
-macro(tutti_compile_as_one)
-  if(NOT CMAKE_BUILD_TYPE STREQUAL Debug)
-    set(CMAKE_UNITY_BUILD ON)
-    set(CMAKE_UNITY_BUILD_BATCH_SIZE 0)
-  endif()
-endmacro()
 
 function(tutti_strict target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)

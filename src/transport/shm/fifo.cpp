@@ -55,6 +55,7 @@ FifoMemory::FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel
   acknowledged = reinterpret_cast<Acknowledged*>(base + layout.acknowledged_offset);
   slots = base + layout.slots_offset;
   units = layout.units;
+  room = writer == reader ? units : layout.pair_units();
   line_message = longest_in_lines(layout.ranks);
   rewinds = layout.ranks > 4;  // the rings of fewer stay within the caches: docs/experiments.md
 }
@@ -133,7 +134,7 @@ std::byte* ShmSender::try_reserve(std::size_t bytes) {
   const std::uint32_t needed = units_for(bytes);
   assert(needed <= memory_.units / channel_credits);
   rewind();
-  const std::uint32_t start = slot_start(unit_, needed, memory_.units);
+  const std::uint32_t start = slot_start(unit_, needed, memory_.units, memory_.room);
   return units_free(start + needed) ? memory_.slots + (start % memory_.units) * unit_bytes : nullptr;
 }
 
@@ -144,7 +145,7 @@ void ShmSender::publish(std::size_t bytes, Tag tag) {
     return;
   }
   const std::uint32_t needed = units_for(bytes);
-  const std::uint32_t start = slot_start(unit_, needed, memory_.units);
+  const std::uint32_t start = slot_start(unit_, needed, memory_.units, memory_.room);
   memory_.flags[start % memory_.units].store(word_for(start, tag), std::memory_order_release);
   unit_ = start + needed;
   sent(bytes);
@@ -207,7 +208,7 @@ bool ShmReceiver::filled(std::uint32_t place) const {
 }
 
 std::uint32_t ShmReceiver::place(std::uint32_t needed) const {
-  const std::uint32_t due = slot_start(unit_, needed, memory_.units);
+  const std::uint32_t due = slot_start(unit_, needed, memory_.units, memory_.room);
   const std::uint32_t front = memory_.rewinds ? front_after(unit_, memory_.units) : due;
   if (due == front || filled(due) || !filled(front)) return due;
   // Was the ring rewound, or has the message arrived just now, and others after it?
@@ -258,9 +259,8 @@ void ShmReceiver::take_lines(std::uint32_t count) {
 
 void ShmReceiver::take_units(std::uint32_t end) {
   unit_ = end;
-  const bool much = unit_ - units_told_ >= memory_.units / 8;
-  if (much || memory_.rewinds) mine_.units.store(unit_, std::memory_order_release);
-  if (!much) return;
+  mine_.units.store(unit_, std::memory_order_release);
+  if (unit_ - units_told_ < memory_.units / 8) return;
   units_told_ = unit_;
   wakes_.owe(std::span(&writer_, 1));
 }

@@ -27,16 +27,18 @@ struct FifoMemory {
   std::atomic<std::uint64_t>* flags;  ///< one a unit; a message uses that of its first unit
   Acknowledged* acknowledged;         ///< one a reader
   std::byte* slots;
-  std::uint32_t units;
+  std::uint32_t units;       ///< positions of a lap around the ring: a power of two
+  std::uint32_t room;        ///< units that there are; a lap skips the rest
   std::size_t line_message;  ///< longest message in lines
   bool rewinds;              ///< an empty ring is written from its front again
 };
 
 /// Where the next message of some units starts: messages are contiguous, so the end of the ring is skipped
 /// when too short.
-constexpr std::uint32_t slot_start(std::uint32_t position, std::uint32_t needed, std::uint32_t units) {
+constexpr std::uint32_t slot_start(std::uint32_t position, std::uint32_t needed, std::uint32_t units,
+                                   std::uint32_t room) {
   const std::uint32_t within = position % units;
-  return within + needed > units ? position + (units - within) : position;
+  return within + needed > room ? position + (units - within) : position;
 }
 /// The next position at the front of the ring; `position` itself if it is there.
 constexpr std::uint32_t front_after(std::uint32_t position, std::uint32_t units) {

@@ -18,6 +18,8 @@
 
 #include <tutti/types.hpp>
 
+#include "transport/channel.hpp"
+
 namespace tutti::transport::shm {
 
 inline constexpr std::size_t page = 4096;
@@ -92,6 +94,9 @@ struct Layout {
     return fifo_offset + index * fifo_stride;
   }
   [[nodiscard]] constexpr std::size_t max_message() const { return units * unit_bytes / 8; }
+  /// Units used of a ring that has one reader: `channel_credits` of the longest messages fit, wherever the
+  /// first of them starts. More would only take room in the caches (docs/experiments.md).
+  [[nodiscard]] constexpr std::uint32_t pair_units() const { return units / 8 * (channel_credits + 1); }
 
   static constexpr std::size_t control_bytes = 4096;
   static constexpr std::size_t window_alignment = std::size_t{1} << 30;
