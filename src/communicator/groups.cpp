@@ -19,7 +19,16 @@ std::uint64_t child_number(std::uint64_t parent, std::uint64_t count, int color)
   return (h ^ (h >> 29)) >> 17;
 }
 
+std::string explain_stores(const Plan& plan) {
+  const auto [kept, past] = plan.trial->decided_by();
+  std::string text = plan.trial->path() == Path::slots ? "  results: stored in the caches"
+                                                       : "  results: stored past the caches";
+  if (!plan.trial->decided()) return text + " (not yet measured)\n";
+  return text + fmt::format(" (measured: in {:.1f} us, past {:.1f} us)\n", kept / 1e3, past / 1e3);
+}
+
 std::string explain_trial(const Plan& plan) {
+  if (plan.streamed) return explain_stores(plan);
   const bool mapped = plan.mapped && !plan.asks;
   const auto [slots, direct] = plan.trial->decided_by();
   std::string text = mapped ? "  at present: " : "  plain memory: ";

@@ -7,7 +7,7 @@ namespace tutti {
 
 namespace {
 
-Path other(Path path) { return path == Path::slots ? Path::direct : Path::slots; }
+Path other(Path path) { return path == Path::slots ? Path::other : Path::slots; }
 
 }  // namespace
 

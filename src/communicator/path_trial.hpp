@@ -1,7 +1,8 @@
 /// \file
 /// Slots or each other's memory? Which is faster depends on the processor, on where the ranks run on it, and
 /// on the size, up to a factor of three either way, of ten where many ranks share a processor. So it is
-/// measured on the calls themselves, and decided by all ranks alike.
+/// measured on the calls themselves, and decided by all ranks alike. In the same way, whether results are
+/// better stored past the caches.
 #pragma once
 
 #include <array>
@@ -15,7 +16,9 @@ namespace tutti {
 /// How a call moves its data within a host. Results are the same, bit for bit.
 enum class Path : std::uint8_t {
   slots,
-  direct  ///< ranks tell each other where their buffers are, and read and write them: mapped, or by attach
+  /// What the plan has besides: ranks tell each other where their buffers are, and read and write them,
+  /// mapped or by attach; or slots, and results are stored past the caches.
+  other
 };
 
 /// Calls of one operation, type and range of sizes on one communicator. Every rank counts the same calls, so
@@ -36,6 +39,8 @@ class PathTrial {
   /// Of calls that take milliseconds: what they find in caches is their own, there may not be many, and one
   /// tells as much as many short ones.
   static constexpr Cadence of_long_calls{0, 1, 1, 64, 0.85};
+  /// Of ways that leave other things in the caches for the call after.
+  static constexpr Cadence of_stores{1, 1, 1, 64, 0.92};
 
   /// Nanoseconds of a call by each path, the median; 0: none was timed.
   using Times = std::array<std::uint32_t, 2>;

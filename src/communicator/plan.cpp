@@ -261,8 +261,34 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
     for (const std::size_t c : call.in_counts.empty() ? call.out_counts : call.in_counts) h = mix(h, c);
   plan.hash = static_cast<std::uint32_t>(mix(h, plan.program.piece) >> 32);
 
-  if (user == nullptr && setting_.shared_memory && setting_.options->algorithm.empty())
-    add_one_sided(plan, circumstances, !shape.private_sizes, settings);
+  if (user != nullptr || !setting_.shared_memory || !setting_.options->algorithm.empty()) return;
+  add_one_sided(plan, circumstances, !shape.private_sizes, settings);
+  if (!plan.mapped && !plan.attached) add_streamed(plan, circumstances, settings);
+}
+
+std::shared_ptr<PathTrial>& Planner::trial_of(const Plan& plan) {
+  constexpr int bits_a_range = 2;
+  const auto range = static_cast<int>(std::bit_width(plan.bytes)) / bits_a_range;
+  return trials_[{plan.key.operation, plan.key.type, plan.key.op, range, plan.streamed.has_value()}];
+}
+
+void Planner::add_streamed(Plan& plan, const Circumstances& circumstances,
+                           const execution::LowerSettings& settings) {
+  if (settings.stream_from != never || !streaming_may_pay(circumstances, cache_to_stream_past())) return;
+  execution::LowerSettings past_caches = settings;
+  past_caches.stream_from = 0;
+  plan.streamed.emplace([this, past_caches, algorithm = plan.choice.algorithm,
+                         divisor = plan.program.divisor](const Call& call) {
+    const auto& [schedule, overview] = prepared(*algorithm, call.root);
+    auto program =
+        execution::lower(schedule, overview, setting_.rank, shape_of(call, setting_.rank, setting_.size),
+                         past_caches, *setting_.channels);
+    program.divisor = divisor;
+    return program;
+  });
+  auto& trial = trial_of(plan);
+  if (trial == nullptr) trial = std::make_shared<PathTrial>(Path::slots, PathTrial::of_stores);
+  plan.trial = trial;
 }
 
 void Planner::add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_known,
@@ -301,12 +327,10 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_
   plan.attach_first = plan.attached && sizes_known && attach_pays(circumstances);
   // Whoever registers memory for blocks of any length has long ones.
   const bool mapped_first = plan.mapped && !plan.asks && direct_pays(circumstances);
-  constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
-  const auto range = static_cast<int>(std::bit_width(circumstances.bytes)) / bits_a_range;
-  auto& trial = trials_[{plan.key.operation, plan.key.type, plan.key.op, range}];
+  auto& trial = trial_of(plan);
   if (trial == nullptr)
     trial =
-        std::make_shared<PathTrial>(plan.attach_first || mapped_first ? Path::direct : Path::slots,
+        std::make_shared<PathTrial>(plan.attach_first || mapped_first ? Path::other : Path::slots,
                                     takes_long(circumstances) ? PathTrial::of_long_calls : PathTrial::usual);
   plan.trial = trial;
 }

@@ -67,6 +67,8 @@ struct Plan {
   std::optional<LazyProgram> mapped;    ///< when all buffers are mapped
   std::optional<LazyProgram> attached;  ///< when all can be read by cross-memory attach
   std::string mapped_name, attached_name;
+  /// `program`, but results are stored past the caches. Only where there is neither of the others.
+  std::optional<LazyProgram> streamed;
   bool asks = false;                 ///< whatever the trial says, ranks ask each other whether all is mapped
   bool attach_first = false;         ///< by attach before the trial has measured it
   std::shared_ptr<PathTrial> trial;  ///< between `program` and the others, where results are the same
@@ -125,6 +127,9 @@ class Planner {
   /// `sizes_known`: by all ranks.
   void add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_known,
                      const execution::LowerSettings& settings);
+  void add_streamed(Plan& plan, const Circumstances& circumstances, const execution::LowerSettings& settings);
+  /// The trial of a plan's size, and of others within a factor of four.
+  std::shared_ptr<PathTrial>& trial_of(const Plan& plan);
   void forget_plans();
   static constexpr std::size_t cache_entries = 64;
   static constexpr int few_ranks = 16;
@@ -135,8 +140,8 @@ class Planner {
   const std::shared_ptr<const Plan>* latest_ = nullptr;  ///< in `cache_`
   std::uint64_t generation_ = 1;
   std::vector<User> users_;  ///< at most one a collective
-  /// By operation, type, reduction and range of sizes: the same calls on every rank.
-  std::map<std::tuple<Operation, DataType, ReduceOp, int>, std::shared_ptr<PathTrial>> trials_;
+  /// By operation, type, reduction, range of sizes and what is tried: the same calls on every rank.
+  std::map<std::tuple<Operation, DataType, ReduceOp, int, bool>, std::shared_ptr<PathTrial>> trials_;
 };
 
 PlanKey key_of(const Call& call, const Sizes& sizes);

@@ -115,6 +115,12 @@ bool attach_pays(const Circumstances& call) {
   }
 }
 
+bool streaming_may_pay(const Circumstances& call, std::size_t cache) {
+  const std::size_t ranks = static_cast<std::size_t>(call.ranks);
+  return call.collective == Collective::all_reduce && call.ranks > 2 && cache != 0 &&
+         call.bytes * ranks >= cache;
+}
+
 bool direct_may_pay(const Circumstances& call) {
   return call.bytes >= 16 * KiB && call.collective != Collective::barrier;
 }

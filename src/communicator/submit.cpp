@@ -194,11 +194,12 @@ void Impl::begin(Task& task) {
     return;
   }
   if (plan->trial) task.turn = plan->trial->next();
-  if (task.turn.timed && task.turn.path == Path::direct)
-    for (const auto* program : {&plan->mapped, &plan->attached})
+  if (task.turn.timed && task.turn.path == Path::other)
+    for (const auto* program : {&plan->mapped, &plan->attached, &plan->streamed})
       if (*program) (void)(*program)->get(task.call);  // not part of the time
   if (task.turn.timed) task.since = Clock::now();
-  if (!plan->asks && task.turn.path == Path::slots && !task.turn.decides) {
+  const bool by_messages = task.turn.path == Path::slots || plan->streamed;
+  if (!plan->asks && by_messages && !task.turn.decides) {
     begin_main(task);
     return;
   }
@@ -271,26 +272,27 @@ void Impl::decide(Task& task) {
 
 void Impl::begin_main(Task& task) {
   const Plan& plan = *task.plan;
-  const execution::Program* program = &plan.program;
-  bool copies_input = plan.copies_input;
+  const execution::Program* program = nullptr;  // on the memory of others
   if (task.offering) {
     task.offering = false;
     check_offered(task);
     const auto reach = task.peers.resolve(shm->direct(), task.peers.offers);
     if (task.turn.decides) decide(task);
-    const bool direct = task.turn.path == Path::direct;
+    const bool direct = task.turn.path == Path::other && !plan.streamed;
     task.mapped = reach == transport::shm::Reach::mapped && plan.mapped && (direct || plan.asks);
     if (task.mapped)
       program = &plan.mapped->get(task.call);
     else if (reach != transport::shm::Reach::none && direct && plan.attached &&
              (task.turn.measured || plan.attach_first))
       program = &plan.attached->get(task.call);
-    copies_input = copies_input && program == &plan.program;
   }
+  const bool by_messages = program == nullptr;
+  if (by_messages)
+    program = plan.streamed && task.turn.path == Path::other ? &plan.streamed->get(task.call) : &plan.program;
   if (task.scratch.size() < program->scratch_bytes) task.scratch.resize(program->scratch_bytes);
   task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out),
-                  task.scratch.data(), program == &plan.program ? nullptr : &task.peers};
-  if (copies_input) {
+                  task.scratch.data(), by_messages ? nullptr : &task.peers};
+  if (plan.copies_input && by_messages) {
     const std::size_t bytes = check(task.call, group.rank, group.size).in_bytes;
     task.input_copy.resize(bytes);
     std::byte* const to = task.input_copy.data();

@@ -12,13 +12,16 @@
 
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
+#include "kernels/fold.hpp"
+#include "topology/cache.hpp"
 
 namespace tutti::test {
 namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr PathTrial::Cadence usual = PathTrial::usual, of_long_calls = PathTrial::of_long_calls;
+constexpr PathTrial::Cadence usual = PathTrial::usual, of_long_calls = PathTrial::of_long_calls,
+                             of_stores = PathTrial::of_stores;
 
 /// One trial on ranks whose calls take `slots[r]` and `attach[r]` nanoseconds; the paths they settle on.
 std::vector<Path> settle(Path first, const std::vector<int>& slots, const std::vector<int>& attach,
@@ -48,40 +51,40 @@ std::vector<Path> settle(Path first, const std::vector<int>& slots, const std::v
 using testing::Each;
 
 TEST(PathTrial, TakesTheFaster) {
-  for (const Path first : {Path::slots, Path::direct}) {
-    EXPECT_THAT(settle(first, {900, 910}, {700, 710}), Each(Path::direct));
+  for (const Path first : {Path::slots, Path::other}) {
+    EXPECT_THAT(settle(first, {900, 910}, {700, 710}), Each(Path::other));
     EXPECT_THAT(settle(first, {700, 710}, {900, 910}), Each(Path::slots));
   }
 }
 
 TEST(PathTrial, StaysWhereTheDifferenceIsNoise) {
   EXPECT_THAT(settle(Path::slots, {1000}, {990}), Each(Path::slots));
-  EXPECT_THAT(settle(Path::direct, {990}, {1000}), Each(Path::direct));
+  EXPECT_THAT(settle(Path::other, {990}, {1000}), Each(Path::other));
 }
 
 TEST(PathTrial, OfLongCallsTakesTwoOfThemAndAGreaterDifference) {
   EXPECT_EQ(of_long_calls.calls(), 2U);
-  EXPECT_THAT(settle(Path::slots, {900, 910}, {700, 710}, of_long_calls), Each(Path::direct));
-  EXPECT_THAT(settle(Path::direct, {700, 710}, {900, 910}, of_long_calls), Each(Path::slots));
+  EXPECT_THAT(settle(Path::slots, {900, 910}, {700, 710}, of_long_calls), Each(Path::other));
+  EXPECT_THAT(settle(Path::other, {700, 710}, {900, 910}, of_long_calls), Each(Path::slots));
   EXPECT_THAT(settle(Path::slots, {1000}, {900}, of_long_calls), Each(Path::slots));
 }
 
 TEST(PathTrial, WhoWaitsDoesNotHideTheDifference) {
-  EXPECT_THAT(settle(Path::slots, {9000, 500}, {8700, 200}), Each(Path::direct));  // rank 0 comes early
-  EXPECT_THAT(settle(Path::slots, {100, 500}, {400, 400}), Each(Path::slots));     // the root runs ahead
+  EXPECT_THAT(settle(Path::slots, {9000, 500}, {8700, 200}), Each(Path::other));  // rank 0 comes early
+  EXPECT_THAT(settle(Path::slots, {100, 500}, {400, 400}), Each(Path::slots));    // the root runs ahead
 }
 
 TEST(PathTrial, RanksThatTimedOnePathOnlyDoNotCount) {
-  EXPECT_THAT(settle(Path::slots, {500, 0}, {400, 900}), Each(Path::direct));
+  EXPECT_THAT(settle(Path::slots, {500, 0}, {400, 900}), Each(Path::other));
 }
 
 TEST(PathTrial, StaysWhenNobodyTimedACall) {
-  EXPECT_THAT(settle(Path::direct, {0, 0}, {0, 0}), Each(Path::direct));
+  EXPECT_THAT(settle(Path::other, {0, 0}, {0, 0}), Each(Path::other));
   EXPECT_THAT(settle(Path::slots, {500, 0}, {0, 0}), Each(Path::slots));
 }
 
 TEST(PathTrial, IsRepeatedEverMoreRarely) {
-  for (const auto& cadence : {usual, of_long_calls}) {
+  for (const auto& cadence : {usual, of_long_calls, of_stores}) {
     PathTrial trial(Path::slots, cadence);
     std::vector<std::uint32_t> decisions;
     for (std::uint32_t call = 0; call < 100'000; ++call)
@@ -184,6 +187,28 @@ TEST(PathTrial, LongCallsAreTriedBothWaysSoon) {
     }
     EXPECT_NE(comm.explain(call).find("(measured: slots "), std::string::npos) << comm.explain(call);
     EXPECT_GT(comm.stats().bytes_direct, 0U);
+  });
+}
+
+TEST(PathTrial, LongResultsAreTriedPastTheCaches) {
+  const std::size_t cache = topology::last_cache_bytes();
+  if (!kernels::block_copies_win()) GTEST_SKIP() << "not on this processor";
+  if (cache == 0 || cache > std::size_t{256} << 20) GTEST_SKIP() << "a last cache of " << cache << " bytes";
+  run_processes(3, over("shm"), [&](Communicator& comm) {
+    std::vector<float> in(cache / 3 / sizeof(float) + 13), out(in.size());
+    const Call call = reduction_call(Operation::all_reduce, DataType::float32, ReduceOp::average, in.size(),
+                                     reinterpret_cast<const std::byte*>(in.data()),
+                                     reinterpret_cast<std::byte*>(out.data()));
+    ASSERT_NE(comm.explain(call).find("stored in the caches (not yet measured)"), std::string::npos);
+    const std::uint32_t calls = of_stores.first_gap + of_stores.calls() + 1;
+    for (std::uint32_t number = 0; number < calls; ++number) {
+      const auto average = [&](std::size_t i) { return static_cast<float>(i % 50 + number); };
+      for (std::size_t i = 0; i < in.size(); ++i) in[i] = average(i) + static_cast<float>(comm.rank() - 1);
+      std::fill(out.begin(), out.end(), 0.0F);
+      issue(comm, call);
+      for (std::size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], average(i)) << i << ", call " << number;
+    }
+    EXPECT_NE(comm.explain(call).find("(measured: in "), std::string::npos) << comm.explain(call);
   });
 }
 
