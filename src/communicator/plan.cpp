@@ -267,9 +267,21 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
 }
 
 std::shared_ptr<PathTrial>& Planner::trial_of(const Plan& plan) {
-  constexpr int bits_a_range = 2;
+  constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
   const auto range = static_cast<int>(std::bit_width(plan.bytes)) / bits_a_range;
   return trials_[{plan.key.operation, plan.key.type, plan.key.op, range, plan.streamed.has_value()}];
+}
+
+LazyProgram Planner::lazily(const Algorithm& algorithm, const execution::LowerSettings& settings,
+                            std::int64_t divisor) {
+  return LazyProgram([this, settings, &algorithm, divisor](const Call& call) {
+    const auto& [schedule, overview] = prepared(algorithm, call.root);
+    auto program =
+        execution::lower(schedule, overview, setting_.rank, shape_of(call, setting_.rank, setting_.size),
+                         settings, *setting_.channels);
+    program.divisor = divisor;
+    return program;
+  });
 }
 
 void Planner::add_streamed(Plan& plan, const Circumstances& circumstances,
@@ -277,15 +289,7 @@ void Planner::add_streamed(Plan& plan, const Circumstances& circumstances,
   if (settings.stream_from != never || !streaming_may_pay(circumstances, cache_to_stream_past())) return;
   execution::LowerSettings past_caches = settings;
   past_caches.stream_from = 0;
-  plan.streamed.emplace([this, past_caches, algorithm = plan.choice.algorithm,
-                         divisor = plan.program.divisor](const Call& call) {
-    const auto& [schedule, overview] = prepared(*algorithm, call.root);
-    auto program =
-        execution::lower(schedule, overview, setting_.rank, shape_of(call, setting_.rank, setting_.size),
-                         past_caches, *setting_.channels);
-    program.divisor = divisor;
-    return program;
-  });
+  plan.streamed = lazily(*plan.choice.algorithm, past_caches, plan.program.divisor);
   auto& trial = trial_of(plan);
   if (trial == nullptr) trial = std::make_shared<PathTrial>(Path::slots, PathTrial::of_stores);
   plan.trial = trial;
@@ -307,15 +311,7 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_
     if (!attach) direct.stream_from = std::min(direct.stream_from, direct_stream_from(setting_.size));
     if (!choice.algorithm->in_place) plan.direct_in_place = false;
     name = choice.algorithm->name;
-    return LazyProgram(
-        [this, direct, algorithm = choice.algorithm, divisor = plan.program.divisor](const Call& call) {
-          const auto& [schedule, overview] = prepared(*algorithm, call.root);
-          auto program =
-              execution::lower(schedule, overview, setting_.rank,
-                               shape_of(call, setting_.rank, setting_.size), direct, *setting_.channels);
-          program.divisor = divisor;
-          return program;
-        });
+    return lazily(*choice.algorithm, direct, plan.program.divisor);
   };
   const bool same = same_as_one_sided(*plan.choice.algorithm);
   if (setting_.direct_memory && (same ? direct_may_pay : direct_pays)(circumstances))

@@ -128,7 +128,10 @@ class Planner {
   void add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_known,
                      const execution::LowerSettings& settings);
   void add_streamed(Plan& plan, const Circumstances& circumstances, const execution::LowerSettings& settings);
-  /// The trial of a plan's size, and of others within a factor of four.
+  /// `algorithm` is one of the library's, which stay.
+  LazyProgram lazily(const Algorithm& algorithm, const execution::LowerSettings& settings,
+                     std::int64_t divisor);
+  /// That of the plan's range of sizes. The plan already has what is to be tried.
   std::shared_ptr<PathTrial>& trial_of(const Plan& plan);
   void forget_plans();
   static constexpr std::size_t cache_entries = 64;

@@ -57,7 +57,7 @@ FifoMemory::FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel
   units = layout.units;
   room = writer == reader ? units : layout.pair_units();
   line_message = longest_in_lines(layout.ranks);
-  rewinds = layout.ranks > 4;  // the rings of fewer stay within the caches: docs/experiments.md
+  rewinds = layout.crowded();
 }
 
 ShmSender::ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic)
@@ -259,8 +259,9 @@ void ShmReceiver::take_lines(std::uint32_t count) {
 
 void ShmReceiver::take_units(std::uint32_t end) {
   unit_ = end;
-  mine_.units.store(unit_, std::memory_order_release);
-  if (unit_ - units_told_ < memory_.units / 8) return;
+  const bool much = unit_ - units_told_ >= memory_.units / 8;
+  if (much || memory_.rewinds) mine_.units.store(unit_, std::memory_order_release);
+  if (!much) return;
   units_told_ = unit_;
   wakes_.owe(std::span(&writer_, 1));
 }

@@ -94,9 +94,14 @@ struct Layout {
     return fifo_offset + index * fifo_stride;
   }
   [[nodiscard]] constexpr std::size_t max_message() const { return units * unit_bytes / 8; }
-  /// Units used of a ring that has one reader: `channel_credits` of the longest messages fit, wherever the
-  /// first of them starts. More would only take room in the caches (docs/experiments.md).
-  [[nodiscard]] constexpr std::uint32_t pair_units() const { return units / 8 * (channel_credits + 1); }
+  /// Whether the rings of all pairs do not fit into the caches together (docs/experiments.md). Then they are
+  /// kept short, and readers return what they have taken at once.
+  [[nodiscard]] constexpr bool crowded() const { return ranks > 4; }
+  /// Units used of a ring that has one reader. In short ones `channel_credits` of the longest messages fit,
+  /// wherever the first of them starts.
+  [[nodiscard]] constexpr std::uint32_t pair_units() const {
+    return crowded() ? units / 8 * (channel_credits + 1) : units;
+  }
 
   static constexpr std::size_t control_bytes = 4096;
   static constexpr std::size_t window_alignment = std::size_t{1} << 30;
