@@ -55,7 +55,7 @@ void fold_to_all(Fold fold, std::size_t element_bytes, std::span<std::byte* cons
 /// question goes to the hypervisor. Otherwise the first fold or copy does. Thread safe.
 void prepare();
 
-/// The instruction set in use: "AVX3", "AVX2", "SSE4", "SCALAR", ...
+/// The instruction set in use: "AVX3", "AVX2", "SSE2", "NEON", ...
 const char* instruction_set() noexcept;
 
 }  // namespace tutti::kernels

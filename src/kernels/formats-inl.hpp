@@ -125,7 +125,7 @@ struct Small {
 using E4M3 = Small<std::uint8_t, e4m3_format>;
 using E5M2 = Small<std::uint8_t, e5m2_format>;
 
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SSE4
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 using Float16 = Small<std::uint16_t, float16_format>;
 #else
 /// With the processor's own conversions.

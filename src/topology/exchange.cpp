@@ -19,10 +19,12 @@ struct Card {
   std::string host{}, nvlink_domain{}, pci{}, device{};
 };
 
-std::vector<std::byte> bytes_of(const nlohmann::json& json) {
-  const auto raw = nlohmann::json::to_cbor(json);
-  const auto bytes = std::as_bytes(std::span(raw));
-  return {bytes.begin(), bytes.end()};
+using Json = nlohmann::ordered_json;  // as in json.cpp: one kind is compiled
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+std::string_view text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 [[noreturn]] void not_understood(std::size_t rank, const std::string& why) {
@@ -32,26 +34,25 @@ std::vector<std::byte> bytes_of(const nlohmann::json& json) {
               {static_cast<Rank>(rank)});
 }
 
-std::vector<std::byte> card_of(const Place& place) {
+std::string card_of(const Place& place) {
   const Node& device = place.machine.node(place.device);
-  return bytes_of(nlohmann::json::array({hash(place.machine), place.machine.nodes.size(), place.host,
-                                         place.nvlink_domain, device.pci, name(device)}));
+  return Json::array({hash(place.machine), place.machine.nodes.size(), place.host, place.nvlink_domain,
+                      device.pci, name(device)})
+      .dump();
 }
 
 Card card_from(const std::vector<std::byte>& bytes, std::size_t rank) {
   try {
-    const nlohmann::json json =
-        nlohmann::json::from_cbor(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                                  reinterpret_cast<const std::uint8_t*>(bytes.data() + bytes.size()));
+    const Json json = Json::parse(text_of(bytes));
     return {json.at(0), json.at(1), json.at(2), json.at(3), json.at(4), json.at(5)};
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const Json::exception& error) {
     not_understood(rank, error.what());
   }
 }
 
 Machine machine_from(const std::vector<std::byte>& bytes, std::size_t rank) {
   try {
-    return from_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    return from_json(text_of(bytes));
   } catch (const Error& error) {
     not_understood(rank, error.what());
   }
@@ -69,7 +70,8 @@ NodeId device_of(const Machine& machine, const Card& card, std::size_t rank) {
 
 World exchange(Rank me, const Place& mine, const AllGather& all_gather) {
   std::vector<Card> cards;
-  for (const auto& bytes : all_gather(card_of(mine))) cards.push_back(card_from(bytes, cards.size()));
+  for (const auto& bytes : all_gather(bytes_of(card_of(mine))))
+    cards.push_back(card_from(bytes, cards.size()));
 
   // For each kind of machine the first rank on one describes it.
   std::map<std::uint64_t, std::size_t> describer;
@@ -77,7 +79,7 @@ World exchange(Rank me, const Place& mine, const AllGather& all_gather) {
   const bool mine_is_wanted =
       describer.at(cards[static_cast<std::size_t>(me)].hash) == static_cast<std::size_t>(me);
   const std::string description = mine_is_wanted ? to_json(mine.machine) : "";
-  const auto descriptions = all_gather(std::as_bytes(std::span(description)));
+  const auto descriptions = all_gather(bytes_of(description));
 
   World world;
   std::map<std::uint64_t, int> machines;

@@ -69,8 +69,9 @@ class Launchers : public testing::TestWithParam<LauncherCommand> {
  protected:
   static Outcome start(const std::string& test) {
     const auto [name, binary, command] = GetParam();
-    return run_command("EXPECTED_LAUNCHER=" + std::string(name) + " timeout 60 " + command + " " + program() +
-                       " --gtest_filter=LaunchedRank." + test);
+    // All of that test, where this one is of a shard.
+    return run_command("GTEST_TOTAL_SHARDS=1 GTEST_SHARD_INDEX=0 EXPECTED_LAUNCHER=" + std::string(name) +
+                       " timeout 60 " + command + " " + program() + " --gtest_filter=LaunchedRank." + test);
   }
   void SetUp() override {
     if (run_command(std::string("command -v ") + GetParam().binary).status != 0)
