@@ -21,7 +21,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 if(TUTTI_SANITIZE)
   add_compile_options(-fsanitize=${TUTTI_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TUTTI_SANITIZE})
-  if(TUTTI_SANITIZE MATCHES "address,undefined")  # AddressSanitizer sees these itself, and they take long to compile
+  if(TUTTI_SANITIZE MATCHES "address,undefined")  # slow to compile; the first two are AddressSanitizer's, too
     add_compile_options(-fno-sanitize=null,object-size,vptr)
   endif()
   # Sanitizers do not see an index past the end of a vector that has more room.

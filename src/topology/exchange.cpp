@@ -19,12 +19,12 @@ struct Card {
   std::string host{}, nvlink_domain{}, pci{}, device{};
 };
 
-using Json = nlohmann::ordered_json;  // as in json.cpp: one kind is compiled
+using Json = nlohmann::ordered_json;  // as json.cpp's: each kind takes long to compile
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-std::string_view text_of(const std::vector<std::byte>& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+std::vector<std::byte> bytes_of(const Json& json) {
+  const auto raw = Json::to_cbor(json);
+  const auto bytes = std::as_bytes(std::span(raw));
+  return {bytes.begin(), bytes.end()};
 }
 
 [[noreturn]] void not_understood(std::size_t rank, const std::string& why) {
@@ -34,16 +34,16 @@ std::string_view text_of(const std::vector<std::byte>& bytes) {
               {static_cast<Rank>(rank)});
 }
 
-std::string card_of(const Place& place) {
+std::vector<std::byte> card_of(const Place& place) {
   const Node& device = place.machine.node(place.device);
-  return Json::array({hash(place.machine), place.machine.nodes.size(), place.host, place.nvlink_domain,
-                      device.pci, name(device)})
-      .dump();
+  return bytes_of(Json::array({hash(place.machine), place.machine.nodes.size(), place.host,
+                               place.nvlink_domain, device.pci, name(device)}));
 }
 
 Card card_from(const std::vector<std::byte>& bytes, std::size_t rank) {
   try {
-    const Json json = Json::parse(text_of(bytes));
+    const Json json = Json::from_cbor(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                      reinterpret_cast<const std::uint8_t*>(bytes.data() + bytes.size()));
     return {json.at(0), json.at(1), json.at(2), json.at(3), json.at(4), json.at(5)};
   } catch (const Json::exception& error) {
     not_understood(rank, error.what());
@@ -52,7 +52,7 @@ Card card_from(const std::vector<std::byte>& bytes, std::size_t rank) {
 
 Machine machine_from(const std::vector<std::byte>& bytes, std::size_t rank) {
   try {
-    return from_json(text_of(bytes));
+    return from_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   } catch (const Error& error) {
     not_understood(rank, error.what());
   }
@@ -70,8 +70,7 @@ NodeId device_of(const Machine& machine, const Card& card, std::size_t rank) {
 
 World exchange(Rank me, const Place& mine, const AllGather& all_gather) {
   std::vector<Card> cards;
-  for (const auto& bytes : all_gather(bytes_of(card_of(mine))))
-    cards.push_back(card_from(bytes, cards.size()));
+  for (const auto& bytes : all_gather(card_of(mine))) cards.push_back(card_from(bytes, cards.size()));
 
   // For each kind of machine the first rank on one describes it.
   std::map<std::uint64_t, std::size_t> describer;
@@ -79,7 +78,7 @@ World exchange(Rank me, const Place& mine, const AllGather& all_gather) {
   const bool mine_is_wanted =
       describer.at(cards[static_cast<std::size_t>(me)].hash) == static_cast<std::size_t>(me);
   const std::string description = mine_is_wanted ? to_json(mine.machine) : "";
-  const auto descriptions = all_gather(bytes_of(description));
+  const auto descriptions = all_gather(std::as_bytes(std::span(description)));
 
   World world;
   std::map<std::uint64_t, int> machines;

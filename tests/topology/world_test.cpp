@@ -160,6 +160,14 @@ TEST(Exchange, DifferentMachinesAndViews) {
   EXPECT_EQ(found.worlds[0].seats, world.seats);
 }
 
+TEST(Exchange, NamesOfHostsNeedBeNoText) {
+  const Machine box = known("pcie-box");
+  const NodeId gpu = box.find("gpu0");
+  const Found found = exchange_among(
+      {{.machine = box, .host = "a\xfe", .device = gpu}, {.machine = box, .host = "a\xff", .device = gpu}});
+  for (const World& world : found.worlds) EXPECT_THAT(world.hosts, SizeIs(2));
+}
+
 TEST(Exchange, ThisProcessHasAPlace) {
   const Place place = this_place();
   EXPECT_EQ(place.machine.node(place.device).kind, NodeKind::cpu);
