@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "communicator/impl.hpp"
 
@@ -19,26 +21,22 @@ std::uint64_t child_number(std::uint64_t parent, std::uint64_t count, int color)
   return (h ^ (h >> 29)) >> 17;
 }
 
-std::string explain_stores(const Plan& plan) {
-  const auto [kept, past] = plan.trial->decided_by();
-  std::string text = plan.trial->path() == Path::slots ? "  results: stored in the caches"
-                                                       : "  results: stored past the caches";
-  if (!plan.trial->decided()) return text + " (not yet measured)\n";
-  return text + fmt::format(" (measured: in {:.1f} us, past {:.1f} us)\n", kept / 1e3, past / 1e3);
-}
-
 std::string explain_trial(const Plan& plan) {
-  if (plan.streamed) return explain_stores(plan);
   const bool mapped = plan.mapped && !plan.asks;
-  const auto [slots, direct] = plan.trial->decided_by();
   std::string text = mapped ? "  at present: " : "  plain memory: ";
-  if (plan.trial->path() == Path::slots)
-    text += "through slots of shared memory";
-  else
+  if (plan.trial->path() == Path::direct)
     text += mapped ? "zero copy" : "by cross-memory attach, " + plan.attached_name;
+  else
+    text += "through slots of shared memory";
+  if (plan.trial->path() == Path::past_caches) text += ", results stored past the caches";
   if (!plan.trial->decided()) return text + " (not yet measured)\n";
-  return text + fmt::format(" (measured: slots {:.1f} us, {} {:.1f} us)\n", slots / 1e3,
-                            mapped ? "each other's memory" : "attach", direct / 1e3);
+  const std::array names{"slots", "past the caches", mapped ? "each other's memory" : "attach"};
+  const PathTrial::Times times = plan.trial->decided_by();
+  const char* before = " (measured: ";
+  for (std::size_t p = 0; p < names.size(); ++p)
+    if (times[p] != 0)
+      text += fmt::format("{}{} {:.1f} us", std::exchange(before, ", "), names[p], times[p] / 1e3);
+  return text + ")\n";
 }
 
 }  // namespace

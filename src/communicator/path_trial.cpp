@@ -5,11 +5,12 @@
 
 namespace tutti {
 
-namespace {
-
-Path other(Path path) { return path == Path::slots ? Path::other : Path::slots; }
-
-}  // namespace
+Path PathTrial::path_at(std::uint32_t number) const {
+  if (number == 0) return path_;
+  for (const Path path : all_paths)
+    if (path != path_ && paths_.contains(path) && --number == 0) return path;
+  return path_;
+}
 
 PathTrial::Turn PathTrial::next() {
   if (call_ < gap_) {
@@ -19,7 +20,8 @@ PathTrial::Turn PathTrial::next() {
   const std::uint32_t at = call_++ - gap_;
   if (at == 0) samples_ = {};
   const std::uint32_t each = cadence_.settling + cadence_.counted;
-  if (at < 2 * each) return {at < each ? path_ : other(path_), at % each >= cadence_.settling, false, true};
+  if (at < cadence_.calls(paths_.size()))
+    return {path_at(at / each), at % each >= cadence_.settling, false, true};
   call_ = 0;
   gap_ = std::min(4 * gap_, cadence_.longest_gap);
   return {path_, false, true, true};
@@ -44,18 +46,21 @@ PathTrial::Times PathTrial::times() const {
 // A rank that comes early waits in each call for what others do between calls. It waits by either path, so
 // the difference of the sums is still what the paths cost.
 void PathTrial::decide(std::span<const Times> of_ranks) {
-  std::array<std::uint64_t, 2> sums{};
+  std::array<std::uint64_t, all_paths.size()> sums{};
   std::uint64_t ranks = 0;
   for (const Times& times : of_ranks) {
-    if (times[0] == 0 || times[1] == 0) continue;
+    const auto lacks = [&](Path p) { return paths_.contains(p) && times[static_cast<std::size_t>(p)] == 0; };
+    if (std::any_of(all_paths.begin(), all_paths.end(), lacks)) continue;
     for (std::size_t p = 0; p < sums.size(); ++p) sums[p] += times[p];
     ++ranks;
   }
   if (ranks == 0) return;
   for (std::size_t p = 0; p < sums.size(); ++p) decided_by_[p] = static_cast<std::uint32_t>(sums[p] / ranks);
-  const auto present = static_cast<double>(sums[static_cast<std::size_t>(path_)]);
-  if (static_cast<double>(sums[static_cast<std::size_t>(other(path_))]) < cadence_.gain * present)
-    path_ = other(path_);
+  const auto time = [&](Path p) { return static_cast<double>(sums[static_cast<std::size_t>(p)]); };
+  Path fastest = path_;
+  for (const Path path : all_paths)
+    if (paths_.contains(path) && time(path) < time(fastest)) fastest = path;
+  if (time(fastest) < cadence_.gain * time(path_)) path_ = fastest;
 }
 
 }  // namespace tutti

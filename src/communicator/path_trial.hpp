@@ -1,13 +1,16 @@
 /// \file
-/// Slots or each other's memory? Which is faster depends on the processor, on where the ranks run on it, and
-/// on the size, up to a factor of three either way, of ten where many ranks share a processor. So it is
-/// measured on the calls themselves, and decided by all ranks alike. In the same way, whether results are
-/// better stored past the caches.
+/// Slots or each other's memory? And are results better stored past the caches? Which is faster depends on
+/// the processor, on where the ranks run on it, and on the size, up to a factor of three either way, of ten
+/// where many ranks share a processor. So it is measured on the calls themselves, and decided by all ranks
+/// alike.
 #pragma once
 
 #include <array>
+#include <bit>
 #include <chrono>
+#include <compare>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -16,15 +19,35 @@ namespace tutti {
 /// How a call moves its data within a host. Results are the same, bit for bit.
 enum class Path : std::uint8_t {
   slots,
-  /// What the plan has besides: ranks tell each other where their buffers are, and read and write them,
-  /// mapped or by attach; or slots, and results are stored past the caches.
-  other
+  past_caches,  ///< by slots, and results are stored past the caches
+  direct  ///< ranks tell each other where their buffers are, and read and write them, mapped or by attach
+};
+inline constexpr std::array all_paths{Path::slots, Path::past_caches, Path::direct};
+
+/// Some paths: all that a call can take.
+class Paths {
+ public:
+  constexpr Paths() = default;
+  constexpr Paths(std::initializer_list<Path> paths) {
+    for (const Path path : paths) add(path);
+  }
+  constexpr void add(Path path) { bits_ |= 1U << static_cast<unsigned>(path); }
+  [[nodiscard]] constexpr bool contains(Path path) const {
+    return (bits_ >> static_cast<unsigned>(path) & 1U) != 0;
+  }
+  [[nodiscard]] constexpr std::uint32_t size() const {
+    return static_cast<std::uint32_t>(std::popcount(bits_));
+  }
+  constexpr auto operator<=>(const Paths&) const = default;
+
+ private:
+  unsigned bits_ = 0;
 };
 
 /// Calls of one operation, type and range of sizes on one communicator. Every rank counts the same calls, so
-/// all are at the same place: some calls by each path, then one in which the ranks exchange their times and
-/// decide. That is repeated, every time after four times as many calls: the first calls of a program are not
-/// typical, and neighbours, and what the operating system runs where, change.
+/// all are at the same place: some calls by each path, the present one first, then one in which the ranks
+/// exchange their times and decide. That is repeated, every time after four times as many calls: the first
+/// calls of a program are not typical, and neighbours, and what the operating system runs where, change.
 class PathTrial {
  public:
   /// How many calls that takes.
@@ -32,8 +55,10 @@ class PathTrial {
     std::uint32_t settling;                ///< by each path that do not count: cold caches
     std::uint32_t counted;                 ///< by each path that do
     std::uint32_t first_gap, longest_gap;  ///< before a trial
-    double gain;  ///< below this part of the present path's time the other is taken: more may be noise
-    [[nodiscard]] constexpr std::uint32_t calls() const { return 2 * (settling + counted); }
+    double gain;  ///< below this part of the present path's time another is taken: more may be noise
+    [[nodiscard]] constexpr std::uint32_t calls(std::uint32_t paths) const {
+      return paths * (settling + counted);
+    }
   };
   static constexpr Cadence usual{1, 4, 20, 10'240, 0.95};
   /// Of calls that take milliseconds: what they find in caches is their own, there may not be many, and one
@@ -43,7 +68,7 @@ class PathTrial {
   static constexpr Cadence of_stores{1, 1, 1, 64, 0.92};
 
   /// Nanoseconds of a call by each path, the median; 0: none was timed.
-  using Times = std::array<std::uint32_t, 2>;
+  using Times = std::array<std::uint32_t, all_paths.size()>;
 
   struct Turn {
     Path path = Path::slots;
@@ -52,7 +77,9 @@ class PathTrial {
     bool measured = false;  ///< `path` was decided, or is being tried; not presumed
   };
 
-  explicit PathTrial(Path first, const Cadence& cadence = usual) : cadence_(cadence), path_(first) {}
+  /// `first`, one of `paths`, is taken until something is known.
+  PathTrial(Paths paths, Path first, const Cadence& cadence = usual)
+      : paths_(paths), cadence_(cadence), path_(first) {}
   /// The next call's turn. Collective: every rank asks once a call.
   Turn next();
   void record(Path path, std::chrono::nanoseconds time);
@@ -61,16 +88,19 @@ class PathTrial {
   /// Takes in the times of all ranks, the same on each.
   void decide(std::span<const Times> of_ranks);
   [[nodiscard]] Path path() const { return path_; }
-  [[nodiscard]] bool decided() const { return decided_by_[0] != 0; }
-  /// What the last decision was made from, the mean over ranks; zeros before.
+  [[nodiscard]] bool decided() const { return decided_by_[static_cast<std::size_t>(path_)] != 0; }
+  /// What the last decision was made from, the mean over ranks; zeros before, and of what is not tried.
   [[nodiscard]] Times decided_by() const { return decided_by_; }
 
  private:
+  /// The `number`-th path of a trial: the present one, then the others.
+  [[nodiscard]] Path path_at(std::uint32_t number) const;
+  Paths paths_;
   Cadence cadence_;
   Path path_;
   std::uint32_t call_ = 0;  ///< since the last trial
   std::uint32_t gap_ = cadence_.first_gap;
-  std::array<std::vector<std::uint32_t>, 2> samples_;
+  std::array<std::vector<std::uint32_t>, all_paths.size()> samples_;
   Times decided_by_{};
 };
 

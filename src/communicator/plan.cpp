@@ -246,6 +246,10 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   execution::LowerSettings settings =
       lower_settings(plan, call, sizes, algorithm != nullptr && sends_from_memory(setting_, *algorithm));
   settings.whole_steps = user != nullptr;
+  const bool chosen = user == nullptr && setting_.shared_memory && setting_.options->algorithm.empty();
+  const bool stores = chosen && tries_stores(circumstances);
+  const std::size_t presumed_stream_from = std::min(settings.stream_from, settings.stream_received_from);
+  if (stores) settings.stream_received_from = never;
   plan.program = execution::lower(schedule, overview, setting_.rank, shape, settings, *setting_.channels,
                                   std::move(plan.program));
   // Who goes on to something else, another communicator say, does not move what is left here.
@@ -261,15 +265,19 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
     for (const std::size_t c : call.in_counts.empty() ? call.out_counts : call.in_counts) h = mix(h, c);
   plan.hash = static_cast<std::uint32_t>(mix(h, plan.program.piece) >> 32);
 
-  if (user != nullptr || !setting_.shared_memory || !setting_.options->algorithm.empty()) return;
+  if (!chosen || setting_.size == 1) return;
   add_one_sided(plan, circumstances, !shape.private_sizes, settings);
-  if (!plan.mapped && !plan.attached) add_streamed(plan, circumstances, settings);
+  if (stores) {
+    settings.stream_from = 0;
+    plan.past_caches = lazily(*algorithm, settings, plan.program.divisor);
+  }
+  add_trial(plan, circumstances, presumed_stream_from);
 }
 
-std::shared_ptr<PathTrial>& Planner::trial_of(const Plan& plan) {
-  constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
-  const auto range = static_cast<int>(std::bit_width(plan.bytes)) / bits_a_range;
-  return trials_[{plan.key.operation, plan.key.type, plan.key.op, range, plan.streamed.has_value()}];
+// Registered memory has a rule of its own.
+bool Planner::tries_stores(const Circumstances& circumstances) const {
+  return !setting_.direct_memory && setting_.options->stream_from == never &&
+         streaming_may_pay(circumstances, cache_to_stream_past());
 }
 
 LazyProgram Planner::lazily(const Algorithm& algorithm, const execution::LowerSettings& settings,
@@ -284,20 +292,8 @@ LazyProgram Planner::lazily(const Algorithm& algorithm, const execution::LowerSe
   });
 }
 
-void Planner::add_streamed(Plan& plan, const Circumstances& circumstances,
-                           const execution::LowerSettings& settings) {
-  if (settings.stream_from != never || !streaming_may_pay(circumstances, cache_to_stream_past())) return;
-  execution::LowerSettings past_caches = settings;
-  past_caches.stream_from = 0;
-  plan.streamed = lazily(*plan.choice.algorithm, past_caches, plan.program.divisor);
-  auto& trial = trial_of(plan);
-  if (trial == nullptr) trial = std::make_shared<PathTrial>(Path::slots, PathTrial::of_stores);
-  plan.trial = trial;
-}
-
 void Planner::add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_known,
                             const execution::LowerSettings& settings) {
-  if (setting_.size == 1) return;
   const auto lowered = [&](bool attach, std::string& name) -> std::optional<LazyProgram> {
     circumstances.one_sided = true;
     circumstances.attach_only = attach;
@@ -319,15 +315,28 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_
   plan.asks = plan.mapped && (!same || (sizes_known && direct_surely_pays(circumstances)));
   if (!same) return;
   if (setting_.can_attach && attach_may_pay(circumstances)) plan.attached = lowered(true, plan.attached_name);
-  if (!plan.attached && (!plan.mapped || plan.asks)) return;
   plan.attach_first = plan.attached && sizes_known && attach_pays(circumstances);
-  // Whoever registers memory for blocks of any length has long ones.
-  const bool mapped_first = plan.mapped && !plan.asks && direct_pays(circumstances);
-  auto& trial = trial_of(plan);
-  if (trial == nullptr)
-    trial =
-        std::make_shared<PathTrial>(plan.attach_first || mapped_first ? Path::other : Path::slots,
-                                    takes_long(circumstances) ? PathTrial::of_long_calls : PathTrial::usual);
+}
+
+void Planner::add_trial(Plan& plan, const Circumstances& circumstances, std::size_t presumed_stream_from) {
+  const bool mapped = plan.mapped && !plan.asks;
+  Paths paths{Path::slots};
+  if (plan.past_caches) paths.add(Path::past_caches);
+  if (plan.attached || mapped) paths.add(Path::direct);
+  if (paths.size() == 1) return;
+  constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
+  const auto range = static_cast<int>(std::bit_width(plan.bytes)) / bits_a_range;
+  auto& trial = trials_[{plan.key.operation, plan.key.type, plan.key.op, range, paths}];
+  if (trial == nullptr) {
+    Path first = Path::slots;
+    if (plan.past_caches && plan.bytes >= presumed_stream_from) first = Path::past_caches;
+    // Whoever registers memory for blocks of any length has long ones.
+    if (plan.attach_first || (mapped && direct_pays(circumstances))) first = Path::direct;
+    const auto& cadence = !takes_long(circumstances) ? PathTrial::usual
+                          : plan.past_caches         ? PathTrial::of_stores
+                                                     : PathTrial::of_long_calls;
+    trial = std::make_shared<PathTrial>(paths, first, cadence);
+  }
   plan.trial = trial;
 }
 

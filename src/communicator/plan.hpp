@@ -67,8 +67,7 @@ struct Plan {
   std::optional<LazyProgram> mapped;    ///< when all buffers are mapped
   std::optional<LazyProgram> attached;  ///< when all can be read by cross-memory attach
   std::string mapped_name, attached_name;
-  /// `program`, but results are stored past the caches. Only where there is neither of the others.
-  std::optional<LazyProgram> streamed;
+  std::optional<LazyProgram> past_caches;  ///< `program`, but results are stored past the caches
   bool asks = false;                 ///< whatever the trial says, ranks ask each other whether all is mapped
   bool attach_first = false;         ///< by attach before the trial has measured it
   std::shared_ptr<PathTrial> trial;  ///< between `program` and the others, where results are the same
@@ -127,12 +126,14 @@ class Planner {
   /// `sizes_known`: by all ranks.
   void add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_known,
                      const execution::LowerSettings& settings);
-  void add_streamed(Plan& plan, const Circumstances& circumstances, const execution::LowerSettings& settings);
+  /// Whether the calls themselves show if results are better stored past the caches.
+  [[nodiscard]] bool tries_stores(const Circumstances& circumstances) const;
+  /// Of the ways that the plan has, if there are several. `presumed_stream_from`: bytes from which results go
+  /// past the caches before they are known to gain.
+  void add_trial(Plan& plan, const Circumstances& circumstances, std::size_t presumed_stream_from);
   /// `algorithm` is one of the library's, which stay.
   LazyProgram lazily(const Algorithm& algorithm, const execution::LowerSettings& settings,
                      std::int64_t divisor);
-  /// That of the plan's range of sizes. The plan already has what is to be tried.
-  std::shared_ptr<PathTrial>& trial_of(const Plan& plan);
   void forget_plans();
   static constexpr std::size_t cache_entries = 64;
   static constexpr int few_ranks = 16;
@@ -144,7 +145,7 @@ class Planner {
   std::uint64_t generation_ = 1;
   std::vector<User> users_;  ///< at most one a collective
   /// By operation, type, reduction, range of sizes and what is tried: the same calls on every rank.
-  std::map<std::tuple<Operation, DataType, ReduceOp, int, bool>, std::shared_ptr<PathTrial>> trials_;
+  std::map<std::tuple<Operation, DataType, ReduceOp, int, Paths>, std::shared_ptr<PathTrial>> trials_;
 };
 
 PlanKey key_of(const Call& call, const Sizes& sizes);

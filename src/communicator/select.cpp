@@ -116,9 +116,17 @@ bool attach_pays(const Circumstances& call) {
 }
 
 bool streaming_may_pay(const Circumstances& call, std::size_t cache) {
-  const std::size_t ranks = static_cast<std::size_t>(call.ranks);
-  return call.collective == Collective::all_reduce && call.ranks > 2 && cache != 0 &&
-         call.bytes * ranks >= cache;
+  switch (call.collective) {
+    case Collective::all_reduce:
+      if (call.ranks == 2) return false;
+      [[fallthrough]];
+    case Collective::all_gather:
+    case Collective::all_to_all:
+    case Collective::broadcast:
+      return cache != 0 && call.bytes >= cache / static_cast<std::size_t>(call.ranks);
+    default:
+      return false;
+  }
 }
 
 bool direct_may_pay(const Circumstances& call) {

@@ -194,12 +194,11 @@ void Impl::begin(Task& task) {
     return;
   }
   if (plan->trial) task.turn = plan->trial->next();
-  if (task.turn.timed && task.turn.path == Path::other)
-    for (const auto* program : {&plan->mapped, &plan->attached, &plan->streamed})
+  if (task.turn.timed && task.turn.path != Path::slots)
+    for (const auto* program : {&plan->mapped, &plan->attached, &plan->past_caches})
       if (*program) (void)(*program)->get(task.call);  // not part of the time
   if (task.turn.timed) task.since = Clock::now();
-  const bool by_messages = task.turn.path == Path::slots || plan->streamed;
-  if (!plan->asks && by_messages && !task.turn.decides) {
+  if (!plan->asks && task.turn.path != Path::direct && !task.turn.decides) {
     begin_main(task);
     return;
   }
@@ -278,7 +277,7 @@ void Impl::begin_main(Task& task) {
     check_offered(task);
     const auto reach = task.peers.resolve(shm->direct(), task.peers.offers);
     if (task.turn.decides) decide(task);
-    const bool direct = task.turn.path == Path::other && !plan.streamed;
+    const bool direct = task.turn.path == Path::direct;
     task.mapped = reach == transport::shm::Reach::mapped && plan.mapped && (direct || plan.asks);
     if (task.mapped)
       program = &plan.mapped->get(task.call);
@@ -288,7 +287,7 @@ void Impl::begin_main(Task& task) {
   }
   const bool by_messages = program == nullptr;
   if (by_messages)
-    program = plan.streamed && task.turn.path == Path::other ? &plan.streamed->get(task.call) : &plan.program;
+    program = task.turn.path == Path::past_caches ? &plan.past_caches->get(task.call) : &plan.program;
   if (task.scratch.size() < program->scratch_bytes) task.scratch.resize(program->scratch_bytes);
   task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out),
                   task.scratch.data(), by_messages ? nullptr : &task.peers};

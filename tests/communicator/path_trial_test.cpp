@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <random>
 #include <span>
@@ -23,16 +24,20 @@ using std::chrono::nanoseconds;
 constexpr PathTrial::Cadence usual = PathTrial::usual, of_long_calls = PathTrial::of_long_calls,
                              of_stores = PathTrial::of_stores;
 
-/// One trial on ranks whose calls take `slots[r]` and `attach[r]` nanoseconds; the paths they settle on.
-std::vector<Path> settle(Path first, const std::vector<int>& slots, const std::vector<int>& attach,
-                         const PathTrial::Cadence& cadence = usual) {
-  std::vector<PathTrial> ranks(slots.size(), PathTrial(first, cadence));
-  for (std::uint32_t call = 0; call < cadence.first_gap + cadence.calls(); ++call)
+/// Nanoseconds that the calls of each rank take by a path; 0: nobody looked.
+using Takes = std::map<Path, std::vector<int>>;
+
+/// One trial of the paths in `takes`; the paths that ranks settle on.
+std::vector<Path> settle_among(Path first, const Takes& takes, const PathTrial::Cadence& cadence = usual) {
+  Paths paths;
+  for (const auto& [path, times] : takes) paths.add(path);
+  std::vector<PathTrial> ranks(takes.at(first).size(), PathTrial(paths, first, cadence));
+  for (std::uint32_t call = 0; call < cadence.first_gap + cadence.calls(paths.size()); ++call)
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       const auto turn = ranks[r].next();
       EXPECT_FALSE(turn.decides);
-      const int takes = (turn.path == Path::slots ? slots : attach)[r];
-      if (turn.timed && takes != 0) ranks[r].record(turn.path, nanoseconds(takes));
+      const int time = takes.at(turn.path)[r];
+      if (turn.timed && time != 0) ranks[r].record(turn.path, nanoseconds(time));
     }
   std::vector<PathTrial::Times> times;
   for (auto& rank : ranks) {
@@ -48,60 +53,83 @@ std::vector<Path> settle(Path first, const std::vector<int>& slots, const std::v
   return chosen;
 }
 
+std::vector<Path> settle(Path first, const std::vector<int>& slots, const std::vector<int>& direct,
+                         const PathTrial::Cadence& cadence = usual) {
+  return settle_among(first, {{Path::slots, slots}, {Path::direct, direct}}, cadence);
+}
+
 using testing::Each;
 
 TEST(PathTrial, TakesTheFaster) {
-  for (const Path first : {Path::slots, Path::other}) {
-    EXPECT_THAT(settle(first, {900, 910}, {700, 710}), Each(Path::other));
+  for (const Path first : {Path::slots, Path::direct}) {
+    EXPECT_THAT(settle(first, {900, 910}, {700, 710}), Each(Path::direct));
     EXPECT_THAT(settle(first, {700, 710}, {900, 910}), Each(Path::slots));
   }
 }
 
+TEST(PathTrial, TakesTheFastestOfThree) {
+  for (const Path first : all_paths)
+    for (const Path fastest : all_paths) {
+      Takes takes;
+      for (const Path path : all_paths)
+        takes[path] = path == fastest ? std::vector{600, 610} : std::vector{900, 910};
+      for (const auto& cadence : {usual, of_long_calls, of_stores})
+        EXPECT_THAT(settle_among(first, takes, cadence), Each(fastest));
+    }
+}
+
+TEST(PathTrial, WhatIsNotTriedIsNotTaken) {
+  EXPECT_THAT(settle_among(Path::slots, {{Path::slots, {900}}, {Path::past_caches, {700}}}),
+              Each(Path::past_caches));
+  EXPECT_THAT(settle_among(Path::past_caches, {{Path::slots, {900}}, {Path::past_caches, {700}}}),
+              Each(Path::past_caches));
+}
+
 TEST(PathTrial, StaysWhereTheDifferenceIsNoise) {
   EXPECT_THAT(settle(Path::slots, {1000}, {990}), Each(Path::slots));
-  EXPECT_THAT(settle(Path::other, {990}, {1000}), Each(Path::other));
+  EXPECT_THAT(settle(Path::direct, {990}, {1000}), Each(Path::direct));
 }
 
 TEST(PathTrial, OfLongCallsTakesTwoOfThemAndAGreaterDifference) {
-  EXPECT_EQ(of_long_calls.calls(), 2U);
-  EXPECT_THAT(settle(Path::slots, {900, 910}, {700, 710}, of_long_calls), Each(Path::other));
-  EXPECT_THAT(settle(Path::other, {700, 710}, {900, 910}, of_long_calls), Each(Path::slots));
+  EXPECT_EQ(of_long_calls.calls(2), 2U);
+  EXPECT_THAT(settle(Path::slots, {900, 910}, {700, 710}, of_long_calls), Each(Path::direct));
+  EXPECT_THAT(settle(Path::direct, {700, 710}, {900, 910}, of_long_calls), Each(Path::slots));
   EXPECT_THAT(settle(Path::slots, {1000}, {900}, of_long_calls), Each(Path::slots));
 }
 
 TEST(PathTrial, WhoWaitsDoesNotHideTheDifference) {
-  EXPECT_THAT(settle(Path::slots, {9000, 500}, {8700, 200}), Each(Path::other));  // rank 0 comes early
-  EXPECT_THAT(settle(Path::slots, {100, 500}, {400, 400}), Each(Path::slots));    // the root runs ahead
+  EXPECT_THAT(settle(Path::slots, {9000, 500}, {8700, 200}), Each(Path::direct));  // rank 0 comes early
+  EXPECT_THAT(settle(Path::slots, {100, 500}, {400, 400}), Each(Path::slots));     // the root runs ahead
 }
 
 TEST(PathTrial, RanksThatTimedOnePathOnlyDoNotCount) {
-  EXPECT_THAT(settle(Path::slots, {500, 0}, {400, 900}), Each(Path::other));
+  EXPECT_THAT(settle(Path::slots, {500, 0}, {400, 900}), Each(Path::direct));
 }
 
 TEST(PathTrial, StaysWhenNobodyTimedACall) {
-  EXPECT_THAT(settle(Path::other, {0, 0}, {0, 0}), Each(Path::other));
+  EXPECT_THAT(settle(Path::direct, {0, 0}, {0, 0}), Each(Path::direct));
   EXPECT_THAT(settle(Path::slots, {500, 0}, {0, 0}), Each(Path::slots));
 }
 
 TEST(PathTrial, IsRepeatedEverMoreRarely) {
   for (const auto& cadence : {usual, of_long_calls, of_stores}) {
-    PathTrial trial(Path::slots, cadence);
+    PathTrial trial({Path::slots, Path::direct}, Path::slots, cadence);
     std::vector<std::uint32_t> decisions;
     for (std::uint32_t call = 0; call < 100'000; ++call)
       if (trial.next().decides) decisions.push_back(call);
     ASSERT_GT(decisions.size(), 10U);
-    EXPECT_EQ(decisions[0], cadence.first_gap + cadence.calls());
+    EXPECT_EQ(decisions[0], cadence.first_gap + cadence.calls(2));
     for (std::size_t i = 1; i < decisions.size(); ++i) {
       const std::uint32_t gap =
           std::min(cadence.first_gap << std::min<std::size_t>(2 * i, 16), cadence.longest_gap);
-      EXPECT_EQ(decisions[i] - decisions[i - 1], cadence.calls() + 1 + gap);
+      EXPECT_EQ(decisions[i] - decisions[i - 1], cadence.calls(2) + 1 + gap);
     }
   }
 }
 
 #ifndef __SANITIZE_THREAD__  // which sees one process, and here ranks are processes
 
-constexpr std::uint32_t calls_with_a_trial = usual.first_gap + usual.calls() + 3;
+constexpr std::uint32_t calls_with_a_trial = usual.first_gap + usual.calls(2) + 3;
 
 Call reduction_call(Operation operation, DataType type, Reduction reduction, std::size_t count,
                     const std::byte* in, std::byte* out) {
@@ -180,7 +208,7 @@ TEST(PathTrial, LongCallsAreTriedBothWaysSoon) {
                     .count = in.size()};
     if (comm.explain(call).find("plain memory") == std::string::npos)
       GTEST_SKIP() << "no cross-memory attach here";
-    for (std::uint32_t number = 0; number < of_long_calls.first_gap + of_long_calls.calls() + 1; ++number) {
+    for (std::uint32_t number = 0; number < of_stores.first_gap + of_stores.calls(3) + 1; ++number) {
       std::iota(in.begin(), in.end(), static_cast<float>(number + 7 * static_cast<unsigned>(comm.rank())));
       comm.all_gather(std::span<const float>(in), std::span(out));
       for (std::size_t r = 0; r < 3; ++r)
@@ -201,8 +229,9 @@ TEST(PathTrial, LongResultsAreTriedPastTheCaches) {
     const Call call = reduction_call(Operation::all_reduce, DataType::float32, ReduceOp::average, in.size(),
                                      reinterpret_cast<const std::byte*>(in.data()),
                                      reinterpret_cast<std::byte*>(out.data()));
-    ASSERT_NE(comm.explain(call).find("stored in the caches (not yet measured)"), std::string::npos);
-    const std::uint32_t calls = of_stores.first_gap + of_stores.calls() + 1;
+    ASSERT_NE(comm.explain(call).find("through slots of shared memory (not yet measured)"),
+              std::string::npos);
+    const std::uint32_t calls = of_stores.first_gap + of_stores.calls(2) + 1;
     for (std::uint32_t number = 0; number < calls; ++number) {
       const auto average = [&](std::size_t i) { return static_cast<float>(i % 50 + number); };
       for (std::size_t i = 0; i < in.size(); ++i) in[i] = average(i) + static_cast<float>(comm.rank() - 1);
@@ -210,7 +239,44 @@ TEST(PathTrial, LongResultsAreTriedPastTheCaches) {
       issue(comm, call);
       for (std::size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], average(i)) << i << ", call " << number;
     }
-    EXPECT_NE(comm.explain(call).find("(measured: in "), std::string::npos) << comm.explain(call);
+    EXPECT_NE(comm.explain(call).find(" us, past the caches "), std::string::npos) << comm.explain(call);
+  });
+}
+
+// What is only moved: three ways, or two where there is no cross-memory attach.
+TEST(PathTrial, LongMessagesAreTriedPastTheCaches) {
+  const std::size_t cache = topology::last_cache_bytes();
+  if (!kernels::block_copies_win()) GTEST_SKIP() << "not on this processor";
+  if (cache == 0 || cache > std::size_t{256} << 20) GTEST_SKIP() << "a last cache of " << cache << " bytes";
+  run_processes(2, over("shm"), [&](Communicator& comm) {
+    const std::size_t count = cache / sizeof(std::uint32_t) / 4 * 2 + 14;
+    std::vector<std::uint32_t> in(count), out(count);
+    for (const Operation operation : {Operation::all_gather, Operation::all_to_all, Operation::broadcast}) {
+      const bool whole = operation == Operation::broadcast;
+      const Call call{.operation = operation,
+                      .type = DataType::uint32,
+                      .root = 1,
+                      .in = in.data(),
+                      .out = out.data(),
+                      .count = whole ? count : count / 2};
+      const std::uint32_t calls =
+          std::max(usual.first_gap + usual.calls(3), of_stores.first_gap + of_stores.calls(3)) + 1;
+      for (std::uint32_t number = 0; number < calls; ++number) {
+        const auto value = [&](int rank, std::size_t i) {
+          return static_cast<std::uint32_t>(i * 7 + number * 3 + static_cast<unsigned>(rank));
+        };
+        for (std::size_t i = 0; i < count; ++i) in[i] = value(comm.rank(), i);
+        std::fill(out.begin(), out.end(), 0U);
+        issue(comm, call);
+        const std::size_t half = count / 2, mine = static_cast<std::size_t>(comm.rank()) * half;
+        for (std::size_t i = 0; i < count; ++i) {
+          const int from = whole || i >= half ? 1 : 0;
+          const std::size_t at = whole ? i : operation == Operation::all_gather ? i % half : mine + i % half;
+          ASSERT_EQ(out[i], value(from, at)) << name(operation) << " " << i << ", call " << number;
+        }
+      }
+      EXPECT_NE(comm.explain(call).find(" us, past the caches "), std::string::npos) << comm.explain(call);
+    }
   });
 }
 
@@ -246,7 +312,7 @@ TEST(PathTrial, ShortCallsInRegisteredMemoryAreTriedBothWays) {
     EXPECT_NE(why(shorter).find("at present: through slots of shared memory (not yet measured)"),
               std::string::npos)
         << why(shorter);
-    EXPECT_GT(direct_bytes_of_calls(shorter, usual.calls()), 0U);
+    EXPECT_GT(direct_bytes_of_calls(shorter, usual.calls(2)), 0U);
     EXPECT_EQ(direct_bytes_of_calls(shorter, 0), 0U);
     direct_bytes_of_calls(shorter, 1);
     EXPECT_NE(why(shorter).find("(measured: slots "), std::string::npos) << why(shorter);
