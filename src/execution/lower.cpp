@@ -224,7 +224,8 @@ class Lowering {
     Source s;
     if (o.kind == Operand::Kind::message) {
       s.peer = o.rank;
-      if (multicasts(o.rank, o.channel)) s.receiver = channels_.multicast_receiver(o.rank, o.channel);
+      if (multicasts(o.rank, o.channel))
+        s.receiver = channels_.multicast_receiver(o.rank, multicast_channel(o));
       if (s.receiver == nullptr) s.receiver = &channels_.receiver(o.rank, o.channel);
       return s;
     }
@@ -240,7 +241,7 @@ class Lowering {
       Sink s;
       if (o.kind == Operand::Kind::message) {
         if (std::find(multicast.begin(), multicast.end(), o.channel) != multicast.end()) continue;
-        if (multicasts(rank_, o.channel)) s.sender = channels_.multicast_sender(o.channel);
+        if (multicasts(rank_, o.channel)) s.sender = channels_.multicast_sender(multicast_channel(o));
         if (s.sender != nullptr)
           multicast.push_back(o.channel);
         else
@@ -296,6 +297,10 @@ class Lowering {
     return channels_.multicasts() &&
            overview_
                .multicasts[static_cast<std::size_t>(from) * max_channels + static_cast<std::size_t>(channel)];
+  }
+
+  [[nodiscard]] int multicast_channel(const Operand& message) const {
+    return overview_.lone_multicast ? transport::lone_channel : message.channel;
   }
 
   // In place, a step like out[r] = in[r] of an all_gather copies memory to itself: drop that sink.

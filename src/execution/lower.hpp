@@ -37,7 +37,7 @@ class Channels {
   virtual transport::Receiver& receiver(Rank peer, int channel) = 0;
   /// Whether a message to all others can be one.
   [[nodiscard]] virtual bool multicasts() const { return false; }
-  /// nullptr when there is no such thing.
+  /// nullptr when there is no such thing. `channel`: of a schedule, or transport::lone_channel.
   virtual transport::Sender* multicast_sender(int /*channel*/) { return nullptr; }
   virtual transport::Receiver* multicast_receiver(Rank /*from*/, int /*channel*/) { return nullptr; }
 };

@@ -40,6 +40,7 @@ Overview overview_of(const Schedule& schedule) {
     for (std::size_t c = 0; c < max_channels; ++c)
       overview.multicasts.push_back(others > 1 && of_rank.used[c] && !of_rank.broken[c]);
   }
+  overview.lone_multicast = std::count(overview.multicasts.begin(), overview.multicasts.end(), true) == 1;
   return overview;
 }
 

@@ -15,6 +15,7 @@ struct Overview {
   /// [rank * max_channels + channel]: each message that the rank sends there goes to all others at once, two
   /// or more of them. Senders and receivers decide by this.
   std::vector<bool> multicasts;
+  bool lone_multicast = false;  ///< one rank multicasts, and on one channel
 };
 
 Overview overview_of(const Schedule& schedule);

@@ -23,6 +23,10 @@ using Tag = std::uint32_t;
 /// Schedules may ask for at most this many credits.
 inline constexpr int channel_credits = 4;
 
+/// Number of the multicast FIFO of a rank that is the only one of its schedule to multicast, on whatever
+/// channel.
+inline constexpr int lone_channel = 4;
+
 /// The sending end.
 class Sender {
  public:

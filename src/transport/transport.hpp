@@ -64,7 +64,8 @@ class Transport {
   virtual Sender& sender(Rank peer, int channel) = 0;
   virtual Receiver& receiver(Rank peer, int channel) = 0;
   /// One FIFO to all other ranks of the group, when the transport reaches all of them and can do it better
-  /// than with one FIFO each; otherwise nullptr. Distinct from the pairwise FIFOs of the same number.
+  /// than with one FIFO each; otherwise nullptr. Distinct from the pairwise FIFOs of the same number. channel
+  /// < 4, or lone_channel.
   virtual Sender* multicast_sender(int /*channel*/) { return nullptr; }
   virtual Receiver* multicast_receiver(Rank /*from*/, int /*channel*/) { return nullptr; }
 

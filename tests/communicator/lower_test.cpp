@@ -47,6 +47,17 @@ std::vector<std::vector<Kind>> kinds_of_all_gather(const execution::LowerSetting
 
 }  // namespace
 
+TEST(Lower, OnlyOneRankOfABroadcastMulticasts) {
+  const auto lone = [](Collective collective, const char* name, int ranks) {
+    return execution::overview_of(find_algorithm(collective, name)->make(ranks, 0, 1)).lone_multicast;
+  };
+  EXPECT_TRUE(lone(Collective::broadcast, "all_pairs", 4));
+  EXPECT_FALSE(lone(Collective::broadcast, "all_pairs", 2));  // no multicast
+  EXPECT_FALSE(lone(Collective::broadcast, "tree", 4));
+  EXPECT_FALSE(lone(Collective::all_gather, "all_pairs", 4));
+  EXPECT_FALSE(lone(Collective::all_reduce, "two_shot", 4));
+}
+
 TEST(Lower, SendsApartWhatIsShort) {
   EXPECT_EQ(kinds_of_all_gather({.sends_apart = 1000}),
             (std::vector<std::vector<Kind>>{{Kind::send, Kind::copy},

@@ -15,7 +15,7 @@ Sender& multicast_of(Rig& rig, Rank rank, int channel) {
 }
 
 /// Every rank to all others at once, random ways on both sides.
-void everybody_gets_everything(const Subject& subject, int ranks) {
+void everybody_gets_everything(const Subject& subject, int ranks, int channel) {
   Rig rig(subject, ranks);
   static_cast<void>(multicast_of(rig, 0, 0));
   std::vector<Script> scripts;
@@ -24,11 +24,11 @@ void everybody_gets_everything(const Subject& subject, int ranks) {
     scripts.push_back({seed, random_sizes(seed, 100, rig[0].max_message_bytes())});
   }
   rig.run([&](Rank rank) {
-    Feeder feeder(multicast_of(rig, rank, 1), scripts[static_cast<std::size_t>(rank)]);
+    Feeder feeder(multicast_of(rig, rank, channel), scripts[static_cast<std::size_t>(rank)]);
     std::vector<std::unique_ptr<Taker>> takers;
     for (Rank from = 0; from < ranks; ++from) {
       if (from == rank) continue;
-      Receiver* receiver = rig[rank].multicast_receiver(from, 1);
+      Receiver* receiver = rig[rank].multicast_receiver(from, channel);
       require(receiver != nullptr, "a multicast sender without receivers");
       takers.push_back(std::make_unique<Taker>(*receiver, scripts[static_cast<std::size_t>(from)],
                                                "multicast of rank " + std::to_string(from)));
@@ -41,9 +41,12 @@ void everybody_gets_everything(const Subject& subject, int ranks) {
   });
 }
 
-void multicast_to_1(const Subject& subject) { everybody_gets_everything(subject, 2); }
-void multicast_to_2(const Subject& subject) { everybody_gets_everything(subject, 3); }
-void multicast_to_4(const Subject& subject) { everybody_gets_everything(subject, 5); }
+void multicast_to_1(const Subject& subject) { everybody_gets_everything(subject, 2, 1); }
+void multicast_to_2(const Subject& subject) { everybody_gets_everything(subject, 3, 1); }
+void multicast_to_4(const Subject& subject) { everybody_gets_everything(subject, 5, 1); }
+void multicast_of_lone_writers(const Subject& subject) {
+  everybody_gets_everything(subject, 4, lone_channel);
+}
 
 /// The slowest reader holds the sender back, and loses nothing.
 void slow_reader_throttles(const Subject& subject) {
@@ -85,6 +88,7 @@ std::vector<Check> multicast_checks() {
   return {{"multicast_to_1", multicast_to_1},
           {"multicast_to_2", multicast_to_2},
           {"multicast_to_4", multicast_to_4},
+          {"multicast_of_lone_writers", multicast_of_lone_writers},
           {"slow_reader_throttles", slow_reader_throttles}};
 }
 

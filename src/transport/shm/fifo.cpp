@@ -49,15 +49,16 @@ void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 
 FifoMemory::FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel) {
   const Layout& layout = arena.layout();
-  std::byte* base = arena.at(layout.fifo(writer, reader, channel));
+  const FifoLayout& parts = layout.layout_of(channel);
+  std::byte* base = arena.at(layout.offset_of(writer, reader, channel));
   lines = reinterpret_cast<Line*>(base);
-  flags = reinterpret_cast<std::atomic<std::uint64_t>*>(base + layout.flags_offset);
-  acknowledged = reinterpret_cast<Acknowledged*>(base + layout.acknowledged_offset);
-  slots = base + layout.slots_offset;
-  units = layout.units;
+  flags = reinterpret_cast<std::atomic<std::uint64_t>*>(base + FifoLayout::flags_offset);
+  acknowledged = reinterpret_cast<Acknowledged*>(base + parts.acknowledged_offset);
+  slots = base + parts.slots_offset;
+  units = parts.units;
   room = writer == reader ? units : layout.pair_units();
   line_message = longest_in_lines(layout.ranks);
-  rewinds = layout.crowded();
+  rewinds = layout.crowded() && channel != lone_channel;
 }
 
 ShmSender::ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic)

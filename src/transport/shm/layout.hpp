@@ -4,8 +4,9 @@
 /// | part | offset | size |
 /// |---|---|---|
 /// | Header, one Control a rank | 0 | a few pages |
-/// | FIFOs [writer][reader or, at reader == writer, multicast][channel] | `fifo_offset` | `fifo_stride` each
-/// | | heap windows, one a rank | `window_offset` | `window_bytes` each |
+/// | FIFOs [writer][reader or, at reader == writer, multicast][channel] | `fifo_offset` | `fifo.stride` each
+/// | | multicast FIFOs of lone writers, one a rank | `lone_offset` | `lone.stride` each | | heap windows, one
+/// a rank | `window_offset` | `window_bytes` each |
 ///
 /// The file is sparse: only what is touched takes memory.
 #pragma once
@@ -23,7 +24,7 @@
 namespace tutti::transport::shm {
 
 inline constexpr std::size_t page = 4096;
-inline constexpr int channels = 4;
+inline constexpr int channels = lone_channel;  ///< those of schedules, numbered before that one
 
 /// Small messages travel in lines of one cache line: payload and the word that says it is there arrive
 /// together.
@@ -50,12 +51,30 @@ struct alignas(64) Acknowledged {
 
 /// Slots are cut from a ring of units of one page; a message takes consecutive units.
 inline constexpr std::size_t unit_bytes = page;
+/// Units of the longest ring: as much as a second-level cache holds. A writer that is once round then finds
+/// the lines fallen out into the cache that all share, and need not take them from its readers
+/// (docs/experiments.md).
+inline constexpr std::uint32_t most_units = 256;
 /// Units a ring: fewer with many ranks, so that the rings of all pairs stay within the caches. With 8 ranks
 /// on two processors, half as many made 4 MiB of all_to_all and reduce_scatter 1.7 times as fast
 /// (docs/experiments.md).
 constexpr std::uint32_t unit_count(int ranks) {
-  return std::clamp(std::bit_floor(512U / static_cast<unsigned>(std::max(ranks, 1))), 16U, 128U);
+  return std::clamp(std::bit_floor(512U / static_cast<unsigned>(std::max(ranks, 1))), 16U, most_units);
 }
+
+/// Where the parts of one FIFO lie, behind its lines.
+struct FifoLayout {
+  constexpr FifoLayout(int ranks, std::uint32_t n_units)
+      : units(n_units),
+        acknowledged_offset(flags_offset + units * sizeof(std::uint64_t)),
+        slots_offset(
+            (acknowledged_offset + static_cast<std::size_t>(ranks) * sizeof(Acknowledged) + page - 1) / page *
+            page),
+        stride(slots_offset + units * unit_bytes) {}
+  static constexpr std::size_t flags_offset = line_count * sizeof(Line);
+  std::uint32_t units;
+  std::size_t acknowledged_offset, slots_offset, stride;
+};
 
 /// Of one processor of the host.
 struct alignas(64) Processor {
@@ -72,44 +91,48 @@ struct Header {
 
 /// Offsets of all parts for a number of ranks.
 struct Layout {
-  explicit constexpr Layout(int n_ranks) : ranks(n_ranks), units(unit_count(n_ranks)) {
+  explicit constexpr Layout(int n_ranks)
+      : ranks(n_ranks), fifo(n_ranks, unit_count(n_ranks)), lone(n_ranks, most_units) {
     const auto n = static_cast<std::size_t>(n_ranks);
     control_offset = round_up(sizeof(Header));
     fifo_offset = round_up(control_offset + n * control_bytes);
-    flags_offset = line_count * sizeof(Line);
-    acknowledged_offset = flags_offset + units * sizeof(std::uint64_t);
-    slots_offset = round_up(acknowledged_offset + n * sizeof(Acknowledged));
-    fifo_stride = slots_offset + units * unit_bytes;
-    mapped_bytes = fifo_offset + n * n * channels * fifo_stride;
+    lone_offset = fifo_offset + n * n * channels * fifo.stride;
+    mapped_bytes = lone_offset + n * lone.stride;
     window_offset = (mapped_bytes + window_alignment - 1) / window_alignment * window_alignment;
     file_bytes = window_offset + n * window_bytes;
   }
   static constexpr std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+  [[nodiscard]] constexpr const FifoLayout& layout_of(int channel) const {
+    return channel == lone_channel ? lone : fifo;
+  }
   /// `reader == writer`: the multicast FIFO of the writer.
-  [[nodiscard]] constexpr std::size_t fifo(Rank writer, Rank reader, int channel) const {
+  [[nodiscard]] constexpr std::size_t offset_of(Rank writer, Rank reader, int channel) const {
+    if (channel == lone_channel) return lone_offset + static_cast<std::size_t>(writer) * lone.stride;
     const auto index = (static_cast<std::size_t>(writer) * static_cast<std::size_t>(ranks) +
                         static_cast<std::size_t>(reader)) *
                            channels +
                        static_cast<std::size_t>(channel);
-    return fifo_offset + index * fifo_stride;
+    return fifo_offset + index * fifo.stride;
   }
-  [[nodiscard]] constexpr std::size_t max_message() const { return units * unit_bytes / 8; }
+  [[nodiscard]] constexpr std::size_t max_message() const {
+    return std::min(fifo.units / 8, 16U) * unit_bytes;
+  }
   /// Whether the rings of all pairs do not fit into the caches together (docs/experiments.md). Then they are
   /// kept short, and readers return what they have taken at once.
   [[nodiscard]] constexpr bool crowded() const { return ranks > 4; }
   /// Units used of a ring that has one reader. In short ones `channel_credits` of the longest messages fit,
   /// wherever the first of them starts.
   [[nodiscard]] constexpr std::uint32_t pair_units() const {
-    return crowded() ? units / 8 * (channel_credits + 1) : units;
+    return crowded() ? fifo.units / 8 * (channel_credits + 1) : fifo.units;
   }
 
   static constexpr std::size_t control_bytes = 4096;
   static constexpr std::size_t window_alignment = std::size_t{1} << 30;
   static constexpr std::size_t window_bytes = std::size_t{1} << 36;
   int ranks;
-  std::uint32_t units;
-  std::size_t control_offset = 0, fifo_offset = 0, flags_offset = 0, acknowledged_offset = 0,
-              slots_offset = 0, fifo_stride = 0, mapped_bytes = 0, window_offset = 0, file_bytes = 0;
+  FifoLayout fifo, lone;
+  std::size_t control_offset = 0, fifo_offset = 0, lone_offset = 0, mapped_bytes = 0, window_offset = 0,
+              file_bytes = 0;
 };
 
 /// A call that a rank has begun, for messages about what it does. Diagnostics: a torn read is tolerated by

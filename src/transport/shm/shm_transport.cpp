@@ -58,6 +58,11 @@ int consecutive(const std::vector<Introduction>& all) {
   return static_cast<int>(size);
 }
 
+// Of the ends of one channel with one rank, in `ends_` and `multicast_receivers_`.
+std::size_t place_of(Rank local, int channel) {
+  return static_cast<std::size_t>(local) * (channels + 1) + static_cast<std::size_t>(channel);
+}
+
 }  // namespace
 
 ShmTransport::ShmTransport(const Group& group, bool expect_use)
@@ -108,8 +113,8 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     arena_ = attach_arena(leader.key, n, group.timeout, group.check_members);
   }
   wakes_ = std::make_unique<Wakes>(arena_);
-  ends_.resize(static_cast<std::size_t>(n) * channels);
-  multicast_receivers_.resize(static_cast<std::size_t>(n) * channels);
+  ends_.resize(static_cast<std::size_t>(n) * (channels + 1));
+  multicast_receivers_.resize(static_cast<std::size_t>(n) * (channels + 1));
   direct_ = std::make_unique<DirectMemory>(arena_, local_rank_, std::move(pids), can_attach);
   if (expect_use) populate();
 }
@@ -122,10 +127,19 @@ void ShmTransport::populate() {
                             [[maybe_unused]] int channel) {
 #ifdef MADV_POPULATE_WRITE
     const Layout& layout = arena_->layout();
-    ::madvise(arena_->at(layout.fifo(writer, reader, channel)), layout.fifo_stride, MADV_POPULATE_WRITE);
+    ::madvise(arena_->at(layout.offset_of(writer, reader, channel)), layout.layout_of(channel).stride,
+              MADV_POPULATE_WRITE);
 #endif
   };
-  // Two ranks have no use for multicast; more use it for the second phase.
+  // Two ranks have no use for multicast; more use it for the second phase, and for broadcasts, mostly of rank
+  // 0.
+  if (n > 2) {
+    fault_in(0, 0, lone_channel);
+    if (local_rank_ == 0)
+      multicast_sender(lone_channel);
+    else
+      multicast_receiver(locals_[0], lone_channel);
+  }
   for (Rank r = 0; r < n; ++r)
     for (int channel = 0; channel < 2; ++channel) {
       const Rank peer = locals_[static_cast<std::size_t>(r)];
@@ -151,8 +165,8 @@ std::string ShmTransport::explain(Rank peer) const {
 }
 
 ShmTransport::Ends& ShmTransport::ends(int local, int channel) {
-  assert(channel >= 0 && channel < channels && local >= 0);
-  return ends_[static_cast<std::size_t>(local) * channels + static_cast<std::size_t>(channel)];
+  assert(channel >= 0 && channel <= lone_channel && local >= 0);
+  return ends_[place_of(local, channel)];
 }
 
 Sender& ShmTransport::sender(Rank peer, int channel) {
@@ -188,8 +202,7 @@ Sender* ShmTransport::multicast_sender(int channel) {
 
 Receiver* ShmTransport::multicast_receiver(Rank from, int channel) {
   if (!all_local() || locals_.size() < 2) return nullptr;
-  auto& end =
-      multicast_receivers_[static_cast<std::size_t>(from) * channels + static_cast<std::size_t>(channel)];
+  auto& end = multicast_receivers_[place_of(from, channel)];
   if (!end)
     end = std::make_unique<ShmReceiver>(*wakes_, FifoMemory(*arena_, from, from, channel), from, local_rank_,
                                         traffic_);
@@ -292,9 +305,9 @@ std::span<const std::uint8_t> ShmTransport::absent() {
 Traffic ShmTransport::traffic() const {
   Traffic traffic = traffic_;
   const Layout& layout = arena_->layout();
-  std::size_t fifos = 0;
-  for (const Ends& end : ends_) fifos += end.sender ? 1 : 0;
-  traffic.memory_held = fifos * layout.fifo_stride + direct_->held() + Layout::control_bytes;
+  traffic.memory_held = direct_->held() + Layout::control_bytes;
+  for (std::size_t i = 0; i < ends_.size(); ++i)
+    if (ends_[i].sender) traffic.memory_held += layout.layout_of(static_cast<int>(i % (channels + 1))).stride;
   return traffic;
 }
 

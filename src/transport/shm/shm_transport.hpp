@@ -105,7 +105,7 @@ class ShmTransport final : public Transport {
   std::vector<std::uint8_t> absent_;    ///< what `absent` returned
   std::shared_ptr<Arena> arena_;
   std::unique_ptr<Wakes> wakes_;
-  std::vector<Ends> ends_;  ///< [local * channels + channel]; a rank's own number: multicast sender
+  std::vector<Ends> ends_;  ///< by `place_of`; a rank's own number: multicast sender
   std::vector<std::unique_ptr<ShmReceiver>> multicast_receivers_;
   std::unique_ptr<DirectMemory> direct_;
   Traffic traffic_;
