@@ -8,11 +8,20 @@ namespace tutti {
 Path PathTrial::path_at(std::uint32_t number) const {
   if (number == 0) return path_;
   for (const Path path : all_paths)
-    if (path != path_ && paths_.contains(path) && --number == 0) return path;
+    if (path != path_ && tried_.contains(path) && --number == 0) return path;
   return path_;
 }
 
+void PathTrial::begin_gap() {
+  call_ = 0;
+  gap_ = std::min(4 * gap_, cadence_.longest_gap);
+}
+
 PathTrial::Turn PathTrial::next() {
+  if (call_ == gap_ && tried_.size() == 1) {
+    begin_gap();
+    tried_ = paths_;
+  }
   if (call_ < gap_) {
     ++call_;
     return {path_, false, false, decided()};
@@ -20,10 +29,9 @@ PathTrial::Turn PathTrial::next() {
   const std::uint32_t at = call_++ - gap_;
   if (at == 0) samples_ = {};
   const std::uint32_t each = cadence_.settling + cadence_.counted;
-  if (at < cadence_.calls(paths_.size()))
+  if (at < cadence_.calls(tried_.size()))
     return {path_at(at / each), at % each >= cadence_.settling, false, true};
-  call_ = 0;
-  gap_ = std::min(4 * gap_, cadence_.longest_gap);
+  begin_gap();
   return {path_, false, true, true};
 }
 
@@ -49,18 +57,24 @@ void PathTrial::decide(std::span<const Times> of_ranks) {
   std::array<std::uint64_t, all_paths.size()> sums{};
   std::uint64_t ranks = 0;
   for (const Times& times : of_ranks) {
-    const auto lacks = [&](Path p) { return paths_.contains(p) && times[static_cast<std::size_t>(p)] == 0; };
+    const auto lacks = [&](Path p) { return tried_.contains(p) && times[static_cast<std::size_t>(p)] == 0; };
     if (std::any_of(all_paths.begin(), all_paths.end(), lacks)) continue;
     for (std::size_t p = 0; p < sums.size(); ++p) sums[p] += times[p];
     ++ranks;
   }
   if (ranks == 0) return;
-  for (std::size_t p = 0; p < sums.size(); ++p) decided_by_[p] = static_cast<std::uint32_t>(sums[p] / ranks);
+  for (const Path path : all_paths)
+    if (const auto p = static_cast<std::size_t>(path); tried_.contains(path))
+      decided_by_[p] = static_cast<std::uint32_t>(sums[p] / ranks);
   const auto time = [&](Path p) { return static_cast<double>(sums[static_cast<std::size_t>(p)]); };
   Path fastest = path_;
   for (const Path path : all_paths)
-    if (paths_.contains(path) && time(path) < time(fastest)) fastest = path;
+    if (tried_.contains(path) && time(path) < time(fastest)) fastest = path;
   if (time(fastest) < cadence_.gain * time(path_)) path_ = fastest;
+  Paths near{path_};
+  for (const Path path : all_paths)
+    if (tried_.contains(path) && time(path) < far * time(fastest)) near.add(path);
+  tried_ = tried_ == paths_ ? near : paths_;
 }
 
 }  // namespace tutti

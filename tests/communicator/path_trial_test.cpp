@@ -85,6 +85,34 @@ TEST(PathTrial, WhatIsNotTriedIsNotTaken) {
               Each(Path::past_caches));
 }
 
+TEST(PathTrial, LeavesWhatWasFarFromTheFastestOutOfEveryOtherTrial) {
+  const auto& cadence = of_long_calls;
+  PathTrial trial({Path::slots, Path::past_caches, Path::direct}, Path::slots, cadence);
+  std::map<Path, int> takes{{Path::slots, 900}, {Path::past_caches, 1000}, {Path::direct, 2000}};
+  const auto paths_of_next_trial = [&] {
+    std::vector<Path> paths;
+    PathTrial::Turn turn;
+    while (!(turn = trial.next()).decides) {
+      if (!turn.timed) continue;
+      paths.push_back(turn.path);
+      trial.record(turn.path, nanoseconds(takes[turn.path]));
+    }
+    trial.decide(std::vector{trial.times()});
+    return paths;
+  };
+  const std::vector all{Path::slots, Path::past_caches, Path::direct}, near{Path::slots, Path::past_caches};
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(paths_of_next_trial(), all);
+    EXPECT_EQ(paths_of_next_trial(), near);
+    EXPECT_EQ(trial.decided_by()[static_cast<std::size_t>(Path::direct)], 2000U);
+  }
+  takes[Path::direct] = 300;
+  EXPECT_EQ(paths_of_next_trial(), all);
+  EXPECT_EQ(trial.path(), Path::direct);
+  const std::vector direct_first{Path::direct, Path::slots, Path::past_caches};
+  EXPECT_EQ(paths_of_next_trial(), direct_first) << "a trial without rivals is left out";
+}
+
 TEST(PathTrial, StaysWhereTheDifferenceIsNoise) {
   EXPECT_THAT(settle(Path::slots, {1000}, {990}), Each(Path::slots));
   EXPECT_THAT(settle(Path::direct, {990}, {1000}), Each(Path::direct));
