@@ -8,7 +8,6 @@
 #include <array>
 #include <bit>
 #include <chrono>
-#include <compare>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -38,7 +37,8 @@ class Paths {
   [[nodiscard]] constexpr std::uint32_t size() const {
     return static_cast<std::uint32_t>(std::popcount(bits_));
   }
-  constexpr auto operator<=>(const Paths&) const = default;
+  constexpr bool operator==(const Paths&) const = default;
+  constexpr bool operator<(const Paths& other) const { return bits_ < other.bits_; }
 
  private:
   unsigned bits_ = 0;

@@ -98,7 +98,7 @@ bool same_as_one_sided(const Algorithm& algorithm) {
 bool takes_long(const Circumstances& call) { return call.bytes >= 8 * MiB; }
 
 bool attach_may_pay(const Circumstances& call) {
-  if (call.bytes >= 4 * MiB && reducing(call.collective)) return false;
+  if (call.ranks > 2 && call.bytes >= 4 * MiB && reducing(call.collective)) return false;
   return call.bytes >= 16 * KiB && call.collective != Collective::barrier;
 }
 

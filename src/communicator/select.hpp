@@ -51,8 +51,8 @@ bool same_as_one_sided(const Algorithm& algorithm);
 bool takes_long(const Circumstances& call);
 
 /// True when it is worth a trial whether a call of this size gains from reading plain memory of other
-/// processes by cross-memory attach. Long reductions lose more near than they gain
-/// far: what is read must be folded from a copy.
+/// processes by cross-memory attach. Long reductions of more than two ranks never do: what is read must be
+/// folded from a copy.
 bool attach_may_pay(const Circumstances& call);
 /// Which way is taken before it has been tried: what was best on one machine.
 bool attach_pays(const Circumstances& call);

@@ -226,6 +226,22 @@ TEST(PathTrial, ResultsAreTheSameBitForBitOnEitherPath) {
     });
 }
 
+TEST(PathTrial, LongReductionsOfTwoRanksAreTheSameBitForBit) {
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    std::vector<std::byte> in(9'000'000), out(9'000'000);
+    for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter}) {
+      const std::size_t count = in.size() / sizeof(float) / (operation == Operation::all_reduce ? 1 : 2);
+      const Call call =
+          reduction_call(operation, DataType::float32, ReduceOp::sum, count, in.data(), out.data());
+      if (comm.explain(call).find("plain memory") == std::string::npos)
+        GTEST_SKIP() << "no cross-memory attach here";
+      const auto before = comm.stats().bytes_direct;
+      expect_same_bits(comm, call, in.data(), out.data());
+      EXPECT_GT(comm.stats().bytes_direct, before) << "attach was not tried";
+    }
+  });
+}
+
 TEST(PathTrial, LongCallsAreTriedBothWaysSoon) {
   run_processes(3, over("shm"), [](Communicator& comm) {
     std::vector<float> in(3'000'000), out(9'000'000);
