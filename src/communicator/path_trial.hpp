@@ -64,9 +64,7 @@ class PathTrial {
   static constexpr Cadence usual{1, 4, 20, 10'240, 0.95};
   /// Of calls that take milliseconds: what they find in caches is their own, there may not be many, and one
   /// tells as much as many short ones.
-  static constexpr Cadence of_long_calls{0, 1, 1, 64, 0.85};
-  /// Of ways that leave other things in the caches for the call after.
-  static constexpr Cadence of_stores{0, 1, 1, 64, 0.92};
+  static constexpr Cadence of_long_calls{0, 1, 1, 64, 0.92};
   /// Times the fastest: a path that takes longer is far from it.
   static constexpr double far = 1.5;
 

@@ -332,10 +332,8 @@ void Planner::add_trial(Plan& plan, const Circumstances& circumstances, std::siz
     if (plan.past_caches && plan.bytes >= presumed_stream_from) first = Path::past_caches;
     // Whoever registers memory for blocks of any length has long ones.
     if (plan.attach_first || (mapped && direct_pays(circumstances))) first = Path::direct;
-    const auto& cadence = !takes_long(circumstances) ? PathTrial::usual
-                          : plan.past_caches         ? PathTrial::of_stores
-                                                     : PathTrial::of_long_calls;
-    trial = std::make_shared<PathTrial>(paths, first, cadence);
+    trial = std::make_shared<PathTrial>(
+        paths, first, takes_long(circumstances) ? PathTrial::of_long_calls : PathTrial::usual);
   }
   plan.trial = trial;
 }

@@ -1,6 +1,7 @@
 // Which instructions the steps of a schedule become.
 #include <gtest/gtest.h>
 
+#include <set>
 #include <vector>
 
 #include "collectives/algorithms.hpp"
@@ -56,6 +57,37 @@ TEST(Lower, OnlyOneRankOfABroadcastMulticasts) {
   EXPECT_FALSE(lone(Collective::broadcast, "tree", 4));
   EXPECT_FALSE(lone(Collective::all_gather, "all_pairs", 4));
   EXPECT_FALSE(lone(Collective::all_reduce, "two_shot", 4));
+}
+
+TEST(Lower, ALoneWriterHasAMulticastOfItsOwn) {
+  struct Multicasts final : execution::Channels {
+    transport::Sender& sender(Rank peer, int channel) override { return pairs.sender(peer, channel); }
+    transport::Receiver& receiver(Rank peer, int channel) override { return pairs.receiver(peer, channel); }
+    [[nodiscard]] bool multicasts() const override { return true; }
+    transport::Sender* multicast_sender(int channel) override {
+      used.insert(channel);
+      return &pairs.sender(-1, channel);
+    }
+    transport::Receiver* multicast_receiver(Rank /*from*/, int channel) override {
+      used.insert(channel);
+      return &pairs.receiver(-1, channel);
+    }
+    gpu::NamedChannels pairs;
+    std::set<int> used;
+  };
+  const auto used = [](Collective collective, const execution::Shape& shape, Rank rank) {
+    const Schedule schedule = find_algorithm(collective, "all_pairs")->make(4, 0, 1);
+    Multicasts channels;
+    (void)execution::lower(schedule, execution::overview_of(schedule), rank, shape,
+                           {.piece = 64 << 10, .max_message = 64 << 10}, channels);
+    return channels.used;
+  };
+  execution::Shape whole;
+  whole.input = whole.output = {{0, 1000}};
+  for (Rank rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(used(Collective::broadcast, whole, rank), std::set{transport::lone_channel});
+    EXPECT_EQ(used(Collective::all_gather, blocks(1000), rank), std::set{0});
+  }
 }
 
 TEST(Lower, SendsApartWhatIsShort) {

@@ -4,9 +4,11 @@
 /// | part | offset | size |
 /// |---|---|---|
 /// | Header, one Control a rank | 0 | a few pages |
-/// | FIFOs [writer][reader or, at reader == writer, multicast][channel] | `fifo_offset` | `fifo.stride` each
-/// | | multicast FIFOs of lone writers, one a rank | `lone_offset` | `lone.stride` each | | heap windows, one
-/// a rank | `window_offset` | `window_bytes` each |
+/// | FIFOs [writer][reader][channel] | `fifo_offset` | `fifo.stride` each |
+/// | multicast FIFOs of lone writers, one a rank | `lone_offset` | `lone.stride` each |
+/// | heap windows, one a rank | `window_offset` | `window_bytes` each |
+///
+/// Other multicast FIFOs are at reader == writer.
 ///
 /// The file is sparse: only what is touched takes memory.
 #pragma once
