@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "communicator/exercise.hpp"
+#include "communicator/plan.hpp"
 #include "communicator/ranks.hpp"
+#include "gpu/flatten.hpp"
 #include "kernels/fold.hpp"
 #include "topology/cache.hpp"
 
@@ -228,12 +230,14 @@ TEST(PathTrial, ResultsAreTheSameBitForBitOnEitherPath) {
 TEST(PathTrial, LongReductionsOfTwoRanksAreTheSameBitForBit) {
   run_processes(2, over("shm"), [](Communicator& comm) {
     std::vector<std::byte> in(9'000'000), out(9'000'000);
+    const Call shorter = reduction_call(Operation::all_reduce, DataType::float32, ReduceOp::sum, 100'000,
+                                        in.data(), out.data());
+    if (comm.explain(shorter).find("plain memory") == std::string::npos)
+      GTEST_SKIP() << "no cross-memory attach here";
     for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter}) {
       const std::size_t count = in.size() / sizeof(float) / (operation == Operation::all_reduce ? 1 : 2);
       const Call call =
           reduction_call(operation, DataType::float32, ReduceOp::sum, count, in.data(), out.data());
-      if (comm.explain(call).find("plain memory") == std::string::npos)
-        GTEST_SKIP() << "no cross-memory attach here";
       const auto before = comm.stats().bytes_direct;
       expect_same_bits(comm, call, in.data(), out.data());
       EXPECT_GT(comm.stats().bytes_direct, before) << "attach was not tried";
@@ -284,6 +288,38 @@ TEST(PathTrial, LongResultsAreTriedPastTheCaches) {
     }
     EXPECT_NE(comm.explain(call).find(" us, past the caches "), std::string::npos) << comm.explain(call);
   });
+}
+
+TEST(PathTrial, TheWayPastTheCachesStoresPastThem) {
+  const std::size_t cache = topology::last_cache_bytes();
+  if (!kernels::block_copies_win()) GTEST_SKIP() << "not on this processor";
+  gpu::NamedChannels channels;
+  const Options options;
+  const auto tuning = tuning::Tuning::defaults();
+  const tuning::Scene scene{.transport = "shm", .ranks = 4};
+  Planner planner({.size = 4,
+                   .max_message = 64 << 10,
+                   .channels = &channels,
+                   .options = &options,
+                   .tuning = tuning,
+                   .scene = scene,
+                   .choices = tuning->choices(scene)});
+  const auto stores = [](const execution::Program& program) {
+    bool past = false;
+    for (const auto& lane : program.lanes)
+      for (const execution::Part& part : lane)
+        for (const execution::Instruction& i : part.instructions) past = past || i.streaming_sinks != 0;
+    return past;
+  };
+  std::vector<std::byte> memory(1);  // nobody touches it
+  for (const Operation operation :
+       {Operation::all_reduce, Operation::all_gather, Operation::all_to_all, Operation::broadcast}) {
+    const Call call{.operation = operation, .in = memory.data(), .out = memory.data() + 1, .count = cache};
+    const auto plan = planner.plan(call, {});
+    ASSERT_TRUE(plan->past_caches) << name(operation);
+    EXPECT_TRUE(stores(plan->past_caches->get(call))) << name(operation);
+    EXPECT_FALSE(stores(plan->program)) << name(operation);
+  }
 }
 
 // What is only moved: three ways, or two where there is no cross-memory attach.
