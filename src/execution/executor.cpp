@@ -13,6 +13,9 @@ namespace {
   kernels::copy({&to, 1}, from, bytes, streaming);
 }
 
+// Bytes of a message from which its sender is asked how to write it: shorter ones are over sooner.
+constexpr std::size_t slot_to_stream = 1024;
+
 bool of_peer(Base base) { return base == Base::peer_input || base == Base::peer_output; }
 
 }  // namespace
@@ -192,9 +195,9 @@ void Execution::reach_peers(const Instruction& instruction, std::uint64_t iterat
   }
 }
 
-void Execution::fold(const Instruction& instruction, std::size_t bytes) {
+void Execution::fold(const Instruction& instruction, std::size_t bytes, std::uint64_t streaming_slots) {
   kernels::FoldModifiers modifiers;
-  modifiers.streaming_sinks = instruction.streaming_sinks;
+  modifiers.streaming_sinks = instruction.streaming_sinks | streaming_slots;
   modifiers.divisor = instruction.completes ? program_->divisor : 1;
   for (std::uint32_t left = instruction.segments;; --left) {
     kernels::fold_to_all(program_->kernel, program_->element_bytes, {sinks_.data(), instruction.sinks},
@@ -223,16 +226,19 @@ bool Execution::try_fold(const Instruction& instruction, std::uint64_t iteration
       sources_[i] = local(sources[i].base, sources[i].offset, iteration);
     }
   }
+  std::uint64_t streaming_slots = 0;
   for (std::uint32_t i = 0; i < instruction.sinks; ++i) {
     if (sinks[i].sender != nullptr) {
       if ((sinks_[i] = sinks[i].sender->try_reserve(message)) == nullptr) return false;
+      if (message >= slot_to_stream && i < 64 && sinks[i].sender->past_caches())
+        streaming_slots |= std::uint64_t{1} << i;
     } else if (!of_peer(sinks[i].base)) {
       sinks_[i] = local(sinks[i].base, sinks[i].offset, iteration);
     }
   }
   if (bytes != 0 && (peers_ == nullptr || !copy_from_peer(instruction, iteration, bytes))) {
     if (peers_ != nullptr) reach_peers(instruction, iteration, bytes);
-    fold(instruction, bytes);
+    fold(instruction, bytes, streaming_slots);
   }
   for (std::uint32_t i = 0; i < instruction.sources; ++i)
     if (sources[i].receiver != nullptr) sources[i].receiver->release();

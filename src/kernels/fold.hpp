@@ -41,6 +41,13 @@ Fold fold_for(DataType type, ReduceOp op) noexcept;
 /// stores of vectors. On Intel's, vectors behind a prefetch for writing won. Measured: docs/experiments.md.
 bool block_copies_win() noexcept;
 
+/// Whether this processor has stores that go past its caches; otherwise `streaming_sinks` changes nothing.
+#if defined(__x86_64__)
+inline constexpr bool can_pass_caches = true;
+#else
+inline constexpr bool can_pass_caches = false;
+#endif
+
 /// Copies bytes to every sink.
 void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_t bytes,
           std::uint64_t streaming_sinks, bool block_copies = block_copies_win());

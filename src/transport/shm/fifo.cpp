@@ -40,9 +40,9 @@ std::size_t longest_in_lines(int ranks) {
   return ranks <= 2 ? line_message_max / 4 : line_message_max / 2;
 }
 
-void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool past_caches) {
   std::byte* const sinks[] = {to};
-  kernels::copy(sinks, from, bytes, 0);
+  kernels::copy(sinks, from, bytes, past_caches ? 1 : 0);
 }
 
 }  // namespace
@@ -130,13 +130,28 @@ void ShmSender::sent(std::size_t bytes) {
   wakes_.owe(readers_);
 }
 
-std::byte* ShmSender::try_reserve(std::size_t bytes) {
-  if (bytes <= memory_.line_message) return lines_free(lines_for(bytes)) ? staging_ : nullptr;
+// Where a message for a slot goes; nullptr while there is no room.
+std::byte* ShmSender::slot(std::size_t bytes) {
   const std::uint32_t needed = units_for(bytes);
   assert(needed <= memory_.units / channel_credits);
   rewind();
   const std::uint32_t start = slot_start(unit_, needed, memory_.units, memory_.room);
   return units_free(start + needed) ? memory_.slots + (start % memory_.units) * unit_bytes : nullptr;
+}
+
+void ShmSender::publish_slot(std::size_t bytes, Tag tag) {
+  const std::uint32_t needed = units_for(bytes);
+  const std::uint32_t start = slot_start(unit_, needed, memory_.units, memory_.room);
+  memory_.flags[start % memory_.units].store(word_for(start, tag), std::memory_order_release);
+  unit_ = start + needed;
+  sent(bytes);
+}
+
+std::byte* ShmSender::try_reserve(std::size_t bytes) {
+  if (bytes <= memory_.line_message) return lines_free(lines_for(bytes)) ? staging_ : nullptr;
+  std::byte* room = slot(bytes);
+  if (room != nullptr) folds_.begin(bytes);
+  return room;
 }
 
 void ShmSender::publish(std::size_t bytes, Tag tag) {
@@ -145,11 +160,8 @@ void ShmSender::publish(std::size_t bytes, Tag tag) {
     sent(bytes);
     return;
   }
-  const std::uint32_t needed = units_for(bytes);
-  const std::uint32_t start = slot_start(unit_, needed, memory_.units, memory_.room);
-  memory_.flags[start % memory_.units].store(word_for(start, tag), std::memory_order_release);
-  unit_ = start + needed;
-  sent(bytes);
+  folds_.end(bytes);
+  publish_slot(bytes, tag);
 }
 
 bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool /*stable*/) {
@@ -168,10 +180,12 @@ bool ShmSender::try_send_long(const std::byte* data, std::size_t bytes, Tag tag)
     write_lines(data, bytes, tag);
     sent(bytes);
   } else {
-    std::byte* room = try_reserve(bytes);
+    std::byte* room = slot(bytes);
     if (room == nullptr) return false;
-    copy(room, data, bytes);
-    publish(bytes, tag);
+    copies_.begin(bytes);
+    copy(room, data, bytes, copies_.past_caches());
+    copies_.end(bytes);
+    publish_slot(bytes, tag);
   }
   traffic_.bytes_copied += bytes;
   return true;
@@ -293,7 +307,7 @@ bool ShmReceiver::try_receive_long(std::byte* into, std::size_t bytes, Tag tag) 
   } else {
     const std::byte* data = slot(bytes, tag);
     if (data == nullptr) return false;
-    copy(into, data, bytes);
+    copy(into, data, bytes, false);
     take_units(held_end_);
   }
   received(bytes);

@@ -15,6 +15,7 @@
 
 #include "transport/channel.hpp"
 #include "transport/shm/arena.hpp"
+#include "transport/shm/store_trial.hpp"
 #include "transport/shm/wakes.hpp"
 #include "transport/transport.hpp"
 
@@ -59,6 +60,7 @@ class ShmSender final : public Sender {
   /// `readers`: all of them, as ranks of this host.
   ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic);
   std::byte* try_reserve(std::size_t bytes) override;
+  [[nodiscard]] bool past_caches() const override { return folds_.past_caches(); }
   void publish(std::size_t bytes, Tag tag) override;
   bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) override;
   bool flushed() override {
@@ -68,6 +70,8 @@ class ShmSender final : public Sender {
 
  private:
   [[gnu::noinline]] bool try_send_long(const std::byte* data, std::size_t bytes, Tag tag);
+  std::byte* slot(std::size_t bytes);
+  void publish_slot(std::size_t bytes, Tag tag);
   bool lines_free(std::uint32_t needed);
   bool units_free(std::uint32_t end);
   void take_back_units();
@@ -84,6 +88,7 @@ class ShmSender final : public Sender {
   std::uint32_t looked_ = 0;    ///< where it last looked whether the ring was empty: once a position, so that
                                 ///< reserved room stays
   std::uint32_t patience_ = 1;  ///< units until it looks again
+  StoreTrial copies_, folds_;   ///< of what `try_send` copies; of what callers write into reserved room
   alignas(64) std::byte staging_[line_message_max];
 };
 

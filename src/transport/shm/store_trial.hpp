@@ -1,0 +1,55 @@
+/// \file
+/// How slots are written: through the caches, or past them?
+///
+/// A slot was last read by another rank. Where that one's processor has another last-level cache, a store
+/// through the caches first takes the line back from there, which on some machines costs ten times what
+/// memory does; where they share one, memory costs up to twice as much. Which of it holds changes whenever
+/// ranks, or a hypervisor's processors, move, so each FIFO measures it on its own messages
+/// (docs/experiments.md).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::transport::shm {
+
+/// Of the messages of one FIFO that are written in the same manner. Some are timed, and a few of these are
+/// written the other way.
+class StoreTrial {
+ public:
+  /// Shorter messages are not timed: they fit into the processor's buffers.
+  static constexpr std::size_t least = 4096;
+  /// Times as long as past the caches that a store through them takes before it is given up. What passes them
+  /// costs its reader more, so it must be clear.
+  static constexpr std::uint32_t gain = 3;
+
+  /// Before a message is written; may be repeated.
+  void begin(std::size_t bytes);
+  /// How to write that message.
+  [[nodiscard]] bool past_caches() const { return past_ != probing_; }
+  /// Once it is written.
+  void end(std::size_t bytes);
+
+  /// What the two above do but for looking at the clock: `plan` says whether the message is timed, `took`
+  /// how many ticks it needed then.
+  bool plan(std::size_t bytes);
+  void took(std::size_t bytes, std::uint64_t ticks);
+
+ private:
+  static constexpr std::uint32_t first_gap = 8,
+                                 longest_gap = 256;  ///< messages before one goes the other way
+  static constexpr std::uint32_t usual_gap = 8;      ///< between those that are timed though they do not
+  void decide();
+
+  std::uint64_t started_ = 0;
+  std::uint32_t messages_ = 0;  ///< since the last one that went the other way
+  std::uint32_t gap_ = first_gap;
+  bool past_ = false;
+  bool probing_ = false, timed_ = false;  ///< the present message
+  std::uint32_t seen_ = 0;                ///< costs of `past_`
+  std::array<std::uint32_t, 4> recent_{};
+  std::uint32_t other_ = 0;  ///< the latest cost of the other way; 0: none
+};
+
+}  // namespace tutti::transport::shm
