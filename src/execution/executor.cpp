@@ -1,6 +1,7 @@
 #include "execution/executor.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/brief_copy.hpp"
 
@@ -136,15 +137,22 @@ bool Execution::send_to_several(LaneState& lane, const std::byte* data, std::siz
 }
 
 template <bool brief>
+std::uint64_t steps_in_one_go(std::uint64_t message_bytes) {
+  if (brief || message_bytes == 0) return std::numeric_limits<std::uint64_t>::max();
+  return std::max<std::uint64_t>(bytes_in_one_go / message_bytes, 1);
+}
+
+template <bool brief>
 bool Execution::advance_lanes() {
-  const bool in_one_go = brief || program_->message_bytes <= brief_message;
+  const std::uint64_t most = steps_in_one_go<brief>(program_->message_bytes);
   bool moved = false;
   for (LaneState& lane : lanes_) {
+    std::uint64_t left = most;
     for (const Step* step = lane.next; step != lane.end && try_step<brief>(lane, *step); step = lane.next) {
       moved = true;
       lane.next = step + 1;
       if (lane.next == lane.end) end_part<brief>(lane);
-      if (!in_one_go) break;
+      if (--left == 0) break;
     }
   }
   return moved;
