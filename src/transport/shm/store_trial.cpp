@@ -17,7 +17,7 @@ void StoreTrial::end(std::size_t bytes) { took(bytes, timed_ ? ticks_when_stored
 bool StoreTrial::plan(std::size_t bytes) {
   const bool counts = bytes >= least && kernels::can_pass_caches;
   probing_ = counts && messages_ == gap_;
-  timed_ = probing_ || (counts && (messages_ % usual_gap == 0 || seen_ < recent_.size()));
+  timed_ = probing_ || (counts && messages_ % (gap_ / first_gap) == 0);
   return timed_;
 }
 
@@ -25,7 +25,7 @@ void StoreTrial::took(std::size_t bytes, std::uint64_t ticks) {
   if (bytes < least) return;
   ++messages_;
   if (!timed_) return;
-  constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max() / gain;
+  constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
   const auto cost = static_cast<std::uint32_t>(std::clamp<std::uint64_t>((ticks << 10) / bytes, 1, most));
   if (probing_) {
     other_ = cost;
@@ -41,7 +41,9 @@ void StoreTrial::took(std::size_t bytes, std::uint64_t ticks) {
 // fastest tells.
 void StoreTrial::decide() {
   const std::uint32_t usual = *std::min_element(recent_.begin(), recent_.end());
-  if (past_ ? other_ >= gain * usual : usual < gain * other_) return;
+  const std::uint64_t through = past_ ? other_ : usual;
+  const std::uint64_t past = past_ ? usual : other_;
+  if ((through * 100 >= past * too_long) == past_) return;
   past_ = !past_;
   probing_ = false;
   recent_.fill(other_);

@@ -18,11 +18,11 @@ namespace tutti::transport::shm {
 /// written the other way.
 class StoreTrial {
  public:
-  /// Shorter messages are not timed: they fit into the processor's buffers.
-  static constexpr std::size_t least = 4096;
-  /// Times as long as past the caches that a store through them takes before it is given up. What passes them
-  /// costs its reader more, so it must be clear.
-  static constexpr std::uint32_t gain = 3;
+  /// Shorter messages are not timed.
+  static constexpr std::size_t least = 1024;
+  /// Percent of what one past the caches takes from which on a store through them is given up. Less may pay,
+  /// too, but what passes the caches costs its reader more.
+  static constexpr std::uint32_t too_long = 150;
 
   /// Before a message is written; may be repeated.
   void begin(std::size_t bytes);
@@ -37,9 +37,9 @@ class StoreTrial {
   void took(std::size_t bytes, std::uint64_t ticks);
 
  private:
-  static constexpr std::uint32_t first_gap = 8,
-                                 longest_gap = 256;  ///< messages before one goes the other way
-  static constexpr std::uint32_t usual_gap = 8;      ///< between those that are timed though they do not
+  /// Messages before one goes the other way: twice as many each time.
+  static constexpr std::uint32_t first_gap = 8, longest_gap = 256;
+
   void decide();
 
   std::uint64_t started_ = 0;
