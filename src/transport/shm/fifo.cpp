@@ -40,9 +40,6 @@ std::size_t longest_in_lines(int ranks) {
   return ranks <= 2 ? line_message_max / 4 : line_message_max / 2;
 }
 
-// Index of the trial of stores: a short message costs more a byte, in another proportion.
-constexpr std::size_t is_long(std::size_t bytes) { return bytes >= (std::size_t{8} << 10) ? 1 : 0; }
-
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool past_caches) {
   std::byte* const sinks[] = {to};
   kernels::copy(sinks, from, bytes, past_caches ? 1 : 0);
@@ -153,7 +150,7 @@ void ShmSender::publish_slot(std::size_t bytes, Tag tag) {
 std::byte* ShmSender::try_reserve(std::size_t bytes) {
   if (bytes <= memory_.line_message) return lines_free(lines_for(bytes)) ? staging_ : nullptr;
   std::byte* room = slot(bytes);
-  if (room != nullptr) (filling_ = &fills_[is_long(bytes)])->begin(bytes);
+  if (room != nullptr) fills_.begin(bytes);
   return room;
 }
 
@@ -163,7 +160,7 @@ void ShmSender::publish(std::size_t bytes, Tag tag) {
     sent(bytes);
     return;
   }
-  filling_->end(bytes);
+  fills_.end(bytes);
   publish_slot(bytes, tag);
 }
 
@@ -185,10 +182,9 @@ bool ShmSender::try_send_long(const std::byte* data, std::size_t bytes, Tag tag)
   } else {
     std::byte* room = slot(bytes);
     if (room == nullptr) return false;
-    StoreTrial& stores = copies_[is_long(bytes)];
-    stores.begin(bytes);
-    copy(room, data, bytes, stores.past_caches());
-    stores.end(bytes);
+    copies_.begin(bytes);
+    copy(room, data, bytes, copies_.past_caches());
+    copies_.end(bytes);
     publish_slot(bytes, tag);
   }
   traffic_.bytes_copied += bytes;

@@ -8,15 +8,14 @@
 /// 2^32); a word holds (tag << 32) | (position + 1), so a stale word never fits.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "kernels/store_trial.hpp"
 #include "transport/channel.hpp"
 #include "transport/shm/arena.hpp"
-#include "transport/shm/store_trial.hpp"
 #include "transport/shm/wakes.hpp"
 #include "transport/transport.hpp"
 
@@ -61,7 +60,7 @@ class ShmSender final : public Sender {
   /// `readers`: all of them, as ranks of this host.
   ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic);
   std::byte* try_reserve(std::size_t bytes) override;
-  [[nodiscard]] bool past_caches() const override { return filling_->past_caches(); }
+  [[nodiscard]] bool past_caches() const override { return fills_.past_caches(); }
   void publish(std::size_t bytes, Tag tag) override;
   bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) override;
   bool flushed() override {
@@ -89,9 +88,7 @@ class ShmSender final : public Sender {
   std::uint32_t looked_ = 0;    ///< where it last looked whether the ring was empty: once a position, so that
                                 ///< reserved room stays
   std::uint32_t patience_ = 1;  ///< units until it looks again
-  /// Of what `try_send` copies, and of what callers write into reserved room: short messages, long ones.
-  std::array<StoreTrial, 2> copies_, fills_;
-  StoreTrial* filling_ = fills_.data();  ///< the reserved message
+  kernels::StoreTrials copies_, fills_;  ///< of what `try_send` copies, and of what callers write into reserved room
   alignas(64) std::byte staging_[line_message_max];
 };
 

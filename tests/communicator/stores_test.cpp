@@ -59,11 +59,11 @@ std::uint64_t streamed(std::size_t bytes, std::uint64_t by_program) {
   return asked_for;
 }
 
-TEST(SlotStores, OnlyTheMessageThatAsksForItGoesPastTheCaches) { EXPECT_EQ(streamed(8192, 0), 0b010U); }
+TEST(Stores, OnlyTheMessageThatAsksForItGoesPastTheCaches) { EXPECT_EQ(streamed(8192, 0), 0b010U); }
 
-TEST(SlotStores, ResultsGoTheirOwnWay) { EXPECT_EQ(streamed(8192, 0b001), 0b011U); }
+TEST(Stores, ResultsGoTheirOwnWay) { EXPECT_EQ(streamed(8192, 0b001), 0b011U); }
 
-TEST(SlotStores, ShortMessagesDoNotAsk) { EXPECT_EQ(streamed(512, 0), 0U); }
+TEST(Stores, ShortMessagesDoNotAsk) { EXPECT_EQ(streamed(512, 0), 0U); }
 
 }  // namespace
 

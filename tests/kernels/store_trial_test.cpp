@@ -1,10 +1,10 @@
-// How a FIFO finds out which stores its slots are best written by.
+// How a writer finds out which stores are best for what another rank reads.
 #include <gtest/gtest.h>
 
 #include "kernels/fold.hpp"
-#include "transport/shm/store_trial.hpp"
+#include "kernels/store_trial.hpp"
 
-namespace tutti::transport::shm {
+namespace tutti::kernels {
 
 namespace {
 
@@ -20,7 +20,7 @@ constexpr Machine far{3700, 410};
 class StoreTrialTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!kernels::can_pass_caches) GTEST_SKIP() << "this processor has no stores past its caches";
+    if (!can_pass_caches) GTEST_SKIP() << "this processor has no stores past its caches";
   }
 
   /// Of so many messages, those that go past the caches. Every `disturbed`th takes a hundred times as long.
@@ -92,4 +92,4 @@ TEST_F(StoreTrialTest, MessagesOfOtherLengthsCostAsMuchAByte) {
 
 }  // namespace
 
-}  // namespace tutti::transport::shm
+}  // namespace tutti::kernels

@@ -1,21 +1,20 @@
 /// \file
-/// How slots are written: through the caches, or past them?
+/// How to write what another rank reads: through the caches, or past them?
 ///
-/// A slot was last read by another rank. Where that one's processor has another last-level cache, a store
-/// through the caches first takes the line back from there, which on some machines costs ten times what
+/// The place was last read, or written, by that rank. Where its processor has another last-level cache, a
+/// store through the caches first takes the line back from there, which on some machines costs ten times what
 /// memory does; where they share one, memory costs up to twice as much. Which of it holds changes whenever
-/// ranks, or a hypervisor's processors, move, so each FIFO measures it on its own messages
-/// (docs/experiments.md).
+/// ranks, or a hypervisor's processors, move, so writers measure it on what they write (docs/experiments.md).
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
-namespace tutti::transport::shm {
+namespace tutti::kernels {
 
-/// Of the messages of one FIFO that are written in the same manner. Some are timed, and a few of these are
-/// written the other way.
+/// Of messages that are written in the same manner to where the same ranks read them. Some are timed, and a
+/// few of these are written the other way.
 class StoreTrial {
  public:
   /// Shorter messages are not timed.
@@ -52,4 +51,21 @@ class StoreTrial {
   std::uint32_t other_ = 0;  ///< the latest cost of the other way; 0: none
 };
 
-}  // namespace tutti::transport::shm
+/// The same for messages of all lengths: short ones cost more a byte, in another proportion, so they have a
+/// trial of their own.
+class StoreTrials {
+ public:
+  void begin(std::size_t bytes) {
+    present_ = bytes >= long_from ? 1 : 0;
+    trials_[present_].begin(bytes);
+  }
+  [[nodiscard]] bool past_caches() const { return trials_[present_].past_caches(); }
+  void end(std::size_t bytes) { trials_[present_].end(bytes); }
+
+ private:
+  static constexpr std::size_t long_from = 8192;
+  std::array<StoreTrial, 2> trials_;
+  std::size_t present_ = 0;
+};
+
+}  // namespace tutti::kernels

@@ -1,4 +1,4 @@
-#include "transport/shm/store_trial.hpp"
+#include "kernels/store_trial.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,7 @@
 #include "base/ticks.hpp"
 #include "kernels/fold.hpp"
 
-namespace tutti::transport::shm {
+namespace tutti::kernels {
 
 void StoreTrial::begin(std::size_t bytes) {
   if (plan(bytes)) started_ = ticks();
@@ -15,7 +15,7 @@ void StoreTrial::begin(std::size_t bytes) {
 void StoreTrial::end(std::size_t bytes) { took(bytes, timed_ ? ticks_when_stored() - started_ : 0); }
 
 bool StoreTrial::plan(std::size_t bytes) {
-  const bool counts = bytes >= least && kernels::can_pass_caches;
+  const bool counts = bytes >= least && can_pass_caches;
   probing_ = counts && messages_ == gap_;
   timed_ = probing_ || (counts && messages_ % (gap_ / first_gap) == 0);
   return timed_;
@@ -52,4 +52,4 @@ void StoreTrial::decide() {
   gap_ = first_gap;
 }
 
-}  // namespace tutti::transport::shm
+}  // namespace tutti::kernels
