@@ -88,7 +88,8 @@ class ShmSender final : public Sender {
   std::uint32_t looked_ = 0;    ///< where it last looked whether the ring was empty: once a position, so that
                                 ///< reserved room stays
   std::uint32_t patience_ = 1;  ///< units until it looks again
-  kernels::StoreTrials copies_, fills_;  ///< of what `try_send` copies, and of what callers write into reserved room
+  kernels::StoreTrials copies_,
+      fills_;  ///< of what `try_send` copies, and of what callers write into reserved room
   alignas(64) std::byte staging_[line_message_max];
 };
 
