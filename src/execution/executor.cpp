@@ -136,15 +136,15 @@ bool Execution::send_to_several(LaneState& lane, const std::byte* data, std::siz
   return true;
 }
 
-template <bool brief>
-std::uint64_t steps_in_one_go(std::uint64_t message_bytes) {
-  if (brief || message_bytes == 0) return std::numeric_limits<std::uint64_t>::max();
-  return std::max<std::uint64_t>(bytes_in_one_go / message_bytes, 1);
+// While it is at work on others' buffers, their owners may wait to take them back.
+std::uint64_t Execution::steps_in_one_go() const {
+  const std::uint64_t bytes = peers_ == nullptr ? bytes_in_one_go : brief_message;
+  return std::max<std::uint64_t>(bytes / std::max<std::uint64_t>(program_->message_bytes, 1), 1);
 }
 
 template <bool brief>
 bool Execution::advance_lanes() {
-  const std::uint64_t most = steps_in_one_go<brief>(program_->message_bytes);
+  const std::uint64_t most = brief ? std::numeric_limits<std::uint64_t>::max() : steps_in_one_go();
   bool moved = false;
   for (LaneState& lane : lanes_) {
     std::uint64_t left = most;

@@ -77,6 +77,7 @@ class Execution {
   void resolve(const Program& program, const std::array<std::byte*, 3>& bases);
   void resolve(const Instruction& instruction, Step& step) const;
   [[nodiscard]] bool flushed() const;
+  [[nodiscard]] std::uint64_t steps_in_one_go() const;
   template <bool brief>
   bool advance_lanes();
   template <bool brief>

@@ -66,7 +66,8 @@ struct Part {
 /// copied sooner. More than half a second-level cache, and others wait for what this rank could have sent
 /// (docs/experiments.md).
 inline constexpr std::uint64_t bytes_in_one_go = std::uint64_t{512} << 10;
-/// Longest message of a program that the executor has a shorter way for.
+/// The same while it is at work on buffers of others, whose owners may wait for it to leave them; and the
+/// longest message of a program that the executor has a shorter way for.
 inline constexpr std::uint64_t brief_message = 4096;
 
 struct Program {

@@ -1,0 +1,85 @@
+// How lanes take turns.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "execution/executor.hpp"
+
+namespace tutti {
+
+namespace {
+
+constexpr std::uint64_t piece = std::uint64_t{64} << 10;
+
+/// Two lanes, each of which copies one half of the input, in pieces.
+execution::Program two_copies(std::uint64_t bytes_a_lane) {
+  execution::Program program;
+  program.piece = program.stride = program.message_bytes = piece;
+  for (std::uint32_t lane = 0; lane < 2; ++lane) {
+    program.sources.push_back({.base = execution::Base::input, .offset = lane * bytes_a_lane});
+    program.sinks.push_back({.base = execution::Base::output, .offset = lane * bytes_a_lane});
+    execution::Instruction copy;
+    copy.kind = execution::Instruction::Kind::copy;
+    copy.first_source = copy.first_sink = lane;
+    copy.sources = copy.sinks = 1;
+    copy.bytes = bytes_a_lane;
+    program.lanes.push_back({{{copy}, bytes_a_lane / piece}});
+  }
+  return program;
+}
+
+std::int64_t copied(const std::vector<std::byte>& output, std::uint64_t lane) {
+  const auto half = static_cast<std::ptrdiff_t>(output.size() / 2);
+  const auto begin = output.begin() + static_cast<std::ptrdiff_t>(lane) * half;
+  return std::count(begin, begin + half, std::byte{1});
+}
+
+TEST(Lanes, OfLongMessagesMakeWayForEachOther) {
+  constexpr std::uint64_t go = execution::bytes_in_one_go;
+  const execution::Program program = two_copies(3 * go);
+  const std::vector<std::byte> input(6 * go, std::byte{1});
+  std::vector<std::byte> output(input.size());
+  execution::Execution execution;
+  execution.begin(program, {.input = input.data(), .output = output.data()}, 1);
+  for (std::int64_t turn = 1; turn <= 3; ++turn) {
+    EXPECT_TRUE(execution.advance());
+    EXPECT_EQ(copied(output, 0), turn * static_cast<std::int64_t>(go));
+    EXPECT_EQ(copied(output, 1), turn * static_cast<std::int64_t>(go));
+  }
+  EXPECT_TRUE(execution.done());
+}
+
+TEST(Lanes, OfTheLongestMessagesTakeOneATurn) {
+  execution::Program program = two_copies(2 * execution::bytes_in_one_go);
+  program.message_bytes = 2 * execution::bytes_in_one_go;  // another step has such
+  const std::vector<std::byte> input(4 * execution::bytes_in_one_go, std::byte{1});
+  std::vector<std::byte> output(input.size());
+  execution::Execution execution;
+  execution.begin(program, {.input = input.data(), .output = output.data()}, 1);
+  EXPECT_TRUE(execution.advance());
+  EXPECT_EQ(copied(output, 0), static_cast<std::int64_t>(piece));
+  EXPECT_EQ(copied(output, 1), static_cast<std::int64_t>(piece));
+}
+
+class NoPeers final : public execution::PeerMemory {
+ public:
+  std::byte* at(Rank, execution::Base, std::uint64_t) override { return nullptr; }
+  void read(Rank, execution::Base, std::uint64_t, std::byte*, std::size_t) override {}
+};
+
+TEST(Lanes, LeaveTheBuffersOfOthersSoon) {
+  const execution::Program program = two_copies(execution::bytes_in_one_go);
+  const std::vector<std::byte> input(2 * execution::bytes_in_one_go, std::byte{1});
+  std::vector<std::byte> output(input.size());
+  NoPeers peers;
+  execution::Execution execution;
+  execution.begin(program, {.input = input.data(), .output = output.data(), .peers = &peers}, 1);
+  EXPECT_TRUE(execution.advance());
+  EXPECT_EQ(copied(output, 0), static_cast<std::int64_t>(piece));
+  EXPECT_EQ(copied(output, 1), static_cast<std::int64_t>(piece));
+}
+
+}  // namespace
+
+}  // namespace tutti
