@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/brief_copy.hpp"
+#include "kernels/store_trial.hpp"
 
 namespace tutti::execution {
 
@@ -13,9 +14,6 @@ namespace {
                                  std::uint64_t streaming) {
   kernels::copy({&to, 1}, from, bytes, streaming);
 }
-
-// Bytes of a message from which its sender is asked how to write it: shorter ones are over sooner.
-constexpr std::size_t slot_to_stream = 1024;
 
 bool of_peer(Base base) { return base == Base::peer_input || base == Base::peer_output; }
 
@@ -238,7 +236,7 @@ bool Execution::try_fold(const Instruction& instruction, std::uint64_t iteration
   for (std::uint32_t i = 0; i < instruction.sinks; ++i) {
     if (sinks[i].sender != nullptr) {
       if ((sinks_[i] = sinks[i].sender->try_reserve(message)) == nullptr) return false;
-      if (message >= slot_to_stream && i < 64 && sinks[i].sender->past_caches())
+      if (message >= kernels::StoreTrial::least && i < 64 && sinks[i].sender->past_caches(message))
         streaming_slots |= std::uint64_t{1} << i;
     } else if (!of_peer(sinks[i].base)) {
       sinks_[i] = local(sinks[i].base, sinks[i].offset, iteration);

@@ -34,8 +34,8 @@ class Sender {
   /// Room for a message of `bytes`, to be filled and published; nullptr while there is none. Calling it again
   /// before `publish` returns the same room.
   virtual std::byte* try_reserve(std::size_t bytes) = 0;
-  /// Whether the room that was reserved last is better written past the caches: a hint.
-  [[nodiscard]] virtual bool past_caches() const { return false; }
+  /// Whether the room just reserved for `bytes` is better written past the caches: a hint.
+  [[nodiscard]] virtual bool past_caches(std::size_t /*bytes*/) const { return false; }
   /// Sends the reserved message.
   virtual void publish(std::size_t bytes, Tag tag) = 0;
   /// Sends `bytes` from `data` (may be null when 0): reserve, copy and publish in one call, or without the

@@ -21,7 +21,7 @@ class PastCaches final : public transport::Sender {
  public:
   explicit PastCaches(std::size_t bytes) : room_(bytes) {}
   std::byte* try_reserve(std::size_t) override { return room_.data(); }
-  [[nodiscard]] bool past_caches() const override { return true; }
+  [[nodiscard]] bool past_caches(std::size_t) const override { return true; }
   void publish(std::size_t, transport::Tag) override {}
   bool try_send(const std::byte*, std::size_t, transport::Tag, bool) override { return true; }
   bool flushed() override { return true; }

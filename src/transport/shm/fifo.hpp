@@ -60,7 +60,9 @@ class ShmSender final : public Sender {
   /// `readers`: all of them, as ranks of this host.
   ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic);
   std::byte* try_reserve(std::size_t bytes) override;
-  [[nodiscard]] bool past_caches() const override { return fills_.past_caches(); }
+  [[nodiscard]] bool past_caches(std::size_t bytes) const override {
+    return bytes > memory_.line_message && fills_.past_caches();
+  }
   void publish(std::size_t bytes, Tag tag) override;
   bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) override;
   bool flushed() override {
