@@ -14,7 +14,10 @@ struct Options {
   /// Longest that any call waits for other ranks; not 0. More than a century is a century.
   /// TUTTI_TIMEOUT, in seconds (fractions allowed).
   std::chrono::milliseconds timeout{30000};
-  /// Network interface (name or address) for everything that is not shared memory. TUTTI_INTERFACE.
+  /// Network interface (name, address, or "default": that of the default route) at which this rank listens
+  /// for what is not shared memory or RDMA, and rank 0 for those that join, unless its address is in the
+  /// unique id or follows from a host's name (Slurm, torchrun). Empty: the one by which this rank reaches
+  /// rank 0. One that does not exist or is down is an Error(invalid_argument). TUTTI_INTERFACE.
   std::string interface;
   /// Force a transport: "shm", "verbs" (RDMA; docs/rdma.md) or "tcp"; empty: the best that reaches each peer.
   /// TUTTI_TRANSPORT.

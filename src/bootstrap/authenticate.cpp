@@ -30,19 +30,19 @@ Digest prove(const Secret& secret, Role role, Challenge acceptors, Challenge con
 }
 
 /// False: closed by the other side.
-bool send_all(int socket, std::span<const std::byte> data, const Deadline& deadline) {
+bool send_all(int socket, std::span<const std::byte> data, const Limit& limit) {
   while (!data.empty()) {
     const auto sent = send_some(socket, data);
-    if (!sent || (*sent == 0 && !wait_for(socket, POLLOUT, deadline))) return false;
+    if (!sent || (*sent == 0 && !wait_for(socket, POLLOUT, limit))) return false;
     data = data.subspan(*sent);
   }
   return true;
 }
 
-bool receive_all(int socket, std::span<std::byte> into, const Deadline& deadline) {
+bool receive_all(int socket, std::span<std::byte> into, const Limit& limit) {
   while (!into.empty()) {
     const auto received = receive_some(socket, into);
-    if (!received || (*received == 0 && !wait_for(socket, POLLIN, deadline))) return false;
+    if (!received || (*received == 0 && !wait_for(socket, POLLIN, limit))) return false;
     into = into.subspan(*received);
   }
   return true;
@@ -50,16 +50,16 @@ bool receive_all(int socket, std::span<std::byte> into, const Deadline& deadline
 
 enum class Outcome : std::uint8_t { proved, closed, refused };
 
-Outcome handshake(int socket, const Secret& secret, const Hello& hello, const Deadline& deadline) {
+Outcome handshake(int socket, const Secret& secret, const Hello& hello, const Limit& limit) {
   std::array<std::byte, challenge_bytes> theirs{};
-  if (!receive_all(socket, theirs, deadline)) return Outcome::closed;
+  if (!receive_all(socket, theirs, limit)) return Outcome::closed;
   std::array<std::byte, claim_bytes> claim{};
   const auto mine = std::span(claim).first<challenge_bytes>();
   random_bytes(mine);
   std::memcpy(claim.data() + challenge_bytes, &hello, sizeof hello);
   std::ranges::copy(prove(secret, Role::connector, theirs, mine, hello), claim.end() - proof_bytes);
   Digest answer{};
-  if (!send_all(socket, claim, deadline) || !receive_all(socket, answer, deadline)) return Outcome::closed;
+  if (!send_all(socket, claim, limit) || !receive_all(socket, answer, limit)) return Outcome::closed;
   return equal(prove(secret, Role::acceptor, theirs, mine, hello), answer) ? Outcome::proved
                                                                            : Outcome::refused;
 }
@@ -105,13 +105,13 @@ Accepting::State Accepting::advance() {
 }
 
 FileDescriptor connect_authenticated(const std::string& address, std::uint16_t port, const Secret& secret,
-                                     const Hello& hello, const Deadline& deadline) {
+                                     const Hello& hello, const Limit& limit) {
   const Endpoint endpoint{address, port};
   std::string last = "no attempt was made";
   for (int pause_ms = 1;; pause_ms = std::min(2 * pause_ms, 50)) {
-    if (auto socket = try_connect(endpoint, deadline)) {
+    if (auto socket = try_connect(endpoint, limit)) {
       tune(socket->get());
-      switch (handshake(socket->get(), secret, hello, deadline)) {
+      switch (handshake(socket->get(), secret, hello, limit)) {
         case Outcome::proved:
           return std::move(*socket);
         case Outcome::refused:
@@ -120,19 +120,19 @@ FileDescriptor connect_authenticated(const std::string& address, std::uint16_t p
                                                    " do not know the same secret; give all ranks the same "
                                                    "unique id, or the same TUTTI_SECRET");
         case Outcome::closed:
-          last = deadline.passed() ? "no answer to the handshake"
-                                   : "the connection was closed during the handshake";
+          last = limit.deadline.passed() ? "no answer to the handshake"
+                                         : "the connection was closed during the handshake";
           break;
       }
     } else {
       last = std::generic_category().message(errno);
     }
-    if (deadline.passed())
+    if (limit.deadline.passed())
       throw Error(ErrorCode::timeout, "rank " + std::to_string(hello.rank) + " could not connect to " +
                                           to_string(endpoint) + " in time: " + last);
     // Nothing announces that somebody began to listen elsewhere: this wait can only be a pause between
     // attempts.
-    ::poll(nullptr, 0, std::min(pause_ms, deadline.poll_ms()));
+    ::poll(nullptr, 0, std::min(pause_ms, limit.deadline.poll_ms()));
   }
 }
 

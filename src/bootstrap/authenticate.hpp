@@ -20,6 +20,7 @@
 #include "base/deadline.hpp"
 #include "base/file_descriptor.hpp"
 #include "bootstrap/session.hpp"
+#include "bootstrap/socket.hpp"
 
 namespace tutti::bootstrap {
 
@@ -59,6 +60,6 @@ class Accepting {
 /// bounded by the deadline; retries refused connections until then. Throws Error: timeout, unauthorized,
 /// system.
 FileDescriptor connect_authenticated(const std::string& address, std::uint16_t port, const Secret& secret,
-                                     const Hello& hello, const Deadline& deadline);
+                                     const Hello& hello, const Limit& limit);
 
 }  // namespace tutti::bootstrap

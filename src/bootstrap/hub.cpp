@@ -270,6 +270,10 @@ Fault Hub::who_is_missing() const {
   if (lobby_.refused() > 0)
     fault.text +=
         "; " + std::to_string(lobby_.refused()) + " connections did not know the secret of this group";
+  if (lobby_.full())
+    fault.text +=
+        "; rank 0's process cannot open another connection, and needs one for each rank: raise its limit of "
+        "file descriptors (ulimit -n)";
   return fault;
 }
 

@@ -131,10 +131,10 @@ std::unique_ptr<Launcher> find_slurm() {
     throw Error(ErrorCode::invalid_argument,
                 "SLURM_PROCID is set, but neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST is");
   const auto hosts = expand_hostlist(list.value_or("localhost"));
-  const auto job = number("SLURM_JOB_ID").value_or(0), step = number("SLURM_STEP_ID").value_or(0);
+  const auto job = id_number("SLURM_JOB_ID"), step = id_number("SLURM_STEP_ID");
   // Below the ports that Linux gives to outgoing connections (32768 and up); steps of one job get different
   // ones.
-  const auto port = 15'000 + (static_cast<long long>(job) * 31 + step) % 17'000;
+  const auto port = 15'000 + (job * 31 + step) % 17'000;
   const auto name = "Slurm " + std::to_string(job) + " " + std::to_string(step) + " " +
                     variable("SLURM_RESTART_COUNT").value_or("");
   return std::make_unique<NamedHostLauncher>(std::move(identity), hosts.front(),

@@ -33,6 +33,7 @@ class Lobby {
   void close();
 
   [[nodiscard]] int refused() const { return refused_; }  ///< connections that did not pass, so far
+  [[nodiscard]] bool full() const { return full_; }       ///< this process cannot open another connection
 
  private:
   /// Whether the arrival is done with, one way or the other.

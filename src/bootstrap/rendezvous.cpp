@@ -48,7 +48,6 @@ Holder& holder() {
 std::string address_of(std::string_view interface) {
   const char* variable = std::getenv("TUTTI_INTERFACE");
   if (interface.empty() && variable != nullptr) interface = variable;
-  if (interface == "default") return topology::default_route();
   return interface.empty() ? "127.0.0.1" : topology::interface_address(interface);
 }
 

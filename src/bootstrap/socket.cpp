@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -91,13 +92,13 @@ FileDescriptor accept_from(int listener) {
   return FileDescriptor(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
-std::optional<FileDescriptor> try_connect(const Endpoint& endpoint, const Deadline& deadline) {
+std::optional<FileDescriptor> try_connect(const Endpoint& endpoint, const Limit& limit) {
   auto address = parse(endpoint);
   auto socket = open_socket(address.storage.ss_family);
   int code = 0;
   if (::connect(socket.get(), address.get(), address.size) != 0) {
     if (errno == EINPROGRESS) {
-      if (!wait_for(socket.get(), POLLOUT, deadline))
+      if (!wait_for(socket.get(), POLLOUT, limit))
         throw Error(ErrorCode::timeout, "connecting to " + to_string(endpoint) + ": no answer");
       socklen_t size = sizeof code;
       ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
@@ -139,13 +140,16 @@ Endpoint remote_endpoint(int socket) {
   return format(address);
 }
 
-bool wait_for(int descriptor, short events, const Deadline& deadline) {
+bool wait_for(int descriptor, short events, const Limit& limit) {
+  constexpr int look_ms = 100;
   for (;;) {
     pollfd one{descriptor, events, 0};
-    const int ready = ::poll(&one, 1, deadline.poll_ms());
+    const int left_ms = limit.deadline.poll_ms();
+    const int ready = ::poll(&one, 1, limit.check ? std::min(left_ms, look_ms) : left_ms);
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) throw_errno("poll");
-    if (ready == 0 && deadline.passed()) return false;
+    if (limit.deadline.passed()) return false;
+    if (limit.check) limit.check();
   }
 }
 

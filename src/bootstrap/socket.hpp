@@ -5,9 +5,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/deadline.hpp"
 #include "base/file_descriptor.hpp"
@@ -27,13 +29,22 @@ std::string to_string(const Endpoint& endpoint);
 /// Throws Error(invalid_argument) for text that is no numeric address, Error(system).
 FileDescriptor listen_at(const Endpoint& endpoint);
 
+/// How long to wait, and whom to ask meanwhile.
+struct Limit {
+  // NOLINTNEXTLINE(google-explicit-constructor): most limits are but a deadline
+  Limit(const Deadline& by, std::function<void()> asking = {}) : deadline(by), check(std::move(asking)) {}
+
+  Deadline deadline;
+  std::function<void()> check;  ///< every 100 ms or so; may throw, which ends the wait
+};
+
 /// A connection waiting at a listener; none: an empty descriptor and errno says why.
 FileDescriptor accept_from(int listener);
 
 /// One attempt. Returns nothing and sets `errno` when it failed in a way that may pass (nobody listens yet,
 /// reset, timed out). Throws Error(invalid_argument, system) when it may not, Error(timeout) after the
 /// deadline.
-std::optional<FileDescriptor> try_connect(const Endpoint& endpoint, const Deadline& deadline);
+std::optional<FileDescriptor> try_connect(const Endpoint& endpoint, const Limit& limit);
 
 /// Small messages at once, and a dead host noticed within about 10 s of silence.
 void tune(int socket);
@@ -42,7 +53,7 @@ Endpoint local_endpoint(int socket);
 Endpoint remote_endpoint(int socket);
 
 /// Sleeps until one of `events` (POLLIN, POLLOUT) or an error holds; false after the deadline.
-bool wait_for(int descriptor, short events, const Deadline& deadline);
+bool wait_for(int descriptor, short events, const Limit& limit);
 
 /// Sends what fits, or receives what is there. Bytes moved; 0 when it would block; nothing when the
 /// connection is gone (for receive: also when the peer closed).

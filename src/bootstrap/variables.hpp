@@ -2,6 +2,7 @@
 /// Environment variables as numbers. An empty variable counts as unset.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
@@ -18,7 +19,11 @@ std::optional<std::string> variable(const char* name);
 /// high].
 std::optional<int> number(const char* name, int low = 0, int high = std::numeric_limits<int>::max());
 
-/// The same, of a variable that must be set because `because` is.
+/// What tells a job or a step from others: Slurm's go beyond int, 4294967290 is that of an interactive step.
+/// 0 when unset.
+std::uint64_t id_number(const char* name);
+
+/// As `number`, of a variable that must be set because `because` is.
 int required_number(const char* name, const char* because, int low = 0,
                     int high = std::numeric_limits<int>::max());
 

@@ -6,6 +6,7 @@
 
 #include "bootstrap/environment.hpp"
 #include "communicator/impl.hpp"
+#include "topology/interface.hpp"
 #include "tuning/file.hpp"
 
 namespace tutti {
@@ -19,6 +20,7 @@ Options usable(Options options) {
     throw Error(ErrorCode::invalid_argument, "Options::timeout is " +
                                                  std::to_string(options.timeout.count()) +
                                                  " ms; ranks need some time to meet");
+  if (!options.interface.empty()) static_cast<void>(topology::interface_address(options.interface));
   options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(bounded(options.timeout));
   return options;
 }

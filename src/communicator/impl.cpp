@@ -9,6 +9,7 @@
 
 #include "base/fork_guard.hpp"
 #include "collectives/algorithms.hpp"
+#include "topology/interface.hpp"
 #include "transport/all_gather.hpp"
 #ifdef TUTTI_HAVE_VERBS
 #include "transport/verbs/verbs_transport.hpp"
@@ -120,6 +121,16 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
   looks_a_poll = spin_polls == spin_alone && verbs == nullptr ? looks_alone : 1;
 }
 
+std::shared_ptr<transport::tcp::TcpListener> Impl::data_listener() {
+  if (listener == nullptr) {
+    const auto& session = watch->session();
+    listener = std::make_shared<transport::tcp::TcpListener>(
+        options.interface.empty() ? session.address() : topology::interface_address(options.interface),
+        session.secret());
+  }
+  return listener;
+}
+
 void Impl::connect() {
   const bool verbs_only = options.transport == "verbs";
   network_only = options.transport == "tcp" || verbs_only;
@@ -131,13 +142,10 @@ void Impl::connect() {
   if (!all_shared && options.transport == "shm")
     throw Error(ErrorCode::unsupported, "transport shm is forced, but not all ranks are on one host");
   if (!all_shared && group.size > 1) {
-    if (listener == nullptr)
-      listener = std::make_shared<transport::tcp::TcpListener>(watch->session().address(),
-                                                               watch->session().secret());
     transport::tcp::TcpOptions tcp_options;
     tcp_options.streams = options.tcp_streams;
     tcp_options.congestion = options.tcp_congestion;
-    tcp = std::make_unique<transport::tcp::TcpTransport>(group, listener, watch->session().secret(),
+    tcp = std::make_unique<transport::tcp::TcpTransport>(group, data_listener(), watch->session().secret(),
                                                          tcp_options);
     if (options.transport != "tcp")
       verbs = make_verbs(group, listener, watch->session().secret(), verbs_only, why_no_verbs);

@@ -270,8 +270,11 @@ struct Impl {
   /// " (shm: why not; verbs: why not)" for the transports that are better than the chosen one.
   [[nodiscard]] std::string refusals(Rank peer, const transport::Transport& chosen) const;
 
+  /// Where peers that need TCP connect to; made on first use, shared with children.
+  std::shared_ptr<transport::tcp::TcpListener> data_listener();
+
   std::shared_ptr<Watch> watch;
-  std::shared_ptr<transport::tcp::TcpListener> listener;
+  std::shared_ptr<transport::tcp::TcpListener> listener;  ///< see data_listener; may be empty
   transport::Group group;
   std::function<void()> check_parent;  ///< while it is made: throws what ends that
   Options options;

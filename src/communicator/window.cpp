@@ -43,13 +43,9 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
   setting.network = impl.verbs.get();
   setting.why_no_network =
       impl.options.transport == "tcp" ? "transport tcp is forced" : "no RDMA device leads there";
-  setting.listener = [&impl] {
-    if (impl.listener == nullptr)
-      impl.listener = std::make_shared<transport::tcp::TcpListener>(impl.watch->session().address(),
-                                                                    impl.watch->session().secret());
-    return impl.listener;
-  };
+  setting.listener = [&impl] { return impl.data_listener(); };
   setting.secret = impl.watch->session().secret();
+  setting.congestion = impl.options.tcp_congestion;
   std::vector<Rank> everybody(static_cast<std::size_t>(impl.group.size));
   std::iota(everybody.begin(), everybody.end(), 0);
   setting.group.all_gather = [&impl, everybody](std::span<const std::byte> mine) {

@@ -77,6 +77,7 @@ std::vector<Interface> interfaces() {
 }
 
 std::string interface_address(std::string_view interface) {
+  if (interface == "default") return default_route();
   const auto all = interfaces();
   for (const auto& one : all) {
     const bool named = one.name == interface;
@@ -103,11 +104,17 @@ std::string route_to(const std::string& peer) {
 
 std::string default_route() {
   // Addresses that belong to nobody (RFC 5737, RFC 3849): only the default route leads there.
-  try {
-    return route_to("192.0.2.1");
-  } catch (const Error&) {
-    return route_to("2001:db8::1");
+  for (const char* const nobody : {"192.0.2.1", "2001:db8::1"}) {
+    try {
+      return route_to(nobody);
+    } catch (const Error&) {
+      continue;
+    }
   }
+  throw Error(ErrorCode::system,
+              "this host has no default route, which would say how others reach it; name an interface: "
+              "TUTTI_INTERFACE. It has: " +
+                  listing(interfaces()));
 }
 
 bool is_local(const std::string& address) {

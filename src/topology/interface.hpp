@@ -21,16 +21,16 @@ struct Interface {
 std::vector<Interface> interfaces();
 
 /// The address of an interface that other hosts can use: its IPv4 one, else a global IPv6 one. `interface`
-/// may also be such an address itself. Throws Error(invalid_argument), which lists the interfaces, for one
-/// that does not exist, is down, or has only a link-local IPv6 address: its scope means something on this
-/// host only.
+/// may also be such an address itself, or "default": that of the default route. Throws
+/// Error(invalid_argument), which lists the interfaces, for one that does not exist, is down, or has only a
+/// link-local IPv6 address: its scope means something on this host only.
 std::string interface_address(std::string_view interface);
 
 /// The local address from which packets to `peer` (numeric) leave. Sends nothing. Throws Error(system)
 /// without a route.
 std::string route_to(const std::string& peer);
 
-/// The local address of the default route. Throws Error(system) without one.
+/// The local address of the default route. Throws Error(system), which lists the interfaces, without one.
 std::string default_route();
 
 /// Whether `address` (numeric) is one of this host's.

@@ -7,6 +7,8 @@
 
 #include "bootstrap/frame.hpp"
 #include "transport/shm/mapped_memory.hpp"
+#include "transport/tcp/congestion.hpp"
+#include "transport/tcp/data_socket.hpp"
 #include "transport/tcp/dial.hpp"
 #include "transport/tcp/purpose.hpp"
 
@@ -70,10 +72,16 @@ PrivateDescriptor connect(const WindowSetting& setting, Rank peer, const Contact
   const auto world = [&](Rank rank) { return setting.group.world[static_cast<std::size_t>(rank)]; };
   const bootstrap::Hello hello{world(setting.group.rank), static_cast<std::uint32_t>(setting.group.size),
                                transport::tcp::Purpose{setting.number, 0, 0}.pack()};
+  const auto check = [&] {
+    setting.check();
+    if (const auto gone = setting.gone(peer))
+      throw Error(ErrorCode::peer_lost, fmt::format("that rank {}", gone->did));
+  };
   try {
     auto socket = transport::tcp::dial({contact.address, contact.port}, setting.secret, hello,
-                                       Deadline(setting.group.timeout));
+                                       {Deadline(setting.group.timeout), check});
     assert(socket);  // connections have one direction, so none cross
+    transport::tcp::carry_data(socket->get(), setting.congestion);
     return PrivateDescriptor(std::move(*socket));
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("connecting to rank {}: {}", peer, bootstrap::to_fault(error).text),
@@ -187,8 +195,10 @@ WindowPeers::WindowPeers(const WindowSetting& setting, Counters& counters) {
          .size = setting.group.size});
   std::shared_ptr<transport::tcp::TcpListener> listener;
   if (needs_server(setting)) {
+    transport::tcp::check_congestion(setting.congestion);
     listener = setting.listener();
     transport::tcp::Served served;
+    served.congestion = setting.congestion;
     served.memory = setting.memory;
     served.notifications = counters.numbers();
     served.notify = [&counters](std::uint32_t id, Rank from) { counters.add(id, from); };

@@ -33,6 +33,7 @@ struct WindowSetting {
   /// Asked only where some peer needs it.
   std::function<std::shared_ptr<transport::tcp::TcpListener>()> listener;
   bootstrap::Secret secret{};
+  std::string congestion;  ///< control of congestion: see congestion.hpp
   /// Throws when all of the window is over: the communicator was aborted or destroyed.
   std::function<void()> check = [] {};
   /// Whether a rank has died or left.

@@ -126,6 +126,14 @@ TEST(Environment, Slurm) {
   EXPECT_EQ(identity({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_NODELIST", "a"}}).launcher,
             "none")
       << "a batch script is one process";
+  // The shell that salloc opens is a step, too, of one task and with an id beyond int.
+  const auto shell = with(slurm, {{"SLURM_PROCID", "0"},
+                                  {"SLURM_STEP_NUM_TASKS", "1"},
+                                  {"SLURM_STEP_ID", "4294967290"},
+                                  {"SLURM_NODEID", "0"},
+                                  {"SLURM_STEP_TASKS_PER_NODE", "1"},
+                                  {"SLURM_LOCALID", "0"}});
+  EXPECT_EQ(identity(shell).size, 1);
 }
 
 TEST(Environment, RanksOfAJobAgreeAndJobsDiffer) {

@@ -1,8 +1,10 @@
 // Ranks as processes, to kill and to fork.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <atomic>
 
 #include "base/fork_guard.hpp"
 #include "bootstrap/authenticate.hpp"
@@ -184,6 +186,29 @@ TEST(ForkGuard, TheChildCountsOneForkMoreAndLosesThePrivateDescriptors) {
   const auto released = mine.release();
   Child unguarded([&] { return ::send(released.get(), "z", 1, MSG_NOSIGNAL) == 1 ? 0 : 1; });
   EXPECT_EQ(unguarded.wait(), 0);
+}
+
+// A limit of file descriptors is easily met: rank 0 has one connection to each.
+TEST(Process, ALimitOfFileDescriptorsIsNamed) {
+  constexpr int ranks = 16;
+  const auto id = reserve_id("127.0.0.1");
+  const auto names_the_limit = [](const Thrown& thrown) {
+    return thrown.code == ErrorCode::timeout && thrown.text.find("ulimit -n") != std::string::npos;
+  };
+  Child zero([&] {
+    const int next = ::dup(0);
+    const auto most = static_cast<rlim_t>(next) + 12;
+    const rlimit limit{most, most};
+    if (::close(next) != 0 || ::setrlimit(RLIMIT_NOFILE, &limit) != 0) return 2;
+    return names_the_limit(thrown_by([&] { Session::join(id, 0, ranks, 2s); })) ? 0 : 1;
+  });
+  std::atomic<int> told{0};
+  on_threads(ranks - 1, [&](Rank i) {
+    const auto thrown = thrown_by([&] { Session::join(id, i + 1, ranks, 4s); });
+    if (names_the_limit(thrown)) ++told;
+  });
+  EXPECT_EQ(zero.wait(), 0);
+  EXPECT_GT(told, 0);  // those that came in
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "bootstrap/socket.hpp"
 #include "rig.hpp"
 #include "tcp_ranks.hpp"
+#include "transport/tcp/dial.hpp"
+#include "transport/tcp/inbox.hpp"
 #include "transport/tcp/purpose.hpp"
 
 namespace tutti::transport::testing {
@@ -80,6 +82,52 @@ TEST(TcpStrangers, OfTheSecretButOfNoCommunicatorAreHungUpOn) {
   ASSERT_TRUE(bootstrap::wait_for(socket.get(), POLLIN, Deadline(std::chrono::seconds(10))));
   std::array<std::byte, 1> byte{};
   EXPECT_EQ(::recv(socket.get(), byte.data(), 1, 0), 0);
+}
+
+// Nobody accepts there: connections wait in the kernel until its queue is full, and are not answered then.
+TEST(TcpDial, AsksWhileItWaits) {
+  const auto listener = bootstrap::listen_at({"127.0.0.1", 0});
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  const auto endpoint = bootstrap::local_endpoint(listener.get());
+  std::vector<FileDescriptor> waiting;
+  for (const bool accepted : {true, false}) {
+    while (!accepted) {  // until one is not answered
+      try {
+        auto socket = bootstrap::try_connect(endpoint, Deadline(std::chrono::milliseconds(100)));
+        if (socket) waiting.push_back(std::move(*socket));
+      } catch (const Error&) {
+        break;
+      }
+    }
+    const auto start = Clock::now();
+    const auto check = [&] {
+      if (Clock::now() - start > std::chrono::milliseconds(200)) throw Error(ErrorCode::aborted, "enough");
+    };
+    try {
+      tcp::dial(endpoint, tcp_secret, {}, {Deadline(std::chrono::seconds(20)), check});
+      ADD_FAILURE() << "nobody was there";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::aborted) << error.what();
+    }
+    EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(450));  // the first attempt lasts 500
+  }
+}
+
+// Its rank tries again; a closed connection would pass for a lost rank.
+TEST(TcpInbox, GivesOutNoConnectionThatWasGivenUp) {
+  tcp::Inbox inbox;
+  const auto file = [&](int channel) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+    inbox.file(1, channel, 0, FileDescriptor(ends[0]));
+    return FileDescriptor(ends[1]);
+  };
+  file(0);
+  EXPECT_FALSE(inbox.take(1, 0, 0));
+  file(1);
+  EXPECT_FALSE(inbox.open(1, 1, 0));
+  const auto kept = file(2);
+  EXPECT_TRUE(inbox.take(1, 2, 0));
 }
 
 TEST(TcpFork, AChildNeitherDisturbsNorKeepsAlive) {

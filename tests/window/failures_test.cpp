@@ -77,6 +77,25 @@ TEST_P(WindowFailures, ARankThatLeavesIsNamed) {
   });
 }
 
+// Longer than the TCP_USER_TIMEOUT with which connections are made.
+TEST(WindowDeadlines, AReaderMayBeBusyForLong) {
+  run(Way::tcp_processes, 2, [](Seat& seat) {
+    constexpr std::size_t bytes = 64 << 20;  // more than sockets hold
+    auto place = seat.place(bytes);
+    place.as<std::uint8_t>().back() = static_cast<std::uint8_t>(seat.rank + 1);
+    seat.barrier();
+    if (seat.rank == 0) {
+      Transfer slow = place.window.get(1, {.local = 0, .remote = 0, .bytes = bytes});
+      std::this_thread::sleep_for(13s);
+      slow.wait();
+      EXPECT_EQ(place.as<std::uint8_t>().back(), 2);
+      place.window.notify(1, 0).wait();
+    } else {
+      place.window.wait_notification(0);
+    }
+  });
+}
+
 // A rank that is stopped keeps its connections, but serves nothing.
 TEST(WindowDeadlines, ATransferThatIsLateSaysWhichOne) {
   run(

@@ -51,7 +51,7 @@ Finding examine_nic(const Nic& nic) {
 }
 
 Finding examine_choice(const NetworkFacts& facts) {
-  const bool by_wish = !facts.wanted.empty();
+  const bool by_wish = !facts.wanted.empty() && facts.wanted != "default";
   const Nic* chosen = find(facts, by_wish ? facts.wanted : facts.default_route);
   Finding finding{.area = "network"};
   finding.data = {{"chosen", chosen == nullptr ? "" : chosen->interface.name},
@@ -64,7 +64,7 @@ Finding examine_choice(const NetworkFacts& facts) {
     finding.remedy = name_an_interface;
     return finding;
   }
-  finding.what = fmt::format("ranks of several machines meet by {}, {}", chosen->interface.name,
+  finding.what = fmt::format("ranks of several machines reach each other by {}, {}", chosen->interface.name,
                              by_wish ? "which was asked for" : "the way of the default route");
   const auto fastest = std::ranges::max_element(
       facts.nics, {}, [](const Nic& nic) { return usable(nic) ? nic.megabits.value_or(0) : -1; });

@@ -1,5 +1,5 @@
 /// \file
-/// Network interfaces, and the one that ranks of several machines meet by.
+/// Network interfaces, and the one that ranks of several machines use.
 #pragma once
 
 #include <optional>

@@ -1,13 +1,26 @@
 #include "transport/tcp/inbox.hpp"
 
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
+#include <cerrno>
 #include <span>
 
 #include "base/system_error.hpp"
 #include "bootstrap/socket.hpp"
 
 namespace tutti::transport::tcp {
+
+namespace {
+
+// A rank that was not answered in time closes its end and tries again.
+bool given_up(int socket) {
+  std::byte byte{};
+  const auto waiting = ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return waiting == 0 || (waiting < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+}  // namespace
 
 Inbox::Inbox() : event_(FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
   if (!event_) throw_errno("eventfd");
@@ -31,7 +44,7 @@ void Inbox::file(Rank from, int channel, int stream, FileDescriptor connection) 
 PrivateDescriptor Inbox::open(Rank to, int channel, int stream) {
   const std::scoped_lock lock(mutex_);
   auto found = connections_.extract({to, channel, stream});
-  if (found) return std::move(found.mapped());
+  if (found && !given_up(found.mapped().get())) return std::move(found.mapped());
   opened_here_.emplace(to, channel, stream);
   return {};
 }
@@ -39,7 +52,7 @@ PrivateDescriptor Inbox::open(Rank to, int channel, int stream) {
 PrivateDescriptor Inbox::take(Rank from, int channel, int stream) {
   const std::scoped_lock lock(mutex_);
   auto found = connections_.extract({from, channel, stream});
-  return found ? std::move(found.mapped()) : PrivateDescriptor();
+  return found && !given_up(found.mapped().get()) ? std::move(found.mapped()) : PrivateDescriptor();
 }
 
 void Inbox::clear_event() const {

@@ -33,6 +33,7 @@ class Inbox {
   /// peer's is refused.
   PrivateDescriptor open(Rank to, int channel, int stream);
   /// Empty when there is none.
+  /// Empty while there is none that its rank still holds open.
   PrivateDescriptor take(Rank from, int channel, int stream);
   /// Connections filed so far: a cheap way to see that looking again is useless.
   [[nodiscard]] std::uint64_t filed() const { return filed_.load(std::memory_order_acquire); }

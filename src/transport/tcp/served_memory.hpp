@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <tutti/types.hpp>
@@ -23,6 +24,7 @@ struct Served {
   std::uint32_t notifications = 0;
   /// Another transport's question, of a rank; may be empty. Throws Error: the connection is then closed.
   std::function<std::vector<std::byte>(Rank, std::span<const std::byte>)> ask;
+  std::string congestion;  ///< of connections: see congestion.hpp
 };
 
 /// A state machine over a non-blocking socket. A peer that asks for what is not there, or stops reading its

@@ -5,6 +5,7 @@
 
 #include "base/quiet_thread.hpp"
 #include "base/system_error.hpp"
+#include "transport/tcp/data_socket.hpp"
 
 namespace tutti::transport::tcp {
 
@@ -31,8 +32,10 @@ void WindowServer::accept() {
   inbox_->clear_event();
   for (Rank r = 0; r < static_cast<Rank>(world_.size()); ++r) {
     if (r == rank_) continue;
-    if (auto socket = inbox_->take(world_[static_cast<std::size_t>(r)], 0, 0))
-      connections_.emplace_back(r, std::move(socket), served_);
+    auto socket = inbox_->take(world_[static_cast<std::size_t>(r)], 0, 0);
+    if (!socket) continue;
+    carry_data(socket.get(), served_.congestion);
+    connections_.emplace_back(r, std::move(socket), served_);
   }
 }
 

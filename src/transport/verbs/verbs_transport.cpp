@@ -212,7 +212,7 @@ void VerbsTransport::connect(Rank peer) {
                                tcp::Purpose{group_.communicator, control_channel, 0}.pack()};
   const Deadline deadline(group_.timeout);
   try {
-    auto socket = tcp::dial({address, contact.port}, secret_, hello, deadline);
+    auto socket = tcp::dial({address, contact.port}, secret_, hello, {deadline, group_.check_members});
     assert(socket);  // nobody opens an inbox's place for control
     link(peer).begin(PrivateDescriptor(std::move(*socket)), true);
   } catch (const Error& error) {
