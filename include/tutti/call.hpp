@@ -37,7 +37,7 @@ inline constexpr int operation_count = 14;
 std::string_view name(Operation operation) noexcept;
 
 /// What a call is a step of, where the caller made another one.
-enum class Within : std::uint8_t { nothing, split, duplicate, allocate, register_memory };
+enum class Within : std::uint8_t { nothing, split, duplicate, allocate, register_memory, meeting };
 
 /// Arguments of a call. Counts and displacements are in elements.
 struct Call {

@@ -8,8 +8,8 @@
 
 namespace tutti {
 
-/// Settings of a communicator. Its ranks must agree on `transport`, `algorithm`, `node_size`, `rank_order`
-/// and `tcp_streams`; if they do not, making it throws Error(mismatch).
+/// Settings of a communicator. Its ranks must agree on `transport`, `algorithm`, `node_size`, `rank_order`,
+/// `tcp_streams` and `stream_from`; if they do not, making it throws Error(mismatch).
 struct Options {
   /// Longest that any call waits for other ranks; not 0. More than a century is a century.
   /// TUTTI_TIMEOUT, in seconds (fractions allowed).

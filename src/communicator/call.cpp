@@ -47,13 +47,15 @@ std::string_view name(Within within) {
     case Within::nothing:
       break;
     case Within::split:
-      return "split";
+      return "split()";
     case Within::duplicate:
-      return "duplicate";
+      return "duplicate()";
     case Within::allocate:
-      return "allocate";
+      return "allocate()";
     case Within::register_memory:
-      return "register_memory";
+      return "register_memory()";
+    case Within::meeting:
+      return "split(), duplicate() or making a window";
   }
   return "invalid";
 }
@@ -61,7 +63,7 @@ std::string_view name(Within within) {
 }  // namespace
 
 std::string describe(const Call& call) {
-  if (call.within != Within::nothing) return std::string(name(call.within)) + "()";
+  if (call.within != Within::nothing) return std::string(name(call.within));
   std::string text(name(call.operation));
   if (call.operation == Operation::barrier) return text + "()";
   const auto sum = [](std::span<const std::size_t> counts) {

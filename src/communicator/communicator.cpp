@@ -26,9 +26,11 @@ Options usable(Options options) {
 }
 
 std::string common_options(const Options& options) {
-  return fmt::format("transport \"{}\", algorithm \"{}\", node_size {}, rank_order {}, tcp_streams {}",
-                     options.transport, options.algorithm, options.node_size, options.rank_order ? 1 : 0,
-                     options.tcp_streams);
+  return fmt::format(
+      "transport \"{}\", algorithm \"{}\", node_size {}, rank_order {}, tcp_streams {}, stream_from {}",
+      options.transport, options.algorithm, options.node_size, options.rank_order ? 1 : 0,
+      options.tcp_streams,
+      options.stream_from == static_cast<std::size_t>(-1) ? "unset" : std::to_string(options.stream_from));
 }
 
 // Ranks with other options would talk past each other, and so would ranks that choose by other constants: all

@@ -226,10 +226,7 @@ std::exception_ptr Impl::fail(const Task* task) {
   failed_text = error.what();
   unusable.store(true, std::memory_order_release);
   watch->session().announce_failure(group.communicator, error);
-  for (const auto& queued : collectives) queued.work->failure = failed, queued.work->owner = nullptr;
-  for (const auto& queued : point_to_point) queued.work->failure = failed, queued.work->owner = nullptr;
-  collectives.clear();
-  point_to_point.clear();
+  end_queued(failed);
   close_buffers();
   return failed;
 }

@@ -24,11 +24,12 @@ std::uint64_t child_number(std::uint64_t parent, std::uint64_t count, int color)
 std::string explain_trial(const Plan& plan) {
   const bool mapped = plan.mapped && !plan.asks;
   std::string text = mapped ? "  at present: " : "  plain memory: ";
-  if (plan.trial->path() == Path::direct)
+  const Path path = plan.trial->path(plan.presumed);
+  if (path == Path::direct)
     text += mapped ? "zero copy" : "by cross-memory attach, " + plan.attached_name;
   else
     text += "through slots of shared memory";
-  if (plan.trial->path() == Path::past_caches) text += ", results stored past the caches";
+  if (path == Path::past_caches) text += ", results stored past the caches";
   if (!plan.trial->decided()) return text + " (not yet measured)\n";
   const std::array names{"slots", "past the caches", mapped ? "each other's memory" : "attach"};
   const PathTrial::Times times = plan.trial->decided_by();
@@ -41,7 +42,7 @@ std::string explain_trial(const Plan& plan) {
 
 }  // namespace
 
-// Everybody's bytes among some ranks, by sends and receives of this communicator.
+// Everybody's bytes among some ranks, by sends and receives of this communicator that its user's do not meet.
 std::vector<std::vector<std::byte>> Impl::exchange(std::span<const Rank> members,
                                                    std::span<const std::byte> mine) {
   const auto talk = [&](const std::vector<std::pair<const void*, std::size_t>>& out,
@@ -49,10 +50,16 @@ std::vector<std::vector<std::byte>> Impl::exchange(std::span<const Rank> members
     std::vector<Call> calls;
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (members[i] == group.rank) continue;
-      calls.push_back(
-          {.operation = Operation::send, .root = members[i], .in = out[i].first, .count = out[i].second});
-      calls.push_back(
-          {.operation = Operation::receive, .root = members[i], .out = in[i].data(), .count = in[i].size()});
+      calls.push_back({.operation = Operation::send,
+                       .root = members[i],
+                       .in = out[i].first,
+                       .count = out[i].second,
+                       .within = Within::meeting});
+      calls.push_back({.operation = Operation::receive,
+                       .root = members[i],
+                       .out = in[i].data(),
+                       .count = in[i].size(),
+                       .within = Within::meeting});
     }
     const auto work = start(calls);
     wait(*work, std::nullopt);

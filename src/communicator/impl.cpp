@@ -110,10 +110,7 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
   direct_handle = std::make_shared<transport::shm::DirectMemory*>(&shm->direct());
 
   const auto n = static_cast<std::size_t>(group.size);
-  tickets_sent.resize(n);
-  tickets_received.resize(n);
-  served_sent.resize(n);
-  served_received.resize(n);
+  for (auto& kind : message_tickets) kind.resize(n);
   spin_polls = shm->cpus() == 1                                                          ? spin_alternating
                : tcp == nullptr && static_cast<int>(shm->locals().size()) <= shm->cpus() ? spin_alone
                                                                                          : spin_shared;

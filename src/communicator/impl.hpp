@@ -36,7 +36,8 @@ struct Pending {
   std::size_t used = 0, unfinished = 0;
   std::exception_ptr failure;
   Clock::time_point idle_since,
-      looked;  ///< while it is only tested: since when nothing moves, last look around
+      looked;             ///< while it is only tested: since when nothing moves, last look around
+  bool reported = false;  ///< since then, to the hub
 
   [[nodiscard]] std::span<const std::unique_ptr<Task>> tasks() const { return std::span(kept).first(used); }
   Task& add();
@@ -45,6 +46,19 @@ struct Pending {
 struct Queued {
   std::shared_ptr<Pending> work;
   Task* task;
+};
+
+/// The order of sends to one peer, or of receives from one: that of their calls.
+struct Tickets {
+  std::uint64_t given = 0, served = 0;
+};
+/// What sends and receives have in common that run by one program.
+struct MessageKey {
+  Operation operation;
+  Within within;
+  Rank peer;
+  std::size_t bytes;
+  bool operator==(const MessageKey&) const = default;
 };
 
 /// Registered memory; ends with its last owner or with the communicator.
@@ -175,13 +189,13 @@ struct Impl {
     if (task.done) return false;
     if (!task.begun) [[unlikely]]
       begin(task);
-    const bool moved = task.mapped ? advance_mapped(task) : task.execution.advance();
+    const bool moved = task.on_others ? advance_on_others(task) : task.execution.advance();
     if (!task.execution.done()) return moved;
     go_on(task);
     return true;
   }
   void go_on(Task& task);
-  bool advance_mapped(Task& task);
+  bool advance_on_others(Task& task);
   void close_buffers();
 
   // together.cpp: several calls.
@@ -203,11 +217,18 @@ struct Impl {
   template <class Advance, class Unfinished>
   void wait_until_done(Advance advance, Unfinished unfinished);
   bool test(Pending& pending);
-  [[nodiscard]] bool is_over(const Pending& pending) const;
+  [[nodiscard]] bool is_over(const Pending& pending);
   void enqueue(const std::shared_ptr<Pending>& work);
+  void end_queued(const std::exception_ptr& why);
   bool advance_queues();
   bool advance(const Queued& queued);
-  [[nodiscard]] bool is_next(const Task& task) const;
+  /// Those that the call takes its turn by.
+  Tickets& tickets(const Call& call) {
+    const std::size_t kind =
+        (call.operation == Operation::send ? 0U : 1U) + (call.within == Within::nothing ? 0U : 2U);
+    return message_tickets.at(kind)[static_cast<std::size_t>(call.root)];
+  }
+  [[nodiscard]] bool is_next(const Task& task) { return task.ticket == tickets(task.call).served; }
   Task& first_before(const Task& task);
   [[nodiscard]] bool waits_for_peer(const Task& task) const;
   [[nodiscard]] bool gains_by_leaving(const Wait& wait, const Task& task);
@@ -305,8 +326,9 @@ struct Impl {
   std::array<std::pair<Call, Sizes>, 3> admitted;  ///< the last collective, send and receive that passed
   std::deque<Queued> collectives;                  ///< run one after the other
   std::vector<Queued> point_to_point;              ///< run side by side, in order for each peer and direction
-  std::vector<std::uint64_t> tickets_sent, tickets_received, served_sent, served_received;  ///< by peer
-  std::vector<std::pair<PlanKey, std::shared_ptr<const execution::Program>>> point_to_point_programs;
+  /// Of sends and of receives, the user's and the library's own; by peer.
+  std::array<std::vector<Tickets>, 4> message_tickets;
+  std::vector<std::pair<MessageKey, std::shared_ptr<const execution::Program>>> point_to_point_programs;
   std::uint64_t sequence = 0;
   std::uint64_t warm_up_calls = 0;                ///< users count from there
   transport::Tag history = 0;                     ///< of the last collective call

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace tutti {
 
@@ -17,7 +18,8 @@ void PathTrial::begin_gap() {
   gap_ = std::min(4 * gap_, cadence_.longest_gap);
 }
 
-PathTrial::Turn PathTrial::next() {
+PathTrial::Turn PathTrial::next(Path presumed) {
+  if (!std::exchange(started_, true)) path_ = presumed;
   if (call_ == gap_ && tried_.size() == 1) {
     begin_gap();
     tried_ = paths_;

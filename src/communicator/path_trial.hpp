@@ -78,17 +78,17 @@ class PathTrial {
     bool measured = false;  ///< `path` was decided, or is being tried; not presumed
   };
 
-  /// `first`, one of `paths`, is taken until something is known.
-  PathTrial(Paths paths, Path first, const Cadence& cadence = usual)
-      : paths_(paths), cadence_(cadence), path_(first) {}
-  /// The next call's turn. Collective: every rank asks once a call.
-  Turn next();
+  explicit PathTrial(Paths paths, const Cadence& cadence = usual) : paths_(paths), cadence_(cadence) {}
+  /// The next call's turn. Collective: every rank asks once a call. The first call's `presumed`, one of the
+  /// paths, is taken until something is known: the call decides, which all ranks make, not who plans it
+  /// first.
+  Turn next(Path presumed);
   void record(Path path, std::chrono::nanoseconds time);
   /// This rank's, of the latest trial.
   [[nodiscard]] Times times() const;
   /// Takes in the times of all ranks, the same on each.
   void decide(std::span<const Times> of_ranks);
-  [[nodiscard]] Path path() const { return path_; }
+  [[nodiscard]] Path path(Path presumed) const { return started_ ? path_ : presumed; }
   [[nodiscard]] bool decided() const { return decided_by_[static_cast<std::size_t>(path_)] != 0; }
   /// What the last decision was made from, the mean over ranks; zeros before, and of what is not tried.
   [[nodiscard]] Times decided_by() const { return decided_by_; }
@@ -101,7 +101,8 @@ class PathTrial {
   Paths paths_;
   Paths tried_ = paths_;  ///< in the next trial
   Cadence cadence_;
-  Path path_;
+  bool started_ = false;  ///< a call has asked
+  Path path_ = Path::slots;
   std::uint32_t call_ = 0;  ///< since the last trial
   std::uint32_t gap_ = cadence_.first_gap;
   std::array<std::vector<std::uint32_t>, all_paths.size()> samples_;

@@ -326,16 +326,14 @@ void Planner::add_trial(Plan& plan, const Circumstances& circumstances, std::siz
   if (paths.size() == 1) return;
   constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
   const auto range = static_cast<int>(std::bit_width(plan.bytes)) / bits_a_range;
-  auto& trial = trials_[{plan.key.operation, plan.key.type, plan.key.op, range, paths}];
-  if (trial == nullptr) {
-    Path first = Path::slots;
-    if (plan.past_caches && plan.bytes >= presumed_stream_from) first = Path::past_caches;
-    // Whoever registers memory for blocks of any length has long ones.
-    if (plan.attach_first || (mapped && direct_pays(circumstances))) first = Path::direct;
-    trial = std::make_shared<PathTrial>(
-        paths, first, takes_long(circumstances) ? PathTrial::of_long_calls : PathTrial::usual);
-  }
+  const bool takes_long_calls = takes_long(circumstances);
+  const auto& cadence = takes_long_calls ? PathTrial::of_long_calls : PathTrial::usual;
+  auto& trial = trials_[{plan.key.operation, plan.key.type, plan.key.op, range, takes_long_calls, paths}];
+  if (trial == nullptr) trial = std::make_shared<PathTrial>(paths, cadence);
   plan.trial = trial;
+  if (plan.past_caches && plan.bytes >= presumed_stream_from) plan.presumed = Path::past_caches;
+  // Whoever registers memory for blocks of any length has long ones.
+  if (plan.attach_first || (mapped && direct_pays(circumstances))) plan.presumed = Path::direct;
 }
 
 void Planner::use(const Schedule& schedule) {

@@ -70,6 +70,7 @@ struct Plan {
   std::optional<LazyProgram> past_caches;  ///< `program`, but results are stored past the caches
   bool asks = false;                 ///< whatever the trial says, ranks ask each other whether all is mapped
   bool attach_first = false;         ///< by attach before the trial has measured it
+  Path presumed = Path::slots;       ///< before any call of the trial was made
   std::shared_ptr<PathTrial> trial;  ///< between `program` and the others, where results are the same
   /// Calls run `program` on the caller's buffers, whatever others do.
   [[nodiscard]] bool plain() const { return !copies_input && !asks && trial == nullptr; }
@@ -145,7 +146,7 @@ class Planner {
   std::uint64_t generation_ = 1;
   std::vector<User> users_;  ///< at most one a collective
   /// By operation, type, reduction, range of sizes and what is tried: the same calls on every rank.
-  std::map<std::tuple<Operation, DataType, ReduceOp, int, Paths>, std::shared_ptr<PathTrial>> trials_;
+  std::map<std::tuple<Operation, DataType, ReduceOp, int, bool, Paths>, std::shared_ptr<PathTrial>> trials_;
 };
 
 PlanKey key_of(const Call& call, const Sizes& sizes);

@@ -11,8 +11,6 @@ namespace tutti::detail {
 
 namespace {
 
-constexpr int point_to_point_channel = 3;
-
 constexpr transport::Tag mix(std::uint64_t a, std::uint64_t b) {
   std::uint64_t h = (a ^ b * 0xD6E8FEB86659FD93ULL) * 0x9E3779B97F4A7C15ULL;
   return static_cast<transport::Tag>((h ^ (h >> 32)) >> 16);
@@ -36,6 +34,8 @@ std::size_t place_of(const Call& call) {
 
 // A send or receive of any length: one instruction, once a piece.
 execution::Program message_program(const Call& call, execution::Channels& channels, std::size_t piece) {
+  const int channel =
+      call.within == Within::nothing ? transport::message_channel : transport::meeting_channel;
   execution::Program program;
   execution::Instruction instruction;
   instruction.sources = instruction.sinks = 1;
@@ -44,11 +44,11 @@ execution::Program message_program(const Call& call, execution::Channels& channe
   execution::Sink sink;
   if (call.operation == Operation::send) {
     instruction.kind = execution::Instruction::Kind::send;
-    sink.sender = &channels.sender(call.root, point_to_point_channel);
+    sink.sender = &channels.sender(call.root, channel);
     sink.peer = call.root;
   } else {
     instruction.kind = execution::Instruction::Kind::receive;
-    source.receiver = &channels.receiver(call.root, point_to_point_channel);
+    source.receiver = &channels.receiver(call.root, channel);
     source.peer = call.root;
     sink.base = execution::Base::output;
   }
@@ -89,10 +89,7 @@ Sizes Impl::admit(const Call& call) {
 }
 
 const std::shared_ptr<const execution::Program>& Impl::point_to_point_program(const Call& call) {
-  PlanKey key;
-  key.operation = call.operation;
-  key.root = call.root;
-  key.count = bytes_of(call);
+  const MessageKey key{call.operation, call.within, call.root, bytes_of(call)};
   const auto found = std::find_if(point_to_point_programs.begin(), point_to_point_programs.end(),
                                   [&](const auto& p) { return p.first == key; });
   if (found != point_to_point_programs.end()) return found->second;
@@ -144,8 +141,7 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
 }
 
 inline void Impl::take_ticket(Task& task) {
-  const bool sends = task.call.operation == Operation::send;
-  task.ticket = (sends ? tickets_sent : tickets_received)[static_cast<std::size_t>(task.call.root)]++;
+  task.ticket = tickets(task.call).given++;
   task.sequence = task.ticket + 1;
   task.tag = mix(mix(bytes_of(task.call), static_cast<std::uint64_t>(task.call.type)), task.sequence);
 }
@@ -180,7 +176,7 @@ void Impl::issue(Task& task, bool again) {
   count_in(task);
   task.done = task.plan != nullptr && task.plan->empty;
   completed += task.done ? 1 : 0;
-  task.begun = task.offering = task.mapped = false;
+  task.begun = task.offering = task.on_others = false;
   task.turn = {};
 }
 
@@ -193,7 +189,7 @@ void Impl::begin(Task& task) {
     task.execution.begin(*task.point_to_point, task.buffers, task.tag);
     return;
   }
-  if (plan->trial) task.turn = plan->trial->next();
+  if (plan->trial) task.turn = plan->trial->next(plan->presumed);
   if (task.turn.timed && task.turn.path != Path::slots)
     for (const auto* program : {&plan->mapped, &plan->attached, &plan->past_caches})
       if (*program) (void)(*program)->get(task.call);  // not part of the time
@@ -266,7 +262,7 @@ void Impl::decide(Task& task) {
   std::vector<PathTrial::Times> times;
   for (const auto& offer : task.peers.offers) times.push_back(offer.times);
   task.plan->trial->decide(times);
-  task.turn.path = task.plan->trial->path();
+  task.turn.path = task.plan->trial->path(task.plan->presumed);
 }
 
 void Impl::begin_main(Task& task) {
@@ -278,21 +274,20 @@ void Impl::begin_main(Task& task) {
     const auto reach = task.peers.resolve(shm->direct(), task.peers.offers);
     if (task.turn.decides) decide(task);
     const bool direct = task.turn.path == Path::direct;
-    task.mapped = reach == transport::shm::Reach::mapped && plan.mapped && (direct || plan.asks);
-    if (task.mapped)
+    if (reach == transport::shm::Reach::mapped && plan.mapped && (direct || plan.asks))
       program = &plan.mapped->get(task.call);
     else if (reach != transport::shm::Reach::none && direct && plan.attached &&
              (task.turn.measured || plan.attach_first))
       program = &plan.attached->get(task.call);
   }
-  const bool by_messages = program == nullptr;
-  if (by_messages)
+  task.on_others = program != nullptr;
+  if (!task.on_others)
     program = task.turn.path == Path::past_caches ? &plan.past_caches->get(task.call) : &plan.program;
   if (task.scratch.size() < program->scratch_bytes) task.scratch.resize(program->scratch_bytes);
   task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out),
-                  task.scratch.data(), by_messages ? nullptr : &task.peers};
-  if (plan.copies_input && by_messages) {
-    const std::size_t bytes = check(task.call, group.rank, group.size).in_bytes;
+                  task.scratch.data(), task.on_others ? &task.peers : nullptr};
+  if (plan.copies_input && !task.on_others) {
+    const std::size_t bytes = task.sizes.in_bytes;
     task.input_copy.resize(bytes);
     std::byte* const to = task.input_copy.data();
     const std::byte* const from = task.buffers.input;
@@ -308,7 +303,7 @@ void Impl::begin_main(Task& task) {
 }
 
 // On buffers of others, which their owners may free as soon as one of them has failed.
-bool Impl::advance_mapped(Task& task) {
+bool Impl::advance_on_others(Task& task) {
   if (!shm->enter_buffers()) return false;
   struct Leave {
     transport::shm::ShmTransport& shm;
@@ -326,9 +321,7 @@ void Impl::go_on(Task& task) {
   task.done = true;
   ++completed;
   bytes_direct += task.execution.take_bytes_direct();
-  if (task.plan == nullptr)
-    ++(task.call.operation == Operation::send ? served_sent
-                                              : served_received)[static_cast<std::size_t>(task.call.root)];
+  if (task.plan == nullptr) ++tickets(task.call).served;
 }
 
 // The latest first: where it is looked for depends on the call, and what is sent would have to wait for that.

@@ -69,7 +69,7 @@ struct Task {
   bool plain = false;        ///< runs one program on the caller's buffers, whatever others do
   bool begun = false;        ///< a collective begins when those before it are done
   bool offering = false;     ///< still exchanging offers
-  bool mapped = false;       ///< runs on buffers of others, as they lie in this process
+  bool on_others = false;    ///< runs on buffers of others, mapped or by attach
   PathTrial::Turn turn;      ///< where the plan has a trial
   Clock::time_point since;   ///< of a call that it times
   std::uint64_t ticket = 0;  ///< order among sends to, or receives from, one peer

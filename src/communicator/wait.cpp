@@ -52,12 +52,18 @@ bool advance_others(const Impl* mine) {
 }  // namespace
 
 Impl::~Impl() {
-  deactivate(this);
   if (!collectives.empty()) close_buffers();
   const auto over = std::make_exception_ptr(
       Error(ErrorCode::aborted, "the communicator was destroyed before the operation was done"));
-  for (const auto& queued : collectives) queued.work->failure = over, queued.work->owner = nullptr;
-  for (const auto& queued : point_to_point) queued.work->failure = over, queued.work->owner = nullptr;
+  end_queued(over);
+}
+
+void Impl::end_queued(const std::exception_ptr& why) {
+  for (const auto& queued : collectives) queued.work->failure = why, queued.work->owner = nullptr;
+  for (const auto& queued : point_to_point) queued.work->failure = why, queued.work->owner = nullptr;
+  collectives.clear();
+  point_to_point.clear();
+  deactivate(this);
 }
 
 void Impl::enqueue(const std::shared_ptr<Pending>& work) {
@@ -76,12 +82,6 @@ void Impl::enqueue(const std::shared_ptr<Pending>& work) {
   if (std::find(active.begin(), active.end(), this) == active.end()) active.push_back(this);
   const Leaving leaving{*shm};
   advance_queues();
-}
-
-// Sends to one peer, and receives from one, take place in the order of their calls.
-bool Impl::is_next(const Task& task) const {
-  const auto peer = static_cast<std::size_t>(task.call.root);
-  return task.ticket == (task.call.operation == Operation::send ? served_sent : served_received)[peer];
 }
 
 bool Impl::advance(const Queued& queued) {
@@ -111,12 +111,12 @@ bool Impl::advance_queues() {
     }
     for (const Queued& queued : point_to_point) {
       current = queued.task;
-      if (is_next(*current)) moved = advance(queued) || moved;
+      // One that is done went on while its members were checked.
+      if (current->done || is_next(*current)) moved = advance(queued) || moved;
     }
     std::erase_if(point_to_point, [](const Queued& queued) { return queued.task->done; });
   } catch (...) {
     fail(current);
-    deactivate(this);
     return true;
   }
   if (collectives.empty() && point_to_point.empty()) deactivate(this);
@@ -206,16 +206,23 @@ Task& Impl::first_before(const Task& task) {
   if (task.plan != nullptr) return *collectives.front().task;
   const auto found = std::find_if(point_to_point.begin(), point_to_point.end(), [&](const Queued& queued) {
     const Call& call = queued.task->call;
-    return call.operation == task.call.operation && call.root == task.call.root && is_next(*queued.task);
+    return call.operation == task.call.operation && call.within == task.call.within &&
+           call.root == task.call.root && is_next(*queued.task);
   });
   return *found->task;
 }
 
-bool Impl::is_over(const Pending& pending) const {
+bool Impl::is_over(const Pending& pending) {
   if (pending.failure) std::rethrow_exception(pending.failure);
   if (pending.unfinished == 0) return true;
-  ensure_usable();
-  return false;
+  if (tutti::fork_generation() != fork_generation) refuse();
+  if (!unusable.load(std::memory_order_acquire)) [[likely]]
+    return false;
+  try {
+    refuse();
+  } catch (...) {
+    std::rethrow_exception(fail(&first_unfinished(pending)));  // not before others have left its buffers
+  }
 }
 
 bool Impl::test(Pending& pending) {
@@ -226,16 +233,19 @@ bool Impl::test(Pending& pending) {
   const auto now = Clock::now();
   if (moved || pending.idle_since == Clock::time_point{}) {
     pending.idle_since = pending.looked = now;
+    pending.reported = false;
   } else if (now - pending.looked >= look_interval) {
     pending.looked = now;
     Wait wait;
     wait.since = pending.idle_since;
+    wait.reported = pending.reported;
     Task& task = first_before(first_unfinished(pending));
     try {
       look_around(wait, task, now);
     } catch (...) {
       fail(&task);
     }
+    pending.reported = wait.reported;
   }
   return is_over(pending);
 }

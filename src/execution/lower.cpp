@@ -1,5 +1,7 @@
 #include "execution/lower.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cassert>
@@ -61,6 +63,7 @@ class Lowering {
       program_.stride = round;
       const std::size_t rest_chunk =
           std::min(piece, round_up((rest + chunks - 1) / chunks, rest >= chunks * align ? align : element_));
+      require_fits(rounds != 0 ? piece : rest_chunk);
       if (rounds != 0) add_part(piece, piece, 0, round, rounds);
       add_part(rest_chunk, rest_chunk, rounds * round, rest, 1);
       program_.piece = piece;
@@ -70,6 +73,7 @@ class Lowering {
         for (const auto& extent : extents) longest = std::max(longest, extent.bytes);
       if (!shape_.private_sizes) piece = std::min(piece, std::max(round_up(longest, align), align));
       program_.piece = program_.stride = piece;
+      require_fits(std::min(piece, longest));
       add_part(0, piece, 0, 0, 0);
     }
     program_.scratch_bytes = static_cast<std::uint64_t>(schedule_.scratch) * piece;
@@ -80,6 +84,16 @@ class Lowering {
   }
 
  private:
+  // On all ranks alike, whoever sends the longest message.
+  void require_fits(std::size_t chunk) const {
+    const auto most = static_cast<std::size_t>(overview_.largest_count);
+    if (settings_.max_message == unlimited || chunk <= settings_.max_message / most) return;
+    throw Error(ErrorCode::invalid_schedule,
+                fmt::format("schedule {}: a message of {} chunks would be longer than the {} bytes that "
+                            "messages may have here; use fewer chunks a message, or another algorithm "
+                            "(TUTTI_ALGORITHM)",
+                            schedule_.name, most, settings_.max_message));
+  }
   [[nodiscard]] bool runs_once() const {
     return std::all_of(program_.lanes.begin(), program_.lanes.end(), [](const auto& parts) {
       return std::all_of(parts.begin(), parts.end(), [](const Part& part) { return part.iterations == 1; });

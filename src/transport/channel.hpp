@@ -23,9 +23,16 @@ using Tag = std::uint32_t;
 /// Schedules may ask for at most this many credits.
 inline constexpr int channel_credits = 4;
 
+/// FIFOs from one rank to another: those of schedules, numbered from 0, and two more, since calls that are
+/// independent of each other share none.
+inline constexpr int schedule_channels = 4;
+inline constexpr int message_channel = 4;  ///< sends and receives
+inline constexpr int meeting_channel = 5;  ///< what ranks tell each other while they make something together
+inline constexpr int channels = 6;
+
 /// Number of the multicast FIFO of a rank that is the only one of its schedule to multicast, on whatever
 /// channel.
-inline constexpr int lone_channel = 4;
+inline constexpr int lone_channel = channels;
 
 /// The sending end.
 class Sender {

@@ -60,12 +60,12 @@ class Transport {
   [[nodiscard]] virtual double port_rate() const { return 0; }
 
   /// The FIFO ends between this rank and `peer`; made on first use, which may block for a while (bounded by
-  /// the group's timeout; Error(timeout), Error(peer_lost)), then owned by the transport. channel < 4.
+  /// the group's timeout; Error(timeout), Error(peer_lost)), then owned by the transport. channel < channels.
   virtual Sender& sender(Rank peer, int channel) = 0;
   virtual Receiver& receiver(Rank peer, int channel) = 0;
   /// One FIFO to all other ranks of the group, when the transport reaches all of them and can do it better
   /// than with one FIFO each; otherwise nullptr. Distinct from the pairwise FIFOs of the same number. channel
-  /// < 4, or lone_channel.
+  /// < schedule_channels, or lone_channel.
   virtual Sender* multicast_sender(int /*channel*/) { return nullptr; }
   virtual Receiver* multicast_receiver(Rank /*from*/, int /*channel*/) { return nullptr; }
 

@@ -32,24 +32,24 @@ using Takes = std::map<Path, std::vector<int>>;
 std::vector<Path> settle_among(Path first, const Takes& takes, const PathTrial::Cadence& cadence = usual) {
   Paths paths;
   for (const auto& [path, times] : takes) paths.add(path);
-  std::vector<PathTrial> ranks(takes.at(first).size(), PathTrial(paths, first, cadence));
+  std::vector<PathTrial> ranks(takes.at(first).size(), PathTrial(paths, cadence));
   for (std::uint32_t call = 0; call < cadence.first_gap + cadence.calls(paths.size()); ++call)
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-      const auto turn = ranks[r].next();
+      const auto turn = ranks[r].next(first);
       EXPECT_FALSE(turn.decides);
       const int time = takes.at(turn.path)[r];
       if (turn.timed && time != 0) ranks[r].record(turn.path, nanoseconds(time));
     }
   std::vector<PathTrial::Times> times;
   for (auto& rank : ranks) {
-    EXPECT_TRUE(rank.next().decides);
+    EXPECT_TRUE(rank.next(first).decides);
     times.push_back(rank.times());
   }
   std::vector<Path> chosen;
   for (auto& rank : ranks) {
     rank.decide(times);
-    chosen.push_back(rank.path());
-    EXPECT_EQ(rank.next().path, rank.path());
+    chosen.push_back(rank.path(first));
+    EXPECT_EQ(rank.next(first).path, rank.path(first));
   }
   return chosen;
 }
@@ -88,12 +88,12 @@ TEST(PathTrial, WhatIsNotTriedIsNotTaken) {
 
 TEST(PathTrial, LeavesWhatWasFarFromTheFastestOutOfEveryOtherTrial) {
   const auto& cadence = of_long_calls;
-  PathTrial trial({Path::slots, Path::past_caches, Path::direct}, Path::slots, cadence);
+  PathTrial trial({Path::slots, Path::past_caches, Path::direct}, cadence);
   std::map<Path, int> takes{{Path::slots, 900}, {Path::past_caches, 1000}, {Path::direct, 2000}};
   const auto paths_of_next_trial = [&] {
     std::vector<Path> paths;
     PathTrial::Turn turn;
-    while (!(turn = trial.next()).decides) {
+    while (!(turn = trial.next(Path::slots)).decides) {
       if (!turn.timed) continue;
       paths.push_back(turn.path);
       trial.record(turn.path, nanoseconds(takes[turn.path]));
@@ -109,7 +109,7 @@ TEST(PathTrial, LeavesWhatWasFarFromTheFastestOutOfEveryOtherTrial) {
   }
   takes[Path::direct] = 300;
   EXPECT_EQ(paths_of_next_trial(), all);
-  EXPECT_EQ(trial.path(), Path::direct);
+  EXPECT_EQ(trial.path(Path::slots), Path::direct);
   const std::vector direct_first{Path::direct, Path::slots, Path::past_caches};
   EXPECT_EQ(paths_of_next_trial(), direct_first) << "a trial without rivals is left out";
 }
@@ -142,10 +142,10 @@ TEST(PathTrial, StaysWhenNobodyTimedACall) {
 
 TEST(PathTrial, IsRepeatedEverMoreRarely) {
   for (const auto& cadence : {usual, of_long_calls}) {
-    PathTrial trial({Path::slots, Path::direct}, Path::slots, cadence);
+    PathTrial trial({Path::slots, Path::direct}, cadence);
     std::vector<std::uint32_t> decisions;
     for (std::uint32_t call = 0; call < 100'000; ++call)
-      if (trial.next().decides) decisions.push_back(call);
+      if (trial.next(Path::slots).decides) decisions.push_back(call);
     ASSERT_GT(decisions.size(), 10U);
     EXPECT_EQ(decisions[0], cadence.first_gap + cadence.calls(2));
     for (std::size_t i = 1; i < decisions.size(); ++i) {

@@ -92,7 +92,7 @@ void random_traffic(const Subject& subject, int ranks, int channels, std::size_t
 void pair_random(const Subject& subject) { random_traffic(subject, 2, 1, 200, false); }
 void three_random(const Subject& subject) { random_traffic(subject, 3, 2, 40, false); }
 void eight_all_to_all(const Subject& subject) { random_traffic(subject, 8, 1, 6, false); }
-void flood_four_channels(const Subject& subject) { random_traffic(subject, 2, 4, 16, true); }
+void flood_all_channels(const Subject& subject) { random_traffic(subject, 2, channels, 16, true); }
 
 /// The view does not change while its sender sends on until it is refused.
 void view_stays(const Subject& subject) {
@@ -249,7 +249,7 @@ std::vector<Check> data_checks() {
           {"pair_random", pair_random},
           {"three_random", three_random},
           {"eight_all_to_all", eight_all_to_all},
-          {"flood_four_channels", flood_four_channels},
+          {"flood_all_channels", flood_all_channels},
           {"view_stays", view_stays},
           {"reserved_room_stays", reserved_room_stays},
           {"sleeper_is_woken", sleeper_is_woken},

@@ -225,7 +225,7 @@ TEST(VerbsFake, NoReceiverIsEverNotReady) {
                                              [](Rank rank) { return fake_options(rank, 2); });
                         }};
   check_named("three_random").run(subject);
-  check_named("flood_four_channels").run(subject);
+  check_named("flood_all_channels").run(subject);
   const auto counted = counters_of(*fake);
   EXPECT_EQ(counted.receiver_not_ready, 0U);
   EXPECT_LT(counted.signalled, counted.requests / 4);

@@ -171,7 +171,7 @@ TEST(VerbsLoss, NoReceiverIsEverNotReady) {
     const Subject subject{.name = "counted",
                           .make = [&](int ranks) { return device_ranks(ranks, 1, options); }};
     check_named("three_random").run(subject);
-    check_named("flood_four_channels").run(subject);
+    check_named("flood_all_channels").run(subject);
   }
   EXPECT_EQ(receivers_not_ready(nodes), before);
 }

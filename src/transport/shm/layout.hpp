@@ -26,7 +26,6 @@
 namespace tutti::transport::shm {
 
 inline constexpr std::size_t page = 4096;
-inline constexpr int channels = lone_channel;  ///< those of schedules, numbered before that one
 
 /// Small messages travel in lines of one cache line: payload and the word that says it is there arrive
 /// together.

@@ -32,7 +32,6 @@ class Inbox {
   /// at the same time end up with one: the peer's if that is here, which is returned; else from now on the
   /// peer's is refused.
   PrivateDescriptor open(Rank to, int channel, int stream);
-  /// Empty when there is none.
   /// Empty while there is none that its rank still holds open.
   PrivateDescriptor take(Rank from, int channel, int stream);
   /// Connections filed so far: a cheap way to see that looking again is useless.

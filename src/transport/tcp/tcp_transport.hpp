@@ -54,7 +54,6 @@ class TcpTransport final : public Transport {
     std::string address;
     std::uint16_t port = 0;
   };
-  static constexpr int channels = 4;
 
   void exchange_addresses();
   [[nodiscard]] std::optional<std::string> route_to(Rank peer) const;  ///< the local address that leads there

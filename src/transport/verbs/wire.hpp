@@ -10,7 +10,6 @@
 
 namespace tutti::transport::verbs {
 
-inline constexpr int channels = 4;   ///< FIFOs a direction between two ranks
 inline constexpr int max_rails = 8;  ///< devices between two ranks
 /// Slots of a FIFO: twice its credits, so that half of them can be owed and wait for a message that takes
 /// them along.
@@ -27,7 +26,7 @@ struct Header {
   /// Only those of channels whose first rail is this message's count: credits of a channel never overtake.
   std::array<std::uint16_t, channels> released{};
 };
-static_assert(sizeof(Header) == 24);
+static_assert(sizeof(Header) == 28);
 
 /// A slot begins with this much, so that payloads start on a cache line; the header is at its end.
 inline constexpr std::size_t header_room = 64;
@@ -35,17 +34,17 @@ inline constexpr std::size_t header_room = 64;
 /// The 32 bits that a completion carries.
 struct Immediate {
   bool credit = false;     ///< `sequence` messages of `channel` have been released; else a part has arrived
-  int channel = 0;         ///< 2 bits
+  int channel = 0;         ///< 3 bits
   int part = 0;            ///< 4 bits: which part of a striped message
   std::uint8_t epoch = 0;  ///< of the connection: late completions of an earlier one are told apart
   std::uint16_t sequence = 0;  ///< modulo 2^16; the slot is its remainder by `slots`
 
   [[nodiscard]] constexpr std::uint32_t pack() const {
-    return static_cast<std::uint32_t>(credit) << 31 | static_cast<std::uint32_t>(channel) << 29 |
-           static_cast<std::uint32_t>(part) << 25 | static_cast<std::uint32_t>(epoch) << 16 | sequence;
+    return static_cast<std::uint32_t>(credit) << 31 | static_cast<std::uint32_t>(channel) << 28 |
+           static_cast<std::uint32_t>(part) << 24 | static_cast<std::uint32_t>(epoch) << 16 | sequence;
   }
   static constexpr Immediate unpack(std::uint32_t bits) {
-    return {(bits >> 31) != 0, static_cast<int>(bits >> 29 & 3), static_cast<int>(bits >> 25 & 15),
+    return {(bits >> 31) != 0, static_cast<int>(bits >> 28 & 7), static_cast<int>(bits >> 24 & 15),
             static_cast<std::uint8_t>(bits >> 16), static_cast<std::uint16_t>(bits)};
   }
 };
