@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <variant>
@@ -34,6 +35,17 @@ inline CLI::Validator size(std::uint64_t most = most_bytes) {
             return why;
           },
           "SIZE"};
+}
+
+/// Seconds that a rank may wait. CLI::Range alone takes "nan", which is neither too little nor too much.
+inline CLI::Validator timeout_seconds() {
+  return {[](std::string& text) {
+            const double seconds = std::strtod(text.c_str(), nullptr);  // what follows CLI11 refuses
+            return seconds >= 0.001 && seconds <= 1e6
+                       ? std::string()
+                       : "\"" + text + "\" is no number of seconds from 0.001 to 1000000";
+          },
+          "SECONDS"};
 }
 
 /// A name that somebody forgot to fill in would write nothing, in silence.

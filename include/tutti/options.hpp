@@ -11,8 +11,9 @@ namespace tutti {
 /// Settings of a communicator. Its ranks must agree on `transport`, `algorithm`, `node_size`, `rank_order`,
 /// `tcp_streams` and `stream_from`; if they do not, making it throws Error(mismatch).
 struct Options {
-  /// Longest that any call waits for other ranks; not 0. More than a century is a century.
-  /// TUTTI_TIMEOUT, in seconds (fractions allowed).
+  /// Longest that a call waits for other ranks while nothing moves: whatever moves starts it anew, so that a
+  /// long transfer may take longer. Joining a group, and a wait of a window, may take this long altogether.
+  /// Not 0; more than a century is a century. TUTTI_TIMEOUT, in seconds (fractions allowed).
   std::chrono::milliseconds timeout{30000};
   /// Network interface (name, address, or "default": that of the default route) at which this rank listens
   /// for what is not shared memory or RDMA, and rank 0 for those that join, unless its address is in the

@@ -59,6 +59,7 @@ struct TransferOptions {
 /// on the thread that uses its window.
 class Transfer {
  public:
+  /// Nothing, and done; so is one whose window is gone.
   Transfer() = default;
   /// Returns when the transfer is done: a put is in the target's memory, a get in this rank's. Throws Error:
   /// timeout (the transfer is still under way then: its memory is not to be touched until a later wait
@@ -80,6 +81,7 @@ class Transfer {
 /// an earlier post is under way. Cheap to copy.
 class Batch {
  public:
+  /// Of no window: not to be posted.
   Batch() = default;
   /// Together, in bytes.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }

@@ -8,6 +8,7 @@
 // tutti/mpi.hpp.
 #include <poll.h>
 
+#include <charconv>
 #include <sstream>
 
 #include <tutti/error.hpp>
@@ -24,6 +25,8 @@ constexpr const char* gone =
     "failed: the launcher closed the connection (after MPI_Finalize of MPICH it is gone; make the "
     "communicator earlier, or "
     "with tutti/mpi.hpp)";
+constexpr const char* remedy =
+    "start the ranks by another launcher, or with TUTTI_RANK, TUTTI_SIZE and TUTTI_ID";
 constexpr std::chrono::seconds goodbye_timeout{1};
 
 class Pmi1 {
@@ -108,6 +111,17 @@ class Pmi1Launcher final : public Launcher {
   std::string space_;
 };
 
+std::size_t longest_value(const std::string& maxes) {
+  const std::string text = Pmi1::value(maxes, "vallen_max").value_or("");
+  std::size_t longest = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, longest);
+  if (code != std::errc() || stop != end)
+    throw Error(ErrorCode::system, "PMI: the launcher's longest value has \"" + text +
+                                       "\" bytes, which is no number; " + remedy);
+  return longest;
+}
+
 }  // namespace
 
 std::unique_ptr<Launcher> find_pmi1(const Deadline& deadline) {
@@ -119,9 +133,9 @@ std::unique_ptr<Launcher> find_pmi1(const Deadline& deadline) {
   read_local(identity, "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
   Pmi1 server(required_number("PMI_FD", "PMI_RANK"));
   server.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", deadline);
-  const auto longest = Pmi1::value(server.ask("cmd=get_maxes", "maxes", deadline), "vallen_max");
-  if (std::stoul(longest.value_or("0")) <= UniqueId{}.to_string().size())
-    throw Error(ErrorCode::unsupported, "PMI: the launcher hands on no values as long as a unique id");
+  if (longest_value(server.ask("cmd=get_maxes", "maxes", deadline)) <= UniqueId{}.to_string().size())
+    throw Error(ErrorCode::unsupported,
+                std::string("PMI: the launcher hands on no values as long as a unique id; ") + remedy);
   const auto space =
       Pmi1::value(server.ask("cmd=get_my_kvsname", "my_kvsname", deadline), "kvsname").value_or("");
   return std::make_unique<Pmi1Launcher>(std::move(identity), server, space);

@@ -10,6 +10,7 @@
 #include <tutti/error.hpp>
 
 #include "base/quiet_thread.hpp"
+#include "bootstrap/rendezvous.hpp"
 
 namespace tutti {
 
@@ -28,14 +29,24 @@ int blame(const std::exception_ptr& failure) {
   }
 }
 
+// Where ranks meet. Rank 0 takes the listener of the id, unless it never comes to that.
+struct Meeting {
+  explicit Meeting(int ranks) {
+    if (ranks > 1) id = UniqueId::create("lo");
+  }
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+  ~Meeting() { bootstrap::drop_listener(id); }
+  UniqueId id;
+};
+
 }  // namespace
 
 void run_local(int ranks, const std::function<void(Communicator&)>& body, const Options& options) {
   if (ranks < 1)
     throw Error(ErrorCode::invalid_argument,
                 "run_local needs at least one rank, not " + std::to_string(ranks));
-  UniqueId id;
-  if (ranks > 1) id = UniqueId::create("lo");
+  const Meeting meeting(ranks);
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
   // Nobody joins a group of which a rank cannot be started.
   std::promise<bool> complete;
@@ -48,7 +59,7 @@ void run_local(int ranks, const std::function<void(Communicator&)>& body, const 
         threads.emplace_back([&, r] {
           if (!begin.get()) return;
           try {
-            Communicator comm(id, r, ranks, options);
+            Communicator comm(meeting.id, r, ranks, options);
             body(comm);
           } catch (...) {
             failures[static_cast<std::size_t>(r)] = std::current_exception();

@@ -197,6 +197,26 @@ TEST(Environment, ADescriptorThatIsNoLauncherIsAnError) {
   EXPECT_THAT(thrown.text, HasSubstr("PMI: \"cmd=init\""));
 }
 
+TEST(Environment, ALauncherWhoseLimitsMakeNoSenseIsAnError) {
+  for (const auto& [limit, code, text] :
+       {std::tuple("vallen_max=lots", ErrorCode::system, "\"lots\" bytes, which is no number; start"),
+        {"vallen_max=99999999999999999999", ErrorCode::system, "which is no number"},
+        {"", ErrorCode::system, "\"\" bytes"},
+        {"vallen_max=16", ErrorCode::unsupported, "no values as long as a unique id; start the ranks by"}}) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+    const FileDescriptor ours(ends[0]), theirs(ends[1]);
+    const std::string answers =
+        "cmd=response_to_init rc=0\ncmd=maxes kvsname_max=256 " + std::string(limit) + "\n";
+    ASSERT_EQ(::write(theirs.get(), answers.data(), answers.size()), static_cast<ssize_t>(answers.size()));
+    const auto thrown = thrown_by([&, fd = std::to_string(ours.get())] {
+      identity({{"PMI_FD", fd}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
+    });
+    EXPECT_EQ(thrown.code, code) << limit;
+    EXPECT_THAT(thrown.text, HasSubstr(text));
+  }
+}
+
 /// Starts `size` processes with `common` and their rank; each makes two communicators from the environment.
 void launch_twice(int size, const Variables& common, const char* rank_variable) {
   std::vector<Child> children;

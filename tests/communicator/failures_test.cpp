@@ -280,6 +280,17 @@ TEST(Timeouts, WithoutALimitAreLongAndNoneIsRefused) {
   }
 }
 
+TEST(Timeouts, ThatAreRefusedLeaveNothingOpen) {
+  open_what_stays_open();
+  const auto open = open_descriptors();
+  EXPECT_EQ(thrown_by([] {
+              run_local(
+                  2, [](Communicator&) {}, over("shm", 0ms));
+            }).code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(open_descriptors(), open);
+}
+
 // A little more than sockets hold, so that the sender only has to wait until it has gone.
 TEST(FailuresOverTcp, WhoLeavesDoesNotFailATransferOfOthers) {
   for (const std::size_t kib : {4096, 4608, 5120}) {

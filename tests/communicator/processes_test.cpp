@@ -246,6 +246,8 @@ TEST(Processes, WithoutRoomForThreadsSayWhich) {
   Child child([] {
     const rlimit small{std::size_t{1} << 30, std::size_t{1} << 30};  // no room for 1000 stacks
     if (::setrlimit(RLIMIT_AS, &small) != 0) return 2;
+    open_what_stays_open();
+    const auto open = open_descriptors();
     const auto start = Clock::now();
     const auto thrown = thrown_by([] {
       run_local(
@@ -254,6 +256,7 @@ TEST(Processes, WithoutRoomForThreadsSayWhich) {
     EXPECT_EQ(thrown.code, ErrorCode::system);
     EXPECT_THAT(thrown.text, testing::HasSubstr("cannot start a thread"));
     EXPECT_LT(Clock::now() - start, 20s);
+    EXPECT_EQ(open_descriptors(), open);
     std::fflush(nullptr);
     return testing::Test::HasFailure() ? 1 : 0;
   });

@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,13 @@ inline Options over(std::string transport, std::chrono::milliseconds timeout = 3
   options.transport = std::move(transport);
   options.timeout = timeout;
   return options;
+}
+
+/// What the first id of a process opens for good.
+inline void open_what_stays_open() { bootstrap::drop_listener(UniqueId::create()); }
+/// How many descriptors this process has.
+inline std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
 }
 
 /// Memory that children share with the test.

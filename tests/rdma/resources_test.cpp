@@ -1,7 +1,6 @@
 // What communicators over RDMA take from the system, while they live and afterwards.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
@@ -35,10 +34,6 @@ long field_of_status(const char* name) {
   return -1;
 }
 
-std::ptrdiff_t descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
-}
-
 class LabResources : public testing::Test {
  protected:
   void SetUp() override {
@@ -60,7 +55,7 @@ TEST_F(LabResources, NothingIsLeftOfTwoHundredCommunicators) {
       expect_right(comm, {.count = 300, .seed = static_cast<std::uint32_t>(k)});
       first.barrier();
       if (k != 20 && k != cycles - 1) continue;
-      const Held held{descriptors(), field_of_status("VmPin:"), field_of_status("VmRSS:")};
+      const Held held{open_descriptors(), field_of_status("VmPin:"), field_of_status("VmRSS:")};
       first.barrier();
       if (k == 20) early = held;
       EXPECT_EQ(held.descriptors, early.descriptors);

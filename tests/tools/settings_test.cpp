@@ -66,7 +66,14 @@ TEST(Settings, BadOnesAreUsageErrors) {
       {"all_reduce", "-e", "16E"},
       {"all_reduce", "-b", "8M", "-e", "4M"},
       {"all_reduce", "-f", "1"},
+      {"all_reduce", "-f", "nan"},
+      {"all_reduce", "-f", "inf"},
       {"all_reduce", "-f", "2", "-i", "8"},
+      {"all_reduce", "--timeout", "0"},
+      {"all_reduce", "--timeout", "1e7"},
+      {"all_reduce", "--timeout", "nan"},
+      {"all_reduce", "--timeout", "inf"},
+      {"all_reduce", "--timeout", "5x"},
       {"all_reduce", "-n", "0"},
       {"all_reduce", "-t", "float12"},
       {"all_reduce", "-o", "median"},
@@ -87,6 +94,7 @@ TEST(Settings, BadOnesAreUsageErrors) {
   }
   EXPECT_EQ(std::get<int>(parse({"--help"})), 0);
   EXPECT_EQ(settings_of({"all_gather_v", "--algorithm", "ring"}).options.algorithm, "ring");
+  EXPECT_GE(settings_of({"all_reduce", "--timeout", "1e3"}).options.timeout, std::chrono::seconds(1000));
 }
 
 TEST(Quantile, InterpolatesBetweenNeighbours) {

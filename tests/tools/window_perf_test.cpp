@@ -26,6 +26,15 @@ TEST(WindowPerf, PrintsARowForEverySize) {
     EXPECT_THAT(outcome.output, HasSubstr(row));
 }
 
+TEST(WindowPerf, NoticesWhatDidNotMove) {
+  for (const std::string lost : {"puts", "gets", "notified puts", ""}) {
+    const Outcome outcome = test::run_command("TUTTI_TEST_LOSE='" + lost + "' " TUTTI_LOSSY_WINDOW_PERF " " +
+                                              quick_windows + "-b 8 -e 32");
+    EXPECT_EQ(outcome.status, lost.empty() ? 0 : 1) << lost << outcome.output;
+    EXPECT_EQ(outcome.output.find("wrong data") == std::string::npos, lost.empty()) << lost << outcome.output;
+  }
+}
+
 TEST(WindowPerf, RefusesBadOptionsWithTheReason) {
   const Outcome sizes = run_window_perf("--ranks 2 -b 16 -e 8");
   EXPECT_EQ(sizes.status, 2);

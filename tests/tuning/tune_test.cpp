@@ -91,6 +91,39 @@ TEST_F(Tune, FailsWhenItsOutputIsLost) {
   EXPECT_THAT(output_, HasSubstr("cannot write the standard output"));
 }
 
+TEST_F(Tune, MeasuresNothingThatItCannotWrite) {
+  const std::string little = "--ranks 2 --largest 8 --rounds 1 ";
+  const auto folder = folder_.string();
+  for (const std::string& file : {std::string("/dev/null/x.json"), folder, folder + "/"}) {
+    EXPECT_EQ(run(little + "--file " + file), 1) << file;
+    EXPECT_THAT(output_, AllOf(HasSubstr("cannot write " + file), Not(HasSubstr("alpha ns")))) << file;
+    EXPECT_EQ(run(little + "--check --json " + file), 1) << file;
+    EXPECT_THAT(output_, AllOf(HasSubstr("cannot write " + file), Not(HasSubstr("shm 2 all_reduce"))))
+        << file;
+  }
+}
+
+TEST_F(Tune, MakesTheFolderOfItsFile) {
+  const auto file = folder_ / "a" / "b" / "mine.json";
+  EXPECT_EQ(run("--ranks 2 --largest 8 --rounds 1 --file " + file.string()), 0) << output_;
+  EXPECT_EQ(read(file)["curves"].size(), 1U);
+  EXPECT_FALSE(std::filesystem::exists(file.string() + ".new"));
+}
+
+TEST_F(Tune, WithoutAHomeWantsAFile) {
+  const std::string tune = "cd " + folder_.string() +
+                           "; env -u HOME -u XDG_CACHE_HOME TUTTI_TUNING= " TUTTI_TUNE
+                           " --ranks 2 --largest 8 --rounds 1";
+  const test::Outcome refused = test::run_command(tune);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.output, AllOf(HasSubstr("name a file with --file"), Not(HasSubstr("alpha ns"))));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  const test::Outcome checked = test::run_command(tune + " --check");
+  EXPECT_EQ(checked.status, 0) << checked.output;
+  EXPECT_THAT(checked.output,
+              HasSubstr("# a file of constants is not there: the library's default constants"));
+}
+
 TEST_F(Tune, RefusesWhatItDoesNotKnow) {
   for (const char* arguments : {"--ranks 1", "--transport pigeon", "--largest 0 --rounds 0", "--json x",
                                 "--check --json ''", "--file ''", "--nothing"})

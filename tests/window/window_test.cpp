@@ -109,6 +109,24 @@ TEST_P(Windows, SizesMayDifferAndBadRangesAreRefused) {
   });
 }
 
+TEST_P(Windows, ATransferOfNoWindowIsDone) {
+  run(GetParam(), 2, [](Seat& seat) {
+    Transfer none, left;
+    {
+      auto place = seat.place(64);
+      left = place.window.put(1 - seat.rank, {.local = 0, .remote = 32, .bytes = 8});
+      place.window.flush();
+      seat.barrier();
+    }
+    for (Transfer* one : {&none, &left}) {
+      EXPECT_TRUE(one->test());
+      one->wait();
+      one->wait(0ms);
+    }
+    seat.barrier();
+  });
+}
+
 TEST_P(Windows, ANotificationFollowsItsDataAndAllBefore) {
   run(GetParam(), 3, [](Seat& seat) {
     constexpr std::size_t words = 40'000;

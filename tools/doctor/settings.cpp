@@ -21,7 +21,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
       ->check(transport_name());
   app.add_option("--interface", settings.options.interface, "Network interface by which ranks meet");
   app.add_option("--timeout", timeout, "Seconds to wait for other ranks (default 30)")
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(timeout_seconds());
   app.add_option("--json", settings.json, "Write the findings to this file as well; -: to stdout instead")
       ->check(file_name());
   return settings_or_end(app, settings, [&] {

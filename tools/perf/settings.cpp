@@ -1,6 +1,7 @@
 #include "perf/settings.hpp"
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -19,7 +20,8 @@ struct Range {
 
 std::vector<std::size_t> sizes_of(const Range& range) {
   if (range.begin > range.end) throw CLI::ValidationError("-b", "is larger than -e");
-  if (range.step == 0 && range.factor <= 1) throw CLI::ValidationError("-f", "must be larger than 1");
+  if (range.step == 0 && !(range.factor > 1 && std::isfinite(range.factor)))
+    throw CLI::ValidationError("-f", "must be a number larger than 1");
   std::vector<std::size_t> sizes;
   for (std::uint64_t size = range.begin; size <= range.end;) {
     sizes.push_back(size);
@@ -82,7 +84,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
                "Rewrite the inputs before every call, outside the measured time");
   app.add_flag("--explain", settings.explain, "Say for every size which path is taken, and why");
   app.add_option("--timeout", timeout, "Seconds to wait for other ranks (default 30)")
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(timeout_seconds());
   app.add_option("--json", settings.json, "Write the results to this file as well")->check(file_name());
 
   return settings_or_end(app, settings, [&] {

@@ -5,6 +5,7 @@
 
 #include "bootstrap/environment.hpp"
 #include "bootstrap/session.hpp"
+#include "command_line.hpp"
 #include "topo/commands.hpp"
 #include "topology/choice.hpp"
 #include "topology/exchange.hpp"
@@ -53,7 +54,7 @@ void add_world(CLI::App& app) {
   command->add_flag("--gpus", request->gpus, "Ranks drive GPUs, the local rank's number each");
   command->add_option("--interface", request->interface, "Network interface to meet at");
   command->add_option("--timeout", request->timeout, "Seconds to wait for other ranks (default 30)")
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(timeout_seconds());
   command->callback([request] { show_world(*request); });
 }
 

@@ -53,7 +53,24 @@ void print(std::FILE* to, const tuning::Curve& curve) {
   std::fflush(to);
 }
 
+// What is written there takes the place of the file once it is complete, for communicators that are just
+// made.
+std::string draft(const std::string& file) { return file + ".new"; }
+
+// With its folder; before the work that takes long.
+void prepare(const std::string& file) {
+  namespace fs = std::filesystem;
+  if (file.empty())
+    throw Error(ErrorCode::invalid_argument,
+                "neither XDG_CACHE_HOME nor HOME says where communicators look; name a file with --file");
+  std::error_code none;  // check_writable says that it did not work
+  if (const auto parent = fs::path(file).parent_path(); !parent.empty()) fs::create_directories(parent, none);
+  if (fs::exists(file, none) && !fs::is_regular_file(file, none)) cannot_write(file);
+  check_writable(draft(file));
+}
+
 void tune_machine(const tune::Settings& settings, const std::string& file, std::uint64_t machine) {
+  prepare(file);
   std::vector<tuning::Curve> curves;
   for (const std::string& transport : settings.transports)
     for (const int ranks : settings.ranks) {
@@ -68,10 +85,8 @@ void tune_machine(const tune::Settings& settings, const std::string& file, std::
     const tuning::Scene scene{.transport = curve.transport, .ranks = curve.ranks};
     tuning.keep(scene, tuning::decide_all(tuning, scene, settings.largest));
   }
-  if (const auto parent = std::filesystem::path(file).parent_path(); !parent.empty())
-    std::filesystem::create_directories(parent);
-  write_file(file + ".new", tuning::to_json(tuning));
-  std::filesystem::rename(file + ".new", file);  // communicators that are just made find all of it
+  write_file(draft(file), tuning::to_json(tuning));
+  std::filesystem::rename(draft(file), file);
   fmt::print("written: {}\n", file);
 }
 
@@ -84,8 +99,10 @@ void check_machine(tune::Settings settings, const std::string& file) {
     settings.options.tuning = file;
   } else {
     settings.options.tuning = "off";
-    fmt::print("# {} is not there: the library's default constants choose and predict\n", file);
+    fmt::print("# {} is not there: the library's default constants choose and predict\n",
+               file.empty() ? "a file of constants" : file);
   }
+  if (!settings.json.empty()) check_writable(settings.json);
   std::vector<tune::Measured> all;
   for (const std::string& transport : settings.transports)
     for (const int ranks : settings.ranks) {

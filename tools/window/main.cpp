@@ -64,8 +64,9 @@ bool measure(Communicator& comm, const Settings& settings) {
     const std::size_t count =
         std::clamp<std::size_t>(settings.volume / std::max<std::size_t>(bytes, 1), 2, 1000);
     const auto speed = pair.bandwidth(bytes, count, settings.batches);
+    good = pair.intact(bytes) && good;
     const double latency = pair.latency(bytes, std::min<std::size_t>(count, 200), settings.batches);
-    good = good && pair.intact(bytes);
+    good = pair.intact(bytes) && good;
     if (prints) fmt::print("  {:>10} {:>12.4g} {:>12.4g} {:>16.4g}\n", bytes, speed.put, speed.get, latency);
     std::fflush(stdout);
     if (bytes == 0) bytes = 1;

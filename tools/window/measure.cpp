@@ -1,6 +1,7 @@
 #include "window/measure.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 
 #include "perf/measure.hpp"
@@ -22,8 +23,11 @@ double median(std::vector<double> values) {
   return perf::quantile(values, 0.5);
 }
 
-std::uint8_t pattern(Rank rank, std::size_t i) {
-  return static_cast<std::uint8_t>(i * 7 + i / 255 + 1 + static_cast<std::size_t>(rank));
+// Of a transfer of `bytes`: differs between ranks, and between sizes of which one is twice the other, and so
+// on.
+std::uint8_t pattern(Rank rank, std::size_t bytes, std::size_t i) {
+  const auto size = static_cast<std::size_t>(std::bit_width(bytes));
+  return static_cast<std::uint8_t>(i * 7 + i / 255 + 1 + static_cast<std::size_t>(rank) + size * 31);
 }
 
 }  // namespace
@@ -34,15 +38,21 @@ Pair::Pair(Communicator& comm, std::size_t bytes, bool plain)
       shared_(comm.allocate<std::uint8_t>(plain ? 0 : 2 * bytes)),
       plain_(plain ? 2 * bytes : 0),
       memory_(plain ? std::span(plain_) : shared_.span()),
-      window_(comm, memory_, {.name = "perf"}) {
-  for (std::size_t i = 0; i < bytes; ++i) memory_[i] = pattern(comm.rank(), i);
+      window_(comm, memory_, {.name = "perf"}) {}
+
+void Pair::prepare(std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; ++i) {
+    memory_[i] = pattern(comm_.rank(), bytes, i);
+    memory_[bytes_ + i] = static_cast<std::uint8_t>(~pattern(other(), bytes, i));
+  }
+  comm_.barrier();
 }
 
 Speed Pair::bandwidth(std::size_t bytes, std::size_t count, int batches) {
+  prepare(bytes);
   const Block block{.local = 0, .remote = bytes_, .bytes = bytes};
   const Block back{.local = bytes_, .remote = 0, .bytes = bytes};
   std::vector<double> put, get;
-  comm_.barrier();
   for (int batch = -1; comm_.rank() == 0 && batch < batches; ++batch) {  // the first one warms up
     const double puts = seconds_of([&] {
       for (std::size_t k = 0; k < count; ++k) window_.put(1, block);
@@ -64,9 +74,9 @@ Speed Pair::bandwidth(std::size_t bytes, std::size_t count, int batches) {
 }
 
 double Pair::latency(std::size_t bytes, std::size_t count, int batches) {
+  prepare(bytes);
   const Block block{.local = 0, .remote = bytes_, .bytes = bytes};
   std::vector<double> times;
-  comm_.barrier();
   for (int batch = -1; batch < batches; ++batch) {
     auto last = Clock::now();
     for (std::size_t k = 0; k < count; ++k) {
@@ -83,9 +93,9 @@ double Pair::latency(std::size_t bytes, std::size_t count, int batches) {
   return median(times);
 }
 
-bool Pair::intact(std::size_t bytes) {
+bool Pair::intact(std::size_t bytes) const {
   for (std::size_t i = 0; i < bytes; ++i)
-    if (memory_[bytes_ + i] != pattern(other(), i)) return false;
+    if (memory_[bytes_ + i] != pattern(other(), bytes, i)) return false;
   return true;
 }
 

@@ -26,11 +26,14 @@ class Pair {
   /// Microseconds from a put of `bytes` with notification to its notification at the other rank: half of the
   /// way there and back, the median of all. Collective.
   double latency(std::size_t bytes, std::size_t count, int batches);
-  /// Whether the other rank's last put, of this many bytes, has arrived as it was sent.
-  [[nodiscard]] bool intact(std::size_t bytes);
+  /// Whether all of the other rank's bytes are here that the last measurement, of this size, was to move: by
+  /// its puts, or, of the bandwidth on rank 0, by gets.
+  [[nodiscard]] bool intact(std::size_t bytes) const;
 
  private:
   [[nodiscard]] Rank other() const { return 1 - comm_.rank(); }
+  /// Fills what is to be sent, and what is to be received with what is not sent. Collective.
+  void prepare(std::size_t bytes);
   Communicator& comm_;
   std::size_t bytes_;
   Buffer<std::uint8_t> shared_;
