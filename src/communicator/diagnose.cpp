@@ -14,6 +14,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto loss_explained_within = 300ms;
+#ifdef __SANITIZE_THREAD__
+constexpr auto buffers_left_within = 5000ms;  // it copies byte by byte
+#else
+constexpr auto buffers_left_within = 500ms;
+#endif
 
 /// What to do about calls that differ.
 std::string remedy(const Call& call) {
@@ -235,7 +240,7 @@ std::exception_ptr Impl::fail(const Task* task) {
 // of gigabytes.
 void Impl::close_buffers() {
   if (fork_generation != tutti::fork_generation()) return;  // they are the parent's
-  shm->close_buffers(500ms, [this](Rank r) {
+  shm->close_buffers(buffers_left_within, [this](Rank r) {
     watch->poll();
     return watch->gone(group.world[static_cast<std::size_t>(r)]).has_value();
   });
