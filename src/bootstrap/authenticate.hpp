@@ -57,8 +57,8 @@ class Accepting {
 };
 
 /// The connecting end: connects to a numeric address, proves, and checks the other side's proof. Blocking,
-/// bounded by the deadline; retries refused connections until then. Throws Error: timeout, unauthorized,
-/// system.
+/// bounded by the limit; retries refused connections until then. Throws Error: timeout, unauthorized, system,
+/// and what the limit's check throws.
 FileDescriptor connect_authenticated(const std::string& address, std::uint16_t port, const Secret& secret,
                                      const Hello& hello, const Limit& limit);
 

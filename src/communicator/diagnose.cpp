@@ -14,11 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto loss_explained_within = 300ms;
-#ifdef __SANITIZE_THREAD__
-constexpr auto buffers_left_within = 5000ms;  // it copies byte by byte
-#else
-constexpr auto buffers_left_within = 500ms;
-#endif
+constexpr auto buffers_left_within = 5000ms;  // where a piece takes milliseconds, with much to spare
 
 /// What to do about calls that differ.
 std::string remedy(const Call& call) {
@@ -236,8 +232,8 @@ std::exception_ptr Impl::fail(const Task* task) {
   return failed;
 }
 
-// Callers may free their buffers next. Whoever is in the middle of one is not for long: half a second is one
-// of gigabytes.
+// Callers may free their buffers next. Whoever is in the middle of one is not for long, unless it is stopped
+// or shares its processor with many.
 void Impl::close_buffers() {
   if (fork_generation != tutti::fork_generation()) return;  // they are the parent's
   shm->close_buffers(buffers_left_within, [this](Rank r) {

@@ -225,9 +225,10 @@ TEST_P(Failures, RankZeroMayLeaveAndTheOthersStillHearOfEachOther) {
 
 // Ranks that are threads read and write each other's buffers, which whoever failed frees.
 TEST(FailuresInMemory, NobodyTouchesTheBuffersOfARankThatFailed) {
-  for (int round = 0; round < 4; ++round)
+  for (int round = 0; round < 8; ++round)
     outcomes(4, over("shm", 20s), [&](Communicator& comm) {
       constexpr std::size_t block = std::size_t{4} << 20, bytes = 5 * block;
+      const bool waits_for_work = round % 2 == 1;
       void* const memory =
           ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
       ASSERT_NE(memory, MAP_FAILED);
@@ -240,7 +241,12 @@ TEST(FailuresInMemory, NobodyTouchesTheBuffersOfARankThatFailed) {
           comm.abort("enough");
         });
       const auto thrown = thrown_by([&] {
-        for (;;) comm.all_gather(data, data + block, block, DataType::uint8);
+        for (;;) {
+          if (waits_for_work)
+            comm.async().all_gather(data, data + block, block, DataType::uint8).wait();
+          else
+            comm.all_gather(data, data + block, block, DataType::uint8);
+        }
       });
       ::munmap(memory, bytes);  // whoever still touches it crashes
       EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;

@@ -104,6 +104,26 @@ TEST(Lower, ReadsOnceWhatIsLong) {
   EXPECT_EQ(kinds_of_all_gather({.sends_apart = 0})[0], once);
 }
 
+// By the figures of the whole schedule, so that every rank refuses it.
+TEST(Lower, RefusesMessagesThatAreTooLong) {
+  constexpr int chunks = 2000;  // of 64 bytes at least, where messages have 64 KiB
+  Builder b("long", Collective::broadcast, 2, chunks);
+  b.at(0).fold(in(0, chunks)).to(1, 0, chunks);
+  b.at(1).from(0, 0, chunks).store(out(0, chunks));
+  const Schedule schedule = std::move(b).build();
+  const auto lower = [&](std::size_t bytes) {
+    kinds_of(schedule, {.divisible = true, .total = bytes, .input = {}, .output = {}}, {});
+  };
+  EXPECT_NO_THROW(lower(60'000));  // chunks are smaller
+  try {
+    lower(1 << 20);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_schedule);
+    EXPECT_NE(std::string(error.what()).find("schedule long: a message of 2000 chunks"), std::string::npos);
+  }
+}
+
 // An answer of one of the two may come into what the other is still to get.
 TEST(Lower, KeepsStepsWholeWhereAsked) {
   const auto kinds = [](bool whole) {

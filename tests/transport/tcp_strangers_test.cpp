@@ -100,8 +100,9 @@ TEST(TcpDial, AsksWhileItWaits) {
       }
     }
     const auto start = Clock::now();
+    int asked = 0;
     const auto check = [&] {
-      if (Clock::now() - start > std::chrono::milliseconds(200)) throw Error(ErrorCode::aborted, "enough");
+      if (++asked == 5) throw Error(ErrorCode::aborted, "enough");
     };
     try {
       tcp::dial(endpoint, tcp_secret, {}, {Deadline(std::chrono::seconds(20)), check});
@@ -109,7 +110,7 @@ TEST(TcpDial, AsksWhileItWaits) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::aborted) << error.what();
     }
-    EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(450));  // the first attempt lasts 500
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));  // between attempts it would take 15
   }
 }
 
