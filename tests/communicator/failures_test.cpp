@@ -225,7 +225,7 @@ TEST_P(Failures, RankZeroMayLeaveAndTheOthersStillHearOfEachOther) {
 
 // Ranks that are threads read and write each other's buffers, which whoever failed frees.
 TEST(FailuresInMemory, NobodyTouchesTheBuffersOfARankThatFailed) {
-  for (int round = 0; round < 8; ++round)
+  for (int round = 0; round < 24; ++round)
     outcomes(4, over("shm", 20s), [&](Communicator& comm) {
       constexpr std::size_t block = std::size_t{4} << 20, bytes = 5 * block;
       const bool waits_for_work = round % 2 == 1;
