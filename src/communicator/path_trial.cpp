@@ -42,33 +42,43 @@ void PathTrial::record(Path path, std::chrono::nanoseconds time) {
       std::clamp<std::int64_t>(time.count(), 1, std::numeric_limits<std::uint32_t>::max())));
 }
 
+// Where ranks share a processor, who runs ahead in one call waits in the next one: only two in a row tell
+// what a call takes. Whatever else happens makes them longer, so of all pairs the shortest counts.
 PathTrial::Times PathTrial::times() const {
   Times times{};
   for (std::size_t p = 0; p < times.size(); ++p) {
-    auto samples = samples_[p];
-    if (samples.empty()) continue;
-    std::sort(samples.begin(), samples.end());
-    times[p] = samples[samples.size() / 2];
+    const auto& samples = samples_[p];
+    if (samples.size() == 1) times[p] = samples[0];
+    for (std::size_t i = 1; i < samples.size(); ++i) {
+      const auto pair = static_cast<std::uint32_t>((std::uint64_t{samples[i - 1]} + samples[i]) / 2);
+      times[p] = i == 1 ? pair : std::min(times[p], pair);
+    }
   }
   return times;
 }
 
 // A rank that comes early waits in each call for what others do between calls. It waits by either path, so
-// the difference of the sums is still what the paths cost.
+// the difference of the sums is still what the paths cost. One long call each says less: so much can happen
+// between two of them that waiting outweighs both, and only the rank that comes last waits for nobody.
 void PathTrial::decide(std::span<const Times> of_ranks) {
-  std::array<std::uint64_t, all_paths.size()> sums{};
+  std::array<std::uint64_t, all_paths.size()> costs{};
   std::uint64_t ranks = 0;
   for (const Times& times : of_ranks) {
     const auto lacks = [&](Path p) { return tried_.contains(p) && times[static_cast<std::size_t>(p)] == 0; };
     if (std::any_of(all_paths.begin(), all_paths.end(), lacks)) continue;
-    for (std::size_t p = 0; p < sums.size(); ++p) sums[p] += times[p];
+    for (std::size_t p = 0; p < costs.size(); ++p) {
+      const std::uint64_t time = times[p];
+      costs[p] = !cadence_.by_last_to_come ? costs[p] + time : ranks == 0 ? time : std::min(costs[p], time);
+    }
     ++ranks;
   }
   if (ranks == 0) return;
+  if (!cadence_.by_last_to_come)
+    for (std::uint64_t& cost : costs) cost /= ranks;
   for (const Path path : all_paths)
     if (const auto p = static_cast<std::size_t>(path); tried_.contains(path))
-      decided_by_[p] = static_cast<std::uint32_t>(sums[p] / ranks);
-  const auto time = [&](Path p) { return static_cast<double>(sums[static_cast<std::size_t>(p)]); };
+      decided_by_[p] = static_cast<std::uint32_t>(costs[p]);
+  const auto time = [&](Path p) { return static_cast<double>(costs[static_cast<std::size_t>(p)]); };
   Path fastest = path_;
   for (const Path path : all_paths)
     if (tried_.contains(path) && time(path) < time(fastest)) fastest = path;

@@ -56,19 +56,21 @@ class PathTrial {
     std::uint32_t settling;                ///< by each path that do not count: cold caches
     std::uint32_t counted;                 ///< by each path that do
     std::uint32_t first_gap, longest_gap;  ///< before a trial
-    double gain;  ///< below this part of the present path's time another is taken: more may be noise
+    double gain;           ///< below this part of the present path's time another is taken: more may be noise
+    bool by_last_to_come;  ///< the shortest time of any rank counts, not the mean
     [[nodiscard]] constexpr std::uint32_t calls(std::uint32_t paths) const {
       return paths * (settling + counted);
     }
   };
-  static constexpr Cadence usual{1, 4, 20, 10'240, 0.95};
-  /// Of calls that take milliseconds: what they find in caches is their own, there may not be many, and one
-  /// tells as much as many short ones.
-  static constexpr Cadence of_long_calls{0, 1, 1, 64, 0.92};
+  static constexpr Cadence usual{1, 4, 20, 10'240, 0.95, false};
+  /// Of calls that take milliseconds: there may not be many, and one tells as much as many short ones.
+  static constexpr Cadence of_long_calls{1, 1, 1, 64, 0.92, true};
+  /// Of those whose data no cache holds: what one finds there is its own.
+  static constexpr Cadence of_longest_calls{0, 1, 1, 64, 0.92, true};
   /// Times the fastest: a path that takes longer is far from it.
   static constexpr double far = 1.5;
 
-  /// Nanoseconds of a call by each path, the median; 0: none was timed.
+  /// Nanoseconds of a call by each path, the mean of the shortest two in a row; 0: none was timed.
   using Times = std::array<std::uint32_t, all_paths.size()>;
 
   struct Turn {

@@ -55,20 +55,15 @@ std::shared_ptr<Plan> emptied(std::shared_ptr<const Plan> over) {
 // Ranks that do not know each other's sizes must still cut messages alike.
 constexpr std::size_t assumed_private_bytes = std::size_t{1} << 20;
 
-// Where block copies win, results that no cache will hold go past the caches. Elsewhere that never paid;
-// docs/experiments.md.
+// Results that no cache will hold go past the caches; docs/experiments.md.
 std::size_t cache_to_stream_past() {
-  if (!kernels::block_copies_win()) return 0;
   static const std::size_t last_cache = topology::last_cache_bytes();
   return last_cache;
 }
 constexpr std::size_t never = static_cast<std::size_t>(-1);
 
 // In peers' memory: inputs and outputs of all ranks share the last cache.
-std::size_t direct_stream_from(int ranks) {
-  const std::size_t cache = cache_to_stream_past();
-  return cache == 0 ? never : cache / static_cast<std::size_t>(ranks);
-}
+std::size_t direct_stream_from(int ranks) { return cache_to_stream_past() / static_cast<std::size_t>(ranks); }
 
 // What is sent to other hosts is read from the caller's memory, by algorithms that allow it.
 bool sends_from_memory(const Planner::Setting& setting, const Algorithm& algorithm) {
@@ -79,7 +74,6 @@ bool sends_from_memory(const Planner::Setting& setting, const Algorithm& algorit
 // never.
 std::size_t received_stream_from(Operation operation, int ranks) {
   const std::size_t cache = cache_to_stream_past();
-  if (cache == 0) return never;
   if (operation == Operation::broadcast) return cache / 2;
   return ranks > 2 && !reducing(operation) ? 2 * cache : never;
 }
@@ -327,7 +321,11 @@ void Planner::add_trial(Plan& plan, const Circumstances& circumstances, std::siz
   constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
   const auto range = static_cast<int>(std::bit_width(plan.bytes)) / bits_a_range;
   const bool takes_long_calls = takes_long(circumstances);
-  const auto& cadence = takes_long_calls ? PathTrial::of_long_calls : PathTrial::usual;
+  const bool exceeds_caches =
+      plan.bytes >= 2 * cache_to_stream_past() / static_cast<std::size_t>(setting_.size);
+  const auto& cadence = !takes_long_calls ? PathTrial::usual
+                        : exceeds_caches  ? PathTrial::of_longest_calls
+                                          : PathTrial::of_long_calls;
   auto& trial = trials_[{plan.key.operation, plan.key.type, plan.key.op, range, takes_long_calls, paths}];
   if (trial == nullptr) trial = std::make_shared<PathTrial>(paths, cadence);
   plan.trial = trial;

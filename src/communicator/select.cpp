@@ -116,17 +116,7 @@ bool attach_pays(const Circumstances& call) {
 }
 
 bool streaming_may_pay(const Circumstances& call, std::size_t cache) {
-  switch (call.collective) {
-    case Collective::all_reduce:
-      if (call.ranks == 2) return false;
-      [[fallthrough]];
-    case Collective::all_gather:
-    case Collective::all_to_all:
-    case Collective::broadcast:
-      return cache != 0 && call.bytes >= cache / static_cast<std::size_t>(call.ranks);
-    default:
-      return false;
-  }
+  return call.collective != Collective::barrier && call.bytes >= cache / static_cast<std::size_t>(call.ranks);
 }
 
 bool direct_may_pay(const Circumstances& call) {

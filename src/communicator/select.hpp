@@ -56,8 +56,7 @@ bool takes_long(const Circumstances& call);
 bool attach_may_pay(const Circumstances& call);
 /// Which way is taken before it has been tried: what was best on one machine.
 bool attach_pays(const Circumstances& call);
-/// True when it is worth a trial whether results are better stored past the last cache, of `cache` bytes (0:
-/// never). An all_reduce of two ranks loses by it.
+/// True when it is worth a trial whether results are better stored past the last cache, of `cache` bytes.
 bool streaming_may_pay(const Circumstances& call, std::size_t cache);
 /// Whether registered buffers of peers are worth a trial, which they reach without system calls.
 bool direct_may_pay(const Circumstances& call);

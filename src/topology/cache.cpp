@@ -14,8 +14,8 @@ std::size_t last_cache_bytes() {
     char unit = 0;
     if (file >> kibibytes >> unit && unit == 'K') largest = std::max(largest, kibibytes << 10U);
   }
-  constexpr std::size_t usual = std::size_t{32} << 20U;
-  return largest != 0 ? largest : usual;
+  constexpr std::size_t most = std::size_t{32} << 20U;
+  return largest != 0 ? std::min(largest, most) : most;
 }
 
 }  // namespace tutti::topology

@@ -15,7 +15,6 @@
 #include "communicator/plan.hpp"
 #include "communicator/ranks.hpp"
 #include "gpu/flatten.hpp"
-#include "kernels/fold.hpp"
 #include "topology/cache.hpp"
 
 namespace tutti::test {
@@ -23,7 +22,8 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr PathTrial::Cadence usual = PathTrial::usual, of_long_calls = PathTrial::of_long_calls;
+constexpr PathTrial::Cadence usual = PathTrial::usual, of_long_calls = PathTrial::of_long_calls,
+                             of_longest_calls = PathTrial::of_longest_calls;
 
 /// Nanoseconds that the calls of each rank take by a path; 0: nobody looked.
 using Takes = std::map<Path, std::vector<int>>;
@@ -74,7 +74,7 @@ TEST(PathTrial, TakesTheFastestOfThree) {
       Takes takes;
       for (const Path path : all_paths)
         takes[path] = path == fastest ? std::vector{600, 610} : std::vector{900, 910};
-      for (const auto& cadence : {usual, of_long_calls})
+      for (const auto& cadence : {usual, of_long_calls, of_longest_calls})
         EXPECT_THAT(settle_among(first, takes, cadence), Each(fastest));
     }
 }
@@ -119,8 +119,9 @@ TEST(PathTrial, StaysWhereTheDifferenceIsNoise) {
   EXPECT_THAT(settle(Path::direct, {990}, {1000}), Each(Path::direct));
 }
 
-TEST(PathTrial, OfLongCallsTakesTwoOfThem) {
-  EXPECT_EQ(of_long_calls.calls(2), 2U);
+TEST(PathTrial, OfLongCallsTakesFewOfThem) {
+  EXPECT_EQ(of_long_calls.calls(2), 4U);
+  EXPECT_EQ(of_longest_calls.calls(2), 2U);
   EXPECT_THAT(settle(Path::slots, {900, 910}, {700, 710}, of_long_calls), Each(Path::direct));
   EXPECT_THAT(settle(Path::direct, {700, 710}, {900, 910}, of_long_calls), Each(Path::slots));
   EXPECT_THAT(settle(Path::slots, {1000}, {940}, of_long_calls), Each(Path::slots));
@@ -129,6 +130,30 @@ TEST(PathTrial, OfLongCallsTakesTwoOfThem) {
 TEST(PathTrial, WhoWaitsDoesNotHideTheDifference) {
   EXPECT_THAT(settle(Path::slots, {9000, 500}, {8700, 200}), Each(Path::direct));  // rank 0 comes early
   EXPECT_THAT(settle(Path::slots, {100, 500}, {400, 400}), Each(Path::slots));     // the root runs ahead
+}
+
+// Between two long calls so much can happen that only who waits for nobody tells.
+TEST(PathTrial, OfLongCallsTheLastRankToComeCounts) {
+  for (const auto& cadence : {of_long_calls, of_longest_calls}) {
+    EXPECT_THAT(settle(Path::slots, {24'000, 700}, {900, 910}, cadence), Each(Path::slots));
+    EXPECT_THAT(settle(Path::direct, {24'000, 700}, {900, 910}, cadence), Each(Path::slots));
+  }
+}
+
+// Ranks that share a processor are ahead in one call and wait in the next.
+TEST(PathTrial, TwoCallsInARowTell) {
+  PathTrial trial({Path::slots, Path::direct});
+  const std::map<Path, std::vector<int>> takes{{Path::slots, {1500, 400, 1500, 9000}},
+                                               {Path::direct, {1100, 1100, 1100, 1100}}};
+  std::map<Path, std::size_t> timed;
+  for (std::uint32_t call = 0; call < usual.first_gap + usual.calls(2); ++call) {
+    const auto turn = trial.next(Path::direct);
+    if (turn.timed) trial.record(turn.path, nanoseconds(takes.at(turn.path)[timed[turn.path]++]));
+  }
+  EXPECT_TRUE(trial.next(Path::direct).decides);
+  trial.decide(std::vector{trial.times()});
+  EXPECT_EQ(trial.path(Path::direct), Path::slots);
+  EXPECT_EQ(trial.decided_by()[static_cast<std::size_t>(Path::slots)], 950U);
 }
 
 TEST(PathTrial, RanksThatTimedOnePathOnlyDoNotCount) {
@@ -141,7 +166,7 @@ TEST(PathTrial, StaysWhenNobodyTimedACall) {
 }
 
 TEST(PathTrial, IsRepeatedEverMoreRarely) {
-  for (const auto& cadence : {usual, of_long_calls}) {
+  for (const auto& cadence : {usual, of_long_calls, of_longest_calls}) {
     PathTrial trial({Path::slots, Path::direct}, cadence);
     std::vector<std::uint32_t> decisions;
     for (std::uint32_t call = 0; call < 100'000; ++call)
@@ -269,8 +294,6 @@ TEST(PathTrial, LongCallsAreTriedBothWaysSoon) {
 
 TEST(PathTrial, LongResultsAreTriedPastTheCaches) {
   const std::size_t cache = topology::last_cache_bytes();
-  if (!kernels::block_copies_win()) GTEST_SKIP() << "not on this processor";
-  if (cache == 0 || cache > std::size_t{256} << 20) GTEST_SKIP() << "a last cache of " << cache << " bytes";
   run_processes(3, over("shm"), [&](Communicator& comm) {
     std::vector<float> in(cache / 3 / sizeof(float) + 13), out(in.size());
     const Call call = reduction_call(Operation::all_reduce, DataType::float32, ReduceOp::average, in.size(),
@@ -292,7 +315,6 @@ TEST(PathTrial, LongResultsAreTriedPastTheCaches) {
 
 TEST(PathTrial, TheWayPastTheCachesStoresPastThem) {
   const std::size_t cache = topology::last_cache_bytes();
-  if (!kernels::block_copies_win()) GTEST_SKIP() << "not on this processor";
   gpu::NamedChannels channels;
   const Options options;
   const auto tuning = tuning::Tuning::defaults();
@@ -313,7 +335,8 @@ TEST(PathTrial, TheWayPastTheCachesStoresPastThem) {
   };
   std::vector<std::byte> memory(1);  // nobody touches it
   for (const Operation operation :
-       {Operation::all_reduce, Operation::all_gather, Operation::all_to_all, Operation::broadcast}) {
+       {Operation::all_reduce, Operation::reduce, Operation::reduce_scatter, Operation::all_gather,
+        Operation::gather, Operation::scatter, Operation::all_to_all, Operation::broadcast}) {
     const Call call{.operation = operation, .in = memory.data(), .out = memory.data() + 1, .count = cache};
     const auto plan = planner.plan(call, {});
     ASSERT_TRUE(plan->past_caches) << name(operation);
@@ -325,8 +348,6 @@ TEST(PathTrial, TheWayPastTheCachesStoresPastThem) {
 // What is only moved: three ways, or two where there is no cross-memory attach.
 TEST(PathTrial, LongMessagesAreTriedPastTheCaches) {
   const std::size_t cache = topology::last_cache_bytes();
-  if (!kernels::block_copies_win()) GTEST_SKIP() << "not on this processor";
-  if (cache == 0 || cache > std::size_t{256} << 20) GTEST_SKIP() << "a last cache of " << cache << " bytes";
   run_processes(2, over("shm"), [&](Communicator& comm) {
     const std::size_t count = cache / sizeof(std::uint32_t) / 4 * 2 + 14;
     std::vector<std::uint32_t> in(count), out(count);
