@@ -34,8 +34,10 @@ inline bool arrived(std::uint64_t found, std::uint32_t position, Tag tag) {
   return false;
 }
 
-// Where block copies win, slots pay sooner, and soonest between two ranks; docs/experiments.md.
-std::size_t longest_in_lines(int ranks) {
+// Where block copies win, slots pay sooner, and soonest between two ranks; and where one rank sends message
+// after message, for lines hold few of them. docs/experiments.md.
+std::size_t longest_in_lines(int ranks, int channel) {
+  if (channel == lone_channel) return line_message_max / 8;
   if (!kernels::block_copies_win()) return line_message_max;
   return ranks <= 2 ? line_message_max / 4 : line_message_max / 2;
 }
@@ -57,7 +59,7 @@ FifoMemory::FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel
   slots = base + parts.slots_offset;
   units = parts.units;
   room = writer == reader ? units : layout.pair_units();
-  line_message = longest_in_lines(layout.ranks);
+  line_message = longest_in_lines(layout.ranks, channel);
   rewinds = layout.crowded() && channel != lone_channel;
 }
 
