@@ -44,10 +44,9 @@ struct Options {
   /// what rank 0 finds. TUTTI_TUNING.
   std::string tuning;
   /// Results of calls of at least this many bytes are written past the caches, by non-temporal stores. By
-  /// default only where that was measured to pay, on AMD's processors: into registered memory when the last
-  /// cache cannot hold the buffers of all ranks; from shared memory, in broadcasts of half the last cache and
-  /// more, and between more than two ranks where twice of it is moved, not reduced; results of an all_reduce
-  /// that all together exceed it are tried both ways (docs/experiments.md).
+  /// default results in registered memory when the last cache, of which 32 MiB count at most, cannot hold the
+  /// buffers of all ranks; of other calls whose results all together exceed it, some are made either way, and
+  /// the faster one is kept (docs/experiments.md).
   /// TUTTI_STREAM_FROM, bytes.
   std::size_t stream_from = static_cast<std::size_t>(-1);
 
