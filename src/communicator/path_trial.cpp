@@ -15,7 +15,7 @@ Path PathTrial::path_at(std::uint32_t number) const {
 
 void PathTrial::begin_gap() {
   call_ = 0;
-  gap_ = std::min(4 * gap_, cadence_.longest_gap);
+  gap_ = std::min(cadence_.growth * gap_, cadence_.longest_gap);
 }
 
 PathTrial::Turn PathTrial::next(Path presumed) {
@@ -31,8 +31,10 @@ PathTrial::Turn PathTrial::next(Path presumed) {
   const std::uint32_t at = call_++ - gap_;
   if (at == 0) samples_ = {};
   const std::uint32_t each = cadence_.settling + cadence_.counted;
-  if (at < cadence_.calls(tried_.size()))
-    return {path_at(at / each), at % each >= cadence_.settling, false, true};
+  if (at < cadence_.calls(tried_.size())) {
+    const std::uint32_t settled = at + cadence_.settling;  // by the present path were the calls before
+    return {path_at(settled / each), settled % each >= cadence_.settling, false, true};
+  }
   begin_gap();
   return {path_, false, true, true};
 }

@@ -46,27 +46,26 @@ class Paths {
 
 /// Calls of one operation, type and range of sizes on one communicator. Every rank counts the same calls, so
 /// all are at the same place: some calls by each path, the present one first, then one in which the ranks
-/// exchange their times and decide. That is repeated, every time after four times as many calls: the first
+/// exchange their times and decide. That is repeated, every time after several times as many calls: the first
 /// calls of a program are not typical, and neighbours, and what the operating system runs where, change. A
 /// path that was far from the fastest is left out of every other trial.
 class PathTrial {
  public:
   /// How many calls that takes.
   struct Cadence {
-    std::uint32_t settling;                ///< by each path that do not count: cold caches
-    std::uint32_t counted;                 ///< by each path that do
-    std::uint32_t first_gap, longest_gap;  ///< before a trial
+    std::uint32_t settling;  ///< by each path but the present one, not counted: caches hold what others left
+    std::uint32_t counted;   ///< by each path
+    std::uint32_t first_gap, growth, longest_gap;  ///< before a trial; each is `growth` times the one before
     double gain;           ///< below this part of the present path's time another is taken: more may be noise
     bool by_last_to_come;  ///< the shortest time of any rank counts, not the mean
     [[nodiscard]] constexpr std::uint32_t calls(std::uint32_t paths) const {
-      return paths * (settling + counted);
+      return paths * (settling + counted) - settling;
     }
   };
-  static constexpr Cadence usual{1, 4, 20, 10'240, 0.95, false};
-  /// Of calls that take milliseconds: there may not be many, and one tells as much as many short ones.
-  static constexpr Cadence of_long_calls{1, 1, 1, 64, 0.92, true};
-  /// Of those whose data no cache holds: what one finds there is its own.
-  static constexpr Cadence of_longest_calls{0, 1, 1, 64, 0.92, true};
+  static constexpr Cadence usual{1, 4, 20, 4, 10'240, 0.95, false};
+  /// Of calls that take milliseconds: there may not be many, and two tell as much as many short ones. But
+  /// until the last cache holds what a path finds there each time, several pass; docs/experiments.md.
+  static constexpr Cadence of_long_calls{3, 2, 4, 16, 256, 0.92, true};
   /// Times the fastest: a path that takes longer is far from it.
   static constexpr double far = 1.5;
 

@@ -320,13 +320,10 @@ void Planner::add_trial(Plan& plan, const Circumstances& circumstances, std::siz
   if (paths.size() == 1) return;
   constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
   const auto range = static_cast<int>(std::bit_width(plan.bytes)) / bits_a_range;
-  const bool exceeds_caches =
-      plan.bytes >= 2 * cache_to_stream_past() / static_cast<std::size_t>(setting_.size);
-  const auto& cadence = !takes_long(circumstances) ? PathTrial::usual
-                        : exceeds_caches           ? PathTrial::of_longest_calls
-                                                   : PathTrial::of_long_calls;
-  auto& trial = trials_[{plan.key.operation, plan.key.type, plan.key.op, range, &cadence, paths}];
-  if (trial == nullptr) trial = std::make_shared<PathTrial>(paths, cadence);
+  auto& trial = trials_[{plan.key.operation, plan.key.type, plan.key.op, range, paths}];
+  if (trial == nullptr)
+    trial = std::make_shared<PathTrial>(
+        paths, takes_long(circumstances) ? PathTrial::of_long_calls : PathTrial::usual);
   plan.trial = trial;
   if (plan.past_caches && plan.bytes >= presumed_stream_from) plan.presumed = Path::past_caches;
   // Whoever registers memory for blocks of any length has long ones.
