@@ -14,6 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto loss_explained_within = 300ms;
+constexpr auto closing_heard_within = 500ms;
 constexpr auto buffers_left_within = 5000ms;  // where a piece takes milliseconds, with much to spare
 
 /// What to do about calls that differ.
@@ -69,13 +70,15 @@ std::optional<Error> Impl::heard(const Task* task) {
   return failure_in_memory(task);
 }
 
-// Without a hub nobody says why, but a rank of this host that fails closes the buffers of all.
-std::optional<Error> Impl::failure_in_memory(const Task* task) {
-  if (shm == nullptr || !watch->session().hub_has_ended()) return std::nullopt;
+// Without a hub nobody says why, nor where a rank destroys its communicator while calls are under way. But a
+// rank of this host that does that, or fails, closes the buffers of all.
+std::optional<Error> Impl::failure_in_memory(const Task* task, Clock::duration waited) {
+  if (shm == nullptr || (!watch->session().hub_has_ended() && waited < closing_heard_within))
+    return std::nullopt;
   const auto failed_rank = shm->closed_by();
   if (!failed_rank || *failed_rank == group.rank) return std::nullopt;
   std::vector<Rank> ranks{*failed_rank};
-  std::string text = fmt::format("rank {} failed or aborted", *failed_rank);
+  std::string text = fmt::format("rank {} failed, aborted or ended its communicator", *failed_rank);
   for (Rank r = 0; r < group.size; ++r)
     if (const auto gone = watch->gone(group.world[static_cast<std::size_t>(r)])) {
       ranks.push_back(r);

@@ -239,7 +239,7 @@ struct Impl {
   [[nodiscard]] std::optional<Rank> first_dead() const;
   [[nodiscard]] Error member_gone(const Task* task, Rank rank) const;
   [[nodiscard]] Error failure_of_others(const Task* task, const bootstrap::Notice& notice) const;
-  std::optional<Error> failure_in_memory(const Task* task);
+  std::optional<Error> failure_in_memory(const Task* task, Clock::duration waited = {});
   /// What has happened to others, as far as it was heard.
   std::optional<Error> heard(const Task* task);
   void check_others();

@@ -21,6 +21,7 @@ Stats Impl::counted() const {
     stats.messages_received += t.messages_received;
     stats.bytes_received += t.bytes_received;
     stats.bytes_copied += t.bytes_copied;
+    stats.bytes_direct += t.bytes_direct;
     stats.memory_held += t.memory_held;
     stats.queue_pairs += t.queue_pairs;
     stats.queue_pairs_closed += t.queue_pairs_closed;

@@ -32,6 +32,13 @@ std::size_t place_of(const Call& call) {
   return h * 0x9E3779B97F4A7C15ULL >> 56;
 }
 
+// Of a message that is copied twice: while the second end copies a piece, the first one copies the next. The
+// same at both ends.
+std::size_t overlapping_piece(std::size_t bytes) {
+  constexpr std::size_t page = 4096, least = 16384;
+  return std::max(least, (bytes / 4 + page - 1) / page * page);
+}
+
 // A send or receive of any length: one instruction, once a piece.
 execution::Program message_program(const Call& call, execution::Channels& channels, std::size_t piece) {
   const int channel =
@@ -94,8 +101,9 @@ const std::shared_ptr<const execution::Program>& Impl::point_to_point_program(co
                                   [&](const auto& p) { return p.first == key; });
   if (found != point_to_point_programs.end()) return found->second;
   if (point_to_point_programs.size() >= 64) point_to_point_programs.clear();
-  const std::size_t piece =
-      std::min(routes->to(call.root).max_message_bytes(), planner->setting().max_message);
+  const transport::Transport& route = routes->to(call.root);
+  std::size_t piece = std::min(route.max_message_bytes(), planner->setting().max_message);
+  if (&route == shm.get()) piece = std::min(piece, overlapping_piece(key.bytes));
   point_to_point_programs.emplace_back(
       key, std::make_shared<const execution::Program>(message_program(call, *routes, piece)));
   return point_to_point_programs.back().second;
@@ -304,11 +312,11 @@ void Impl::begin_main(Task& task) {
 
 // On buffers of others, which their owners may free as soon as one of them has failed.
 bool Impl::advance_on_others(Task& task) {
-  if (!shm->enter_buffers()) return false;
+  if (!shm->direct().enter()) return false;
   struct Leave {
-    transport::shm::ShmTransport& shm;
-    ~Leave() { shm.leave_buffers(); }
-  } const leave{*shm};
+    transport::shm::DirectMemory& memory;
+    ~Leave() { memory.leave(); }
+  } const leave{shm->direct()};
   return task.execution.advance();
 }
 

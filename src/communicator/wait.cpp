@@ -52,7 +52,11 @@ bool advance_others(const Impl* mine) {
 }  // namespace
 
 Impl::~Impl() {
-  if (!collectives.empty()) close_buffers();
+  const auto may_be_read = [](const Queued& queued) {
+    return queued.task->begun && !queued.task->done && queued.task->call.operation == Operation::send;
+  };
+  if (!collectives.empty() || std::any_of(point_to_point.begin(), point_to_point.end(), may_be_read))
+    close_buffers();
   const auto over = std::make_exception_ptr(
       Error(ErrorCode::aborted, "the communicator was destroyed before the operation was done"));
   end_queued(over);
@@ -313,7 +317,7 @@ void Impl::look_around(Wait& wait, Task& task, Clock::time_point now) {
   if (unusable.load(std::memory_order_acquire)) ensure_usable();
   watch->poll();
   if (const auto notice = watch->failure(group.communicator)) throw failure_of_others(&task, *notice);
-  if (const auto error = failure_in_memory(&task)) throw Error(*error);
+  if (const auto error = failure_in_memory(&task, waited)) throw Error(*error);
   if (waited >= gone_grace) check_members(task);
   if (waited >= suspect_after) {
     ranks_awaited(task);

@@ -274,7 +274,10 @@ bool Execution::waits_for_any(std::span<const std::uint8_t> ranks) const {
         if (sink.sender != nullptr && among(sink.peer)) return true;
     }
   }
-  return false;
+  return unfinished_ == 0 &&
+         std::any_of(program_->sinks.begin(), program_->sinks.end(), [&](const Sink& sink) {
+           return sink.sender != nullptr && among(sink.peer) && !sink.sender->flushed();
+         });
 }
 
 void Execution::suspect(std::vector<Rank>& waiting_for) {

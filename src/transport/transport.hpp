@@ -41,6 +41,7 @@ struct Traffic {
   std::uint64_t messages_sent = 0, bytes_sent = 0;
   std::uint64_t messages_received = 0, bytes_received = 0;
   std::uint64_t bytes_copied = 0;        ///< by the processor into or out of the transport's own buffers
+  std::uint64_t bytes_direct = 0;        ///< received by reading the sender's memory
   std::uint64_t memory_held = 0;         ///< bytes of buffers and shared memory in use
   std::uint64_t queue_pairs = 0;         ///< that exist now
   std::uint64_t queue_pairs_closed = 0;  ///< because they were idle

@@ -253,6 +253,58 @@ TEST(FailuresInMemory, NobodyTouchesTheBuffersOfARankThatFailed) {
     });
 }
 
+// What it sent may be read by others until they have it.
+TEST(FailuresInMemory, NobodyReadsWhatARankSendsThatFailed) {
+  for (int round = 0; round < 24; ++round)
+    outcomes(4, over("shm", 20s), [&](Communicator& comm) {
+      constexpr std::size_t bytes = std::size_t{8} << 20, half = bytes / 2;
+      void* const memory =
+          ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+      ASSERT_NE(memory, MAP_FAILED);
+      auto* const data = static_cast<std::uint8_t*>(memory);
+      const int next = (comm.rank() + 1) % 4, previous = (comm.rank() + 3) % 4;
+      comm.barrier();
+      std::jthread helper;
+      if (comm.rank() == 1)
+        helper = std::jthread([&] {
+          std::this_thread::sleep_for(std::chrono::microseconds(20000 + 700 * round));
+          comm.abort("enough");
+        });
+      const auto thrown = thrown_by([&] {
+        for (;;) {
+          Group group = comm.group();
+          group.send(data, half, DataType::uint8, next);
+          group.receive(data + half, half, DataType::uint8, previous);
+          group.run();
+        }
+      });
+      ::munmap(memory, bytes);  // whoever still touches it crashes
+      EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+    });
+}
+
+// Nobody announces that; but what it sent cannot be read any more, nor anything else that others sent so.
+TEST(FailuresInMemory, WhoEndsItsCommunicatorWhileItSendsIsNamed) {
+  const auto all = outcomes(3, over("shm", 20s), [](Communicator& comm) {
+    constexpr std::size_t count = 100'000;
+    std::vector<float> data(count);
+    Work work;  // or it would be waited for
+    Communicator other = comm.duplicate();
+    if (other.rank() == 0) {
+      work = other.async().send(data, 1);
+      EXPECT_FALSE(work.test());
+      return;  // and nobody waits
+    }
+    std::this_thread::sleep_for(200ms);
+    if (other.rank() == 1) other.receive(data, 2);
+    if (other.rank() == 2) other.send(data, 1);
+  });
+  for (const std::size_t rank : {1U, 2U}) {
+    EXPECT_NE(all[rank].text.find("rank 0"), std::string::npos) << all[rank].text;
+    EXPECT_LT(all[rank].at - all[0].at, 5s);
+  }
+}
+
 TEST(FailuresOfThreads, ThatNameNobodyElseAreTheCause) {
   try {
     run_local(3, [](Communicator& comm) {

@@ -252,6 +252,42 @@ TEST(ZeroCopy, AsynchronousAndBesideMessages) {
   });
 }
 
+// Of a rank's buffers, only where the input of a send lies matters.
+TEST(ZeroCopy, MessagesAreCopiedOnceFromAllocatedMemory) {
+  run_processes(3, over("shm"), [](Communicator& comm) {
+    constexpr std::size_t count = 50'001;
+    const auto to_send = comm.allocate<std::uint32_t>(count);
+    std::vector<std::uint32_t> received(count);
+    const int next = (comm.rank() + 1) % 3, previous = (comm.rank() + 2) % 3;
+    const auto value = [](int rank, std::uint32_t round, std::size_t i) {
+      return static_cast<std::uint32_t>(i) * 7 + round * 1000 + static_cast<std::uint32_t>(rank);
+    };
+    const auto is_right = [&](std::uint32_t round) {
+      for (std::size_t i = 0; i < count; ++i)
+        if (received[i] != value(previous, round, i)) return false;
+      return true;
+    };
+    for (std::uint32_t round = 0; round < 12; ++round) {
+      for (std::size_t i = 0; i < count; ++i) to_send[i] = value(comm.rank(), round, i);
+      const Stats before = comm.stats();
+      if (round % 2 == 0) {
+        Group group = comm.group();
+        group.send(to_send, next);
+        group.receive(received, previous);
+        group.run();
+      } else {
+        Async async = comm.async();
+        Work sent = async.send(to_send, next), got = async.receive(received, previous);
+        got.wait();
+        sent.wait();
+      }
+      EXPECT_TRUE(is_right(round)) << round;
+      EXPECT_EQ(comm.stats().bytes_direct - before.bytes_direct, count * sizeof received[0]) << round;
+      EXPECT_EQ(comm.stats().bytes_copied, before.bytes_copied) << round;
+    }
+  });
+}
+
 TEST(ZeroCopy, ThreadsAndTcpTakeTheSameCalls) {
   for (const char* transport : {"shm", "tcp"})
     run_local(

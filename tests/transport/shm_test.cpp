@@ -82,19 +82,19 @@ TEST(Shm, BuffersAreClosedOnceNobodyIsInside) {
   };
   const auto nobody = [](Rank /*rank*/) { return false; };
   using namespace std::chrono_literals;
-  ASSERT_TRUE(shm(1).enter_buffers());
-  ASSERT_TRUE(shm(2).enter_buffers());
-  shm(2).leave_buffers();
+  ASSERT_TRUE(shm(1).direct().enter());
+  ASSERT_TRUE(shm(2).direct().enter());
+  shm(2).direct().leave();
   std::atomic<bool> closed = false;
   std::jthread closing([&] {
     shm(0).close_buffers(1h, nobody);
     closed = true;
   });
-  while (shm(2).enter_buffers()) shm(2).leave_buffers();  // until it is closing
+  while (shm(2).direct().enter()) shm(2).direct().leave();  // until it is closing
   EXPECT_FALSE(closed);
-  shm(1).leave_buffers();
+  shm(1).direct().leave();
   closing.join();
-  EXPECT_FALSE(shm(1).enter_buffers());
+  EXPECT_FALSE(shm(1).direct().enter());
   shm(2).close_buffers(1h, nobody);  // waits neither for those refused
 }
 
@@ -102,7 +102,7 @@ TEST(Shm, BuffersAreClosedAroundWhoIsGoneOrTakesTooLong) {
   const auto ranks = shm_ranks(2);
   auto& one = dynamic_cast<shm::ShmTransport&>(*ranks[0]);
   auto& other = dynamic_cast<shm::ShmTransport&>(*ranks[1]);
-  ASSERT_TRUE(other.enter_buffers());
+  ASSERT_TRUE(other.direct().enter());
   one.close_buffers(std::chrono::hours(1), [](Rank rank) { return rank == 1; });
   one.close_buffers(std::chrono::milliseconds(1), [](Rank /*rank*/) { return false; });
 }

@@ -192,6 +192,17 @@ std::byte* DirectMemory::map(int local, const MemoryOffer& offer) {
   return mapping.data + offer.in_region;
 }
 
+// Dekker: of a rank that enters and one that closes, one at least sees the other.
+bool DirectMemory::enter() {
+  auto& inside = arena_->control(me_).inside;
+  inside.store(1);
+  if (arena_->header().closed.load() == 0) return true;
+  inside.store(0);
+  return false;
+}
+
+void DirectMemory::leave() { arena_->control(me_).inside.store(0, std::memory_order_release); }
+
 void DirectMemory::read(int local, std::uint64_t address, std::byte* into, std::size_t bytes) const {
   while (bytes != 0) {
     iovec mine{into, bytes};

@@ -50,6 +50,11 @@ class DirectMemory {
   /// Reads memory of another process. Throws Error(peer_lost) when it has ended, Error(system).
   void read(int local, std::uint64_t address, std::byte* into, std::size_t bytes) const;
 
+  /// Before this rank touches buffers that others offered, and afterwards. False once any rank has closed
+  /// them: then they must not be touched, nor left.
+  [[nodiscard]] bool enter();
+  void leave();
+
   [[nodiscard]] pid_t process(int local) const { return pids_[static_cast<std::size_t>(local)]; }
   [[nodiscard]] bool same_process() const { return same_process_; }  ///< all ranks of this host
   [[nodiscard]] bool can_attach() const { return can_attach_; }

@@ -42,6 +42,11 @@ std::size_t longest_in_lines(int ranks, int channel) {
   return ranks <= 2 ? line_message_max / 4 : line_message_max / 2;
 }
 
+// Of the second word of a message that is offered; positions make it fit only once.
+constexpr Tag offer_mark = 0x6F666672;
+// Shorter ones are not worth that the writer waits for its reader.
+constexpr std::size_t least_offered = 16384;
+
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool past_caches) {
   std::byte* const sinks[] = {to};
   kernels::copy(sinks, from, bytes, past_caches ? 1 : 0);
@@ -63,8 +68,9 @@ FifoMemory::FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel
   rewinds = layout.crowded() && channel != lone_channel;
 }
 
-ShmSender::ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic)
-    : wakes_(wakes), memory_(memory), readers_(std::move(readers)), traffic_(traffic) {
+ShmSender::ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic,
+                     const DirectMemory* direct)
+    : wakes_(wakes), memory_(memory), readers_(std::move(readers)), traffic_(traffic), direct_(direct) {
   assert(!readers_.empty());
 }
 
@@ -166,8 +172,9 @@ void ShmSender::publish(std::size_t bytes, Tag tag) {
   publish_slot(bytes, tag);
 }
 
-bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool /*stable*/) {
-  if (bytes > line_payload || line_ - lines_taken_ == line_count) return try_send_long(data, bytes, tag);
+bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) {
+  if (bytes > line_payload || line_ - lines_taken_ == line_count)
+    return try_send_long(data, bytes, tag, stable);
   write_line(line_++, data, bytes, tag);
   prefetch_for_write(memory_.lines[line_ % line_count].payload);
   sent(bytes);
@@ -176,7 +183,7 @@ bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool
 }
 
 // Of more than a line; or there may be no room.
-bool ShmSender::try_send_long(const std::byte* data, std::size_t bytes, Tag tag) {
+bool ShmSender::try_send_long(const std::byte* data, std::size_t bytes, Tag tag, bool stable) {
   if (bytes <= memory_.line_message) {
     if (!lines_free(lines_for(bytes))) return false;
     write_lines(data, bytes, tag);
@@ -184,6 +191,7 @@ bool ShmSender::try_send_long(const std::byte* data, std::size_t bytes, Tag tag)
   } else {
     std::byte* room = slot(bytes);
     if (room == nullptr) return false;
+    if (stable && bytes >= least_offered && direct_ != nullptr && offer(room, data, bytes, tag)) return true;
     copies_.begin(bytes);
     copy(room, data, bytes, copies_.past_caches());
     copies_.end(bytes);
@@ -193,8 +201,34 @@ bool ShmSender::try_send_long(const std::byte* data, std::size_t bytes, Tag tag)
   return true;
 }
 
-ShmReceiver::ShmReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Rank me, Traffic& traffic)
-    : wakes_(wakes), memory_(memory), writer_(writer), mine_(memory.acknowledged[me]), traffic_(traffic) {}
+// True when the message stays where it is, and its room says where that is.
+bool ShmSender::offer(std::byte* room, const std::byte* data, std::size_t bytes, Tag tag) {
+  const MemoryOffer offer = direct_->offer(data, bytes);
+  if (direct_->reach(offer) != Reach::mapped) return false;
+  std::memcpy(room, &offer, sizeof offer);
+  const std::uint32_t second = slot_start(unit_, units_for(bytes), memory_.units, memory_.room) + 1;
+  memory_.flags[second % memory_.units].store(word_for(second, offer_mark), std::memory_order_relaxed);
+  publish_slot(bytes, tag);
+  offered_end_ = unit_;
+  return offered_ = true;
+}
+
+bool ShmSender::flushed() {
+  wakes_.settle();
+  if (!offered_) return true;
+  take_back_units();
+  offered_ = before(units_taken_, offered_end_);
+  return !offered_;
+}
+
+ShmReceiver::ShmReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Rank me, Traffic& traffic,
+                         DirectMemory* direct)
+    : wakes_(wakes),
+      memory_(memory),
+      writer_(writer),
+      mine_(memory.acknowledged[me]),
+      traffic_(traffic),
+      direct_(direct) {}
 
 bool ShmReceiver::read_lines(std::byte* into, std::size_t bytes, Tag tag) {
   const std::uint32_t count = lines_for(bytes);
@@ -245,7 +279,10 @@ const std::byte* ShmReceiver::try_acquire(std::size_t bytes, Tag tag) {
   held_bytes_ = bytes;
   if (bytes > memory_.line_message) {
     held_lines_ = 0;
-    return slot(bytes, tag);
+    const std::byte* const data = slot(bytes, tag);
+    if (data == nullptr || !holds_offer(bytes)) return data;
+    held_copy_.resize(bytes);
+    return copy_offered(held_copy_.data(), data, bytes) ? held_copy_.data() : nullptr;
   }
   const std::uint32_t count = lines_for(bytes);
   if (count == 1) {
@@ -287,8 +324,10 @@ void ShmReceiver::release() {
   received(held_bytes_);
   if (held_lines_ != 0)
     take_lines(held_lines_);
-  else
+  else if (held_copy_.empty())
     take_units(held_end_);
+  else
+    take_offer();
 }
 
 bool ShmReceiver::try_receive(std::byte* into, std::size_t bytes, Tag tag) {
@@ -309,12 +348,47 @@ bool ShmReceiver::try_receive_long(std::byte* into, std::size_t bytes, Tag tag) 
   } else {
     const std::byte* data = slot(bytes, tag);
     if (data == nullptr) return false;
+    if (holds_offer(bytes)) {
+      if (!copy_offered(into, data, bytes)) return false;
+      take_offer();
+      received(bytes);
+      return true;
+    }
     copy(into, data, bytes, false);
     take_units(held_end_);
   }
   received(bytes);
   traffic_.bytes_copied += bytes;
   return true;
+}
+
+// The message that `slot` found.
+bool ShmReceiver::holds_offer(std::size_t bytes) const {
+  if (bytes < least_offered || direct_ == nullptr) return false;
+  const std::uint32_t second = held_end_ - units_for(bytes) + 1;
+  return memory_.flags[second % memory_.units].load(std::memory_order_relaxed) ==
+         word_for(second, offer_mark);
+}
+
+bool ShmReceiver::copy_offered(std::byte* into, const std::byte* offer, std::size_t bytes) {
+  if (!direct_->enter()) return false;  // some rank has failed, of which this one will hear
+  struct Leave {
+    DirectMemory& memory;
+    ~Leave() { memory.leave(); }
+  } const leave{*direct_};
+  MemoryOffer place;
+  std::memcpy(&place, offer, sizeof place);
+  copy(into, direct_->map(writer_, place), bytes, false);
+  traffic_.bytes_direct += bytes;
+  return true;
+}
+
+// Its writer waits for that.
+void ShmReceiver::take_offer() {
+  held_copy_.clear();
+  unit_ = units_told_ = held_end_;
+  mine_.units.store(unit_, std::memory_order_release);
+  wakes_.owe(std::span(&writer_, 1));
 }
 
 void ShmReceiver::received(std::size_t bytes) {

@@ -6,6 +6,10 @@
 /// place but for one thing: where ranks are many, a sender whose ring is empty may start at its front again,
 /// whose pages are still in the caches. So a receiver looks at both places. Positions count up for ever (mod
 /// 2^32); a word holds (tag << 32) | (position + 1), so a stale word never fits.
+///
+/// Of a long message that is sent from memory its reader can map, a slot holds only where that is. The word
+/// of the second unit says so; the reader copies it from there and acknowledges at once, which the sender
+/// waits for (`flushed`).
 #pragma once
 
 #include <cstddef>
@@ -16,6 +20,7 @@
 #include "kernels/store_trial.hpp"
 #include "transport/channel.hpp"
 #include "transport/shm/arena.hpp"
+#include "transport/shm/direct_memory.hpp"
 #include "transport/shm/wakes.hpp"
 #include "transport/transport.hpp"
 
@@ -58,20 +63,20 @@ constexpr std::uint64_t word_for(std::uint32_t position, Tag tag) {
 class ShmSender final : public Sender {
  public:
   /// `readers`: all of them, as ranks of this host.
-  ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic);
+  /// `direct`: the one reader may read long messages in registered memory there; nullptr: none.
+  ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic,
+            const DirectMemory* direct = nullptr);
   std::byte* try_reserve(std::size_t bytes) override;
   [[nodiscard]] bool past_caches(std::size_t bytes) const override {
     return bytes > memory_.line_message && fills_.past_caches();
   }
   void publish(std::size_t bytes, Tag tag) override;
   bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) override;
-  bool flushed() override {
-    wakes_.settle();
-    return true;
-  }
+  bool flushed() override;
 
  private:
-  [[gnu::noinline]] bool try_send_long(const std::byte* data, std::size_t bytes, Tag tag);
+  [[gnu::noinline]] bool try_send_long(const std::byte* data, std::size_t bytes, Tag tag, bool stable);
+  bool offer(std::byte* room, const std::byte* data, std::size_t bytes, Tag tag);
   std::byte* slot(std::size_t bytes);
   void publish_slot(std::size_t bytes, Tag tag);
   bool lines_free(std::uint32_t needed);
@@ -92,13 +97,18 @@ class ShmSender final : public Sender {
   std::uint32_t patience_ = 1;  ///< units until it looks again
   kernels::StoreTrials copies_,
       fills_;  ///< of what `try_send` copies, and of what callers write into reserved room
+  const DirectMemory* direct_;
+  std::uint32_t offered_end_ = 0;  ///< behind the last message that was offered
+  bool offered_ = false;           ///< it may not have been read
   alignas(64) std::byte staging_[line_message_max];
 };
 
 class ShmReceiver final : public Receiver {
  public:
   /// `writer`, `me`: ranks of this host.
-  ShmReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Rank me, Traffic& traffic);
+  /// `direct`: as the writer has one.
+  ShmReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Rank me, Traffic& traffic,
+              DirectMemory* direct = nullptr);
   const std::byte* try_acquire(std::size_t bytes, Tag tag) override;
   void release() override;
   bool try_receive(std::byte* into, std::size_t bytes, Tag tag) override;
@@ -114,19 +124,24 @@ class ShmReceiver final : public Receiver {
   /// Whether a message has arrived there.
   [[nodiscard]] bool filled(std::uint32_t place) const;
   const std::byte* slot(std::size_t bytes, Tag tag);
+  [[nodiscard]] bool holds_offer(std::size_t bytes) const;
+  bool copy_offered(std::byte* into, const std::byte* offer, std::size_t bytes);
   void take_lines(std::uint32_t count);
   void take_units(std::uint32_t end);
+  void take_offer();
   Wakes& wakes_;
   FifoMemory memory_;
   Rank writer_;
   Acknowledged& mine_;
   Traffic& traffic_;
+  DirectMemory* direct_;
   std::uint32_t line_ = 0, lines_told_ = 0;
   std::uint32_t unit_ = 0, units_told_ = 0;
   std::uint32_t lines_read_ = 0;  ///< of the message being read
   std::uint32_t held_lines_ = 0;  ///< of the acquired message
   std::uint32_t held_end_ = 0;    ///< unit position after the acquired message
   std::size_t held_bytes_ = 0;
+  std::vector<std::byte> held_copy_;  ///< of the acquired message, where that is an offer; or empty
   alignas(64) std::byte staging_[line_message_max];
 };
 

@@ -113,9 +113,9 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     arena_ = attach_arena(leader.key, n, group.timeout, group.check_members);
   }
   wakes_ = std::make_unique<Wakes>(arena_);
+  direct_ = std::make_unique<DirectMemory>(arena_, local_rank_, std::move(pids), can_attach);
   ends_.resize(static_cast<std::size_t>(n) * (channels + 1));
   multicast_receivers_.resize(static_cast<std::size_t>(n) * (channels + 1));
-  direct_ = std::make_unique<DirectMemory>(arena_, local_rank_, std::move(pids), can_attach);
   if (expect_use) populate();
 }
 
@@ -174,7 +174,8 @@ Sender& ShmTransport::sender(Rank peer, int channel) {
   auto& end = ends(local, channel).sender;
   if (!end)
     end = std::make_unique<ShmSender>(*wakes_, FifoMemory(*arena_, local_rank_, local, channel),
-                                      std::vector<Rank>{local}, traffic_);
+                                      std::vector<Rank>{local}, traffic_,
+                                      channel == message_channel ? direct_.get() : nullptr);
   return *end;
 }
 
@@ -183,7 +184,8 @@ Receiver& ShmTransport::receiver(Rank peer, int channel) {
   auto& end = ends(local, channel).receiver;
   if (!end)
     end = std::make_unique<ShmReceiver>(*wakes_, FifoMemory(*arena_, local, local_rank_, channel), local,
-                                        local_rank_, traffic_);
+                                        local_rank_, traffic_,
+                                        channel == message_channel ? direct_.get() : nullptr);
   return *end;
 }
 
@@ -195,7 +197,7 @@ Sender* ShmTransport::multicast_sender(int channel) {
     for (Rank r = 0; r < static_cast<Rank>(locals_.size()); ++r)
       if (r != local_rank_) readers.push_back(r);
     end = std::make_unique<ShmSender>(*wakes_, FifoMemory(*arena_, local_rank_, local_rank_, channel),
-                                      std::move(readers), traffic_);
+                                      std::move(readers), traffic_, nullptr);
   }
   return end.get();
 }
@@ -205,7 +207,7 @@ Receiver* ShmTransport::multicast_receiver(Rank from, int channel) {
   auto& end = multicast_receivers_[place_of(from, channel)];
   if (!end)
     end = std::make_unique<ShmReceiver>(*wakes_, FifoMemory(*arena_, from, from, channel), from, local_rank_,
-                                        traffic_);
+                                        traffic_, nullptr);
   return end.get();
 }
 
@@ -246,19 +248,6 @@ void ShmTransport::leave_processor(std::chrono::nanoseconds worked) {
 bool ShmTransport::ranks_used(std::chrono::nanoseconds away) const {
   const std::uint64_t worked = left_->worked.load(std::memory_order_relaxed) - worked_when_left_;
   return worked >= static_cast<std::uint64_t>(away.count()) / 4 * 3;
-}
-
-// Dekker: of a rank that enters and one that closes, one at least sees the other.
-bool ShmTransport::enter_buffers() {
-  auto& inside = arena_->control(local_rank_).inside;
-  inside.store(1);
-  if (arena_->header().closed.load() == 0) return true;
-  inside.store(0);
-  return false;
-}
-
-void ShmTransport::leave_buffers() {
-  arena_->control(local_rank_).inside.store(0, std::memory_order_release);
 }
 
 void ShmTransport::close() noexcept {

@@ -64,10 +64,6 @@ class ShmTransport final : public Transport {
   /// Likewise for those that do not run while this thread does: they are beside it, or have left their
   /// processors.
   [[nodiscard]] std::span<const std::uint8_t> absent();
-  /// Before this rank touches buffers that others offered for a call, and afterwards. False once any rank has
-  /// closed them: then they must not be touched, nor left.
-  [[nodiscard]] bool enter_buffers();
-  void leave_buffers();
   /// A call of this rank has failed or is aborted: no rank of this host touches buffers of others from now
   /// on. Thread safe.
   void close() noexcept;
