@@ -42,7 +42,7 @@ std::size_t longest_in_lines(int ranks, int channel) {
   return ranks <= 2 ? line_message_max / 4 : line_message_max / 2;
 }
 
-// Of the second word of a message that is offered; positions make it fit only once.
+// Of the word of the second unit, where a long message is offered; 0 is there if it is not.
 constexpr Tag offer_mark = 0x6F666672;
 // Shorter ones are not worth that the writer waits for its reader.
 constexpr std::size_t least_offered = 16384;
@@ -147,9 +147,12 @@ std::byte* ShmSender::slot(std::size_t bytes) {
   return units_free(start + needed) ? memory_.slots + (start % memory_.units) * unit_bytes : nullptr;
 }
 
-void ShmSender::publish_slot(std::size_t bytes, Tag tag) {
+void ShmSender::publish_slot(std::size_t bytes, Tag tag, bool offered) {
   const std::uint32_t needed = units_for(bytes);
   const std::uint32_t start = slot_start(unit_, needed, memory_.units, memory_.room);
+  if (direct_ != nullptr && bytes >= least_offered)
+    memory_.flags[(start + 1) % memory_.units].store(offered ? word_for(start + 1, offer_mark) : 0,
+                                                     std::memory_order_relaxed);
   memory_.flags[start % memory_.units].store(word_for(start, tag), std::memory_order_release);
   unit_ = start + needed;
   sent(bytes);
@@ -206,9 +209,7 @@ bool ShmSender::offer(std::byte* room, const std::byte* data, std::size_t bytes,
   const MemoryOffer offer = direct_->offer(data, bytes);
   if (direct_->reach(offer) != Reach::mapped) return false;
   std::memcpy(room, &offer, sizeof offer);
-  const std::uint32_t second = slot_start(unit_, units_for(bytes), memory_.units, memory_.room) + 1;
-  memory_.flags[second % memory_.units].store(word_for(second, offer_mark), std::memory_order_relaxed);
-  publish_slot(bytes, tag);
+  publish_slot(bytes, tag, true);
   offered_end_ = unit_;
   return offered_ = true;
 }

@@ -78,7 +78,7 @@ class ShmSender final : public Sender {
   [[gnu::noinline]] bool try_send_long(const std::byte* data, std::size_t bytes, Tag tag, bool stable);
   bool offer(std::byte* room, const std::byte* data, std::size_t bytes, Tag tag);
   std::byte* slot(std::size_t bytes);
-  void publish_slot(std::size_t bytes, Tag tag);
+  void publish_slot(std::size_t bytes, Tag tag, bool offered = false);
   bool lines_free(std::uint32_t needed);
   bool units_free(std::uint32_t end);
   void take_back_units();
