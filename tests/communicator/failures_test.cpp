@@ -223,63 +223,48 @@ TEST_P(Failures, RankZeroMayLeaveAndTheOthersStillHearOfEachOther) {
   }
 }
 
-// Ranks that are threads read and write each other's buffers, which whoever failed frees.
-TEST(FailuresInMemory, NobodyTouchesTheBuffersOfARankThatFailed) {
-  for (int round = 0; round < 24; ++round)
-    outcomes(4, over("shm", 20s), [&](Communicator& comm) {
-      constexpr std::size_t block = std::size_t{4} << 20, bytes = 5 * block;
-      const bool waits_for_work = round % 2 == 1;
-      void* const memory =
-          ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-      ASSERT_NE(memory, MAP_FAILED);
-      auto* const data = static_cast<std::uint8_t*>(memory);
-      comm.barrier();
-      std::jthread helper;
-      if (comm.rank() == 1)
-        helper = std::jthread([&] {
-          std::this_thread::sleep_for(std::chrono::microseconds(20000 + 700 * round));
-          comm.abort("enough");
-        });
-      const auto thrown = thrown_by([&] {
-        for (;;) {
-          if (waits_for_work)
-            comm.async().all_gather(data, data + block, block, DataType::uint8).wait();
-          else
-            comm.all_gather(data, data + block, block, DataType::uint8);
-        }
+// Calls of four ranks that are threads, on memory of their own, until one of them aborts. Then all unmap it:
+// whoever still touches another's crashes.
+void expect_nobody_touches(std::size_t bytes, int round,
+                           const std::function<void(Communicator&, std::uint8_t*)>& call) {
+  outcomes(4, over("shm", 20s), [&](Communicator& comm) {
+    void* const memory =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    comm.barrier();
+    std::jthread helper;
+    if (comm.rank() == 1)
+      helper = std::jthread([&] {
+        std::this_thread::sleep_for(std::chrono::microseconds(20000 + 700 * round));
+        comm.abort("enough");
       });
-      ::munmap(memory, bytes);  // whoever still touches it crashes
-      EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+    const auto thrown = thrown_by([&] {
+      for (;;) call(comm, static_cast<std::uint8_t*>(memory));
+    });
+    ::munmap(memory, bytes);
+    EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+  });
+}
+
+TEST(FailuresInMemory, NobodyTouchesTheBuffersOfARankThatFailed) {
+  constexpr std::size_t block = std::size_t{4} << 20;
+  for (int round = 0; round < 24; ++round)
+    expect_nobody_touches(5 * block, round, [&](Communicator& comm, std::uint8_t* data) {
+      if (round % 2 == 1)
+        comm.async().all_gather(data, data + block, block, DataType::uint8).wait();
+      else
+        comm.all_gather(data, data + block, block, DataType::uint8);
     });
 }
 
-// What it sent may be read by others until they have it.
 TEST(FailuresInMemory, NobodyReadsWhatARankSendsThatFailed) {
+  constexpr std::size_t half = std::size_t{4} << 20;
   for (int round = 0; round < 24; ++round)
-    outcomes(4, over("shm", 20s), [&](Communicator& comm) {
-      constexpr std::size_t bytes = std::size_t{8} << 20, half = bytes / 2;
-      void* const memory =
-          ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-      ASSERT_NE(memory, MAP_FAILED);
-      auto* const data = static_cast<std::uint8_t*>(memory);
-      const int next = (comm.rank() + 1) % 4, previous = (comm.rank() + 3) % 4;
-      comm.barrier();
-      std::jthread helper;
-      if (comm.rank() == 1)
-        helper = std::jthread([&] {
-          std::this_thread::sleep_for(std::chrono::microseconds(20000 + 700 * round));
-          comm.abort("enough");
-        });
-      const auto thrown = thrown_by([&] {
-        for (;;) {
-          Group group = comm.group();
-          group.send(data, half, DataType::uint8, next);
-          group.receive(data + half, half, DataType::uint8, previous);
-          group.run();
-        }
-      });
-      ::munmap(memory, bytes);  // whoever still touches it crashes
-      EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+    expect_nobody_touches(2 * half, round, [&](Communicator& comm, std::uint8_t* data) {
+      Group group = comm.group();
+      group.send(data, half, DataType::uint8, (comm.rank() + 1) % 4);
+      group.receive(data + half, half, DataType::uint8, (comm.rank() + 3) % 4);
+      group.run();
     });
 }
 

@@ -63,7 +63,7 @@ constexpr std::uint64_t word_for(std::uint32_t position, Tag tag) {
 class ShmSender final : public Sender {
  public:
   /// `readers`: all of them, as ranks of this host.
-  /// `direct`: the one reader may read long messages in registered memory there; nullptr: none.
+  /// `direct`: the one reader may read long messages in memory that it can map; nullptr: none.
   ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic,
             const DirectMemory* direct = nullptr);
   std::byte* try_reserve(std::size_t bytes) override;

@@ -197,7 +197,7 @@ Sender* ShmTransport::multicast_sender(int channel) {
     for (Rank r = 0; r < static_cast<Rank>(locals_.size()); ++r)
       if (r != local_rank_) readers.push_back(r);
     end = std::make_unique<ShmSender>(*wakes_, FifoMemory(*arena_, local_rank_, local_rank_, channel),
-                                      std::move(readers), traffic_, nullptr);
+                                      std::move(readers), traffic_);
   }
   return end.get();
 }
@@ -207,7 +207,7 @@ Receiver* ShmTransport::multicast_receiver(Rank from, int channel) {
   auto& end = multicast_receivers_[place_of(from, channel)];
   if (!end)
     end = std::make_unique<ShmReceiver>(*wakes_, FifoMemory(*arena_, from, from, channel), from, local_rank_,
-                                        traffic_, nullptr);
+                                        traffic_);
   return end.get();
 }
 
