@@ -32,17 +32,13 @@ std::size_t place_of(const Call& call) {
   return h * 0x9E3779B97F4A7C15ULL >> 56;
 }
 
-// Of a message that is copied twice: while the second end copies a piece, the first one copies the next. The
-// same at both ends.
-std::size_t overlapping_piece(std::size_t bytes) {
-  constexpr std::size_t page = 4096, least = 16384;
-  return std::max(least, (bytes / 4 + page - 1) / page * page);
+int channel_of(const Call& call) {
+  return call.within == Within::nothing ? transport::message_channel : transport::meeting_channel;
 }
 
 // A send or receive of any length: one instruction, once a piece.
 execution::Program message_program(const Call& call, execution::Channels& channels, std::size_t piece) {
-  const int channel =
-      call.within == Within::nothing ? transport::message_channel : transport::meeting_channel;
+  const int channel = channel_of(call);
   execution::Program program;
   execution::Instruction instruction;
   instruction.sources = instruction.sinks = 1;
@@ -102,8 +98,9 @@ const std::shared_ptr<const execution::Program>& Impl::point_to_point_program(co
   if (found != point_to_point_programs.end()) return found->second;
   if (point_to_point_programs.size() >= 64) point_to_point_programs.clear();
   const transport::Transport& route = routes->to(call.root);
-  std::size_t piece = std::min(route.max_message_bytes(), planner->setting().max_message);
-  if (&route == shm.get()) piece = std::min(piece, overlapping_piece(key.bytes));
+  const bool whole = route.cuts_messages() && channel_of(call) == transport::message_channel;
+  const std::size_t piece = whole ? std::max<std::size_t>(key.bytes, 1)
+                                  : std::min(route.max_message_bytes(), planner->setting().max_message);
   point_to_point_programs.emplace_back(
       key, std::make_shared<const execution::Program>(message_program(call, *routes, piece)));
   return point_to_point_programs.back().second;

@@ -134,6 +134,12 @@ bool Execution::send_to_several(LaneState& lane, const std::byte* data, std::siz
   return true;
 }
 
+bool Execution::moved_part(const Step& step) {
+  return step.kind == Instruction::Kind::send      ? step.sender->sent_part()
+         : step.kind == Instruction::Kind::receive ? step.receiver->received_part()
+                                                   : false;
+}
+
 // While it is at work on others' buffers, their owners may wait to take them back.
 std::uint64_t Execution::steps_in_one_go() const {
   const std::uint64_t bytes = peers_ == nullptr ? bytes_in_one_go : brief_message;
@@ -152,6 +158,7 @@ bool Execution::advance_lanes() {
       if (lane.next == lane.end) end_part<brief>(lane);
       if (--left == 0) break;
     }
+    if constexpr (!brief) moved = moved || (lane.next != lane.end && moved_part(*lane.next));
   }
   return moved;
 }

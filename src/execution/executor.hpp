@@ -84,6 +84,8 @@ class Execution {
   bool try_step(LaneState& lane, const Step& step);
   template <bool brief>
   void end_part(LaneState& lane);
+  /// Whether the last try of that step, though unsuccessful, moved a part of its message.
+  static bool moved_part(const Step& step);
   bool send_to_several(LaneState& lane, const std::byte* data, std::size_t bytes, transport::Tag tag);
   bool try_fold(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes,
                 transport::Tag tag);

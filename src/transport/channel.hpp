@@ -26,7 +26,7 @@ inline constexpr int channel_credits = 4;
 /// FIFOs from one rank to another: those of schedules, numbered from 0, and two more, since calls that are
 /// independent of each other share none.
 inline constexpr int schedule_channels = 4;
-inline constexpr int message_channel = 4;  ///< sends and receives
+inline constexpr int message_channel = 4;  ///< sends and receives: `try_send` and `try_receive` only
 inline constexpr int meeting_channel = 5;  ///< what ranks tell each other while they make something together
 inline constexpr int channels = 6;
 
@@ -47,8 +47,12 @@ class Sender {
   virtual void publish(std::size_t bytes, Tag tag) = 0;
   /// Sends `bytes` from `data` (may be null when 0): reserve, copy and publish in one call, or without the
   /// copy where the transport can. `stable`: the caller leaves `data` unchanged until `flushed()`; otherwise
-  /// it may change on return. Returns false, with nothing sent, while there is no room.
+  /// it may change on return. Returns false, with nothing sent, while there is no room; or with a part sent,
+  /// where the transport cuts messages (`Transport::cuts_messages`), and must be repeated with equal
+  /// arguments.
   virtual bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) = 0;
+  /// Whether the last `try_send`, though it returned false, sent a part.
+  virtual bool sent_part() { return false; }
   /// True when nothing that was sent still reads the caller's memory, and all of it, stable or not, will
   /// reach the peer without another call: before, only `progress` moves it, so nobody may turn to other work
   /// yet.
@@ -75,6 +79,8 @@ class Receiver {
   /// false while the message is not complete; `into` may then hold a part of it, and the call must be
   /// repeated with equal arguments.
   virtual bool try_receive(std::byte* into, std::size_t bytes, Tag tag) = 0;
+  /// Whether the last `try_receive`, though it returned false, received a part.
+  virtual bool received_part() { return false; }
   /// Whether the next message, one of `bytes`, is missing, all of it, as far as can be told without moving
   /// anything.
   [[nodiscard]] virtual bool missing(std::size_t /*bytes*/) const { return true; }

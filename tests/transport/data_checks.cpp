@@ -66,7 +66,8 @@ void random_traffic(const Subject& subject, int ranks, int channels, std::size_t
     return scripts[static_cast<std::size_t>((from * ranks + to) * channels + channel)];
   };
   for (std::size_t i = 0; i < scripts.size(); ++i)
-    scripts[i] = {i + 1, only_large ? std::vector(messages, max) : random_sizes(i, messages, max)};
+    scripts[i] = {i + 1, only_large ? std::vector(messages, max) : random_sizes(i, messages, max),
+                  static_cast<int>(i) % channels != message_channel};
   rig.run([&](Rank rank) {
     std::vector<Feeder> feeders;
     std::vector<Taker> takers;

@@ -38,7 +38,8 @@ bool Feeder::step() {
     lent_.clear();
   }
   if (next_ == script_.sizes.size()) return lent_.empty() && sender_.flushed();
-  const auto way = Random(script_.content(next_)).below(3);
+  auto way = Random(script_.content(next_)).below(3);
+  if (way == 0 && !script_.views) way = 1;
   const bool sent = way == 0 ? send_reserved(next_) : way == 1 ? send_unstable(next_) : send_stable(next_);
   if (sent) {
     ++next_;
@@ -84,7 +85,7 @@ Taker::Taker(Receiver& receiver, const Script& script, std::string name)
 bool Taker::step() {
   if (next_ == script_.sizes.size()) return true;
   if (random_.below(4) == 0) return false;
-  const bool views = Random(script_.content(next_)).below(7) < 3;
+  const bool views = script_.views && Random(script_.content(next_)).below(7) < 3;
   if (views ? take_view(next_) : take_in_place(next_)) ++next_;
   return next_ == script_.sizes.size();
 }

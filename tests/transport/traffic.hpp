@@ -16,6 +16,7 @@ namespace tutti::transport::testing {
 struct Script {
   std::uint64_t seed = 0;
   std::vector<std::size_t> sizes;
+  bool views = true;  ///< may be reserved and acquired: all channels but `message_channel`
   [[nodiscard]] std::uint64_t content(std::size_t k) const { return seed * 1'000'003 + k; }
   [[nodiscard]] Tag tag(std::size_t k) const { return static_cast<Tag>(seed * 65'537 + k); }
 };

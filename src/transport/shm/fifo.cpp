@@ -42,11 +42,6 @@ std::size_t longest_in_lines(int ranks, int channel) {
   return ranks <= 2 ? line_message_max / 4 : line_message_max / 2;
 }
 
-// Of the word of the second unit, where a long message is offered; 0 is there if it is not.
-constexpr Tag offer_mark = 0x6F666672;
-// Shorter ones are not worth that the writer waits for its reader.
-constexpr std::size_t least_offered = 16384;
-
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool past_caches) {
   std::byte* const sinks[] = {to};
   kernels::copy(sinks, from, bytes, past_caches ? 1 : 0);
@@ -65,12 +60,12 @@ FifoMemory::FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel
   units = parts.units;
   room = writer == reader ? units : layout.pair_units();
   line_message = longest_in_lines(layout.ranks, channel);
+  longest = layout.max_message();
   rewinds = layout.crowded() && channel != lone_channel;
 }
 
-ShmSender::ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic,
-                     const DirectMemory* direct)
-    : wakes_(wakes), memory_(memory), readers_(std::move(readers)), traffic_(traffic), direct_(direct) {
+ShmSender::ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic)
+    : wakes_(wakes), memory_(memory), readers_(std::move(readers)), traffic_(traffic) {
   assert(!readers_.empty());
 }
 
@@ -86,6 +81,11 @@ bool ShmSender::units_free(std::uint32_t end) {
     return true;
   take_back_units();
   return end - units_taken_ <= memory_.units;
+}
+
+bool ShmSender::taken(std::uint32_t end) {
+  if (before(units_taken_, end)) take_back_units();
+  return !before(units_taken_, end);
 }
 
 // What was skipped by rewinding nobody acknowledges.
@@ -132,30 +132,40 @@ void ShmSender::write_lines(const std::byte* data, std::size_t bytes, Tag tag) {
     prefetch_for_write(memory_.lines[ahead % line_count].payload);
 }
 
-void ShmSender::sent(std::size_t bytes) {
+void ShmSender::count_sent(std::size_t bytes) {
   ++traffic_.messages_sent;
   traffic_.bytes_sent += bytes;
+}
+
+void ShmSender::sent(std::size_t bytes) {
+  count_sent(bytes);
   wakes_.owe(readers_);
 }
 
-// Where a message for a slot goes; nullptr while there is no room.
+std::uint32_t ShmSender::slot_position(std::size_t bytes) const {
+  return slot_start(unit_, units_for(bytes), memory_.units, memory_.room);
+}
+
 std::byte* ShmSender::slot(std::size_t bytes) {
   const std::uint32_t needed = units_for(bytes);
   assert(needed <= memory_.units / channel_credits);
   rewind();
-  const std::uint32_t start = slot_start(unit_, needed, memory_.units, memory_.room);
+  const std::uint32_t start = slot_position(bytes);
   return units_free(start + needed) ? memory_.slots + (start % memory_.units) * unit_bytes : nullptr;
 }
 
-void ShmSender::publish_slot(std::size_t bytes, Tag tag, bool offered) {
-  const std::uint32_t needed = units_for(bytes);
-  const std::uint32_t start = slot_start(unit_, needed, memory_.units, memory_.room);
-  if (direct_ != nullptr && bytes >= least_offered)
-    memory_.flags[(start + 1) % memory_.units].store(offered ? word_for(start + 1, offer_mark) : 0,
-                                                     std::memory_order_relaxed);
-  memory_.flags[start % memory_.units].store(word_for(start, tag), std::memory_order_release);
-  unit_ = start + needed;
-  sent(bytes);
+void ShmSender::publish_slot(std::size_t bytes, Tag tag) {
+  const std::uint32_t start = slot_position(bytes);
+  flag(start).store(word_for(start, tag), std::memory_order_release);
+  unit_ = start + units_for(bytes);
+  wakes_.owe(readers_);
+}
+
+void ShmSender::copy_in(std::byte* room, const std::byte* data, std::size_t bytes) {
+  copies_.begin(bytes);
+  copy(room, data, bytes, copies_.past_caches());
+  copies_.end(bytes);
+  traffic_.bytes_copied += bytes;
 }
 
 std::byte* ShmSender::try_reserve(std::size_t bytes) {
@@ -173,6 +183,7 @@ void ShmSender::publish(std::size_t bytes, Tag tag) {
   }
   fills_.end(bytes);
   publish_slot(bytes, tag);
+  count_sent(bytes);
 }
 
 bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) {
@@ -185,51 +196,29 @@ bool ShmSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool
   return true;
 }
 
-// Of more than a line; or there may be no room.
-bool ShmSender::try_send_long(const std::byte* data, std::size_t bytes, Tag tag, bool stable) {
+bool ShmSender::try_send_long(const std::byte* data, std::size_t bytes, Tag tag, bool /*stable*/) {
   if (bytes <= memory_.line_message) {
     if (!lines_free(lines_for(bytes))) return false;
     write_lines(data, bytes, tag);
     sent(bytes);
-  } else {
-    std::byte* room = slot(bytes);
-    if (room == nullptr) return false;
-    if (stable && bytes >= least_offered && direct_ != nullptr && offer(room, data, bytes, tag)) return true;
-    copies_.begin(bytes);
-    copy(room, data, bytes, copies_.past_caches());
-    copies_.end(bytes);
-    publish_slot(bytes, tag);
+    traffic_.bytes_copied += bytes;
+    return true;
   }
-  traffic_.bytes_copied += bytes;
+  std::byte* const room = slot(bytes);
+  if (room == nullptr) return false;
+  copy_in(room, data, bytes);
+  publish_slot(bytes, tag);
+  count_sent(bytes);
   return true;
-}
-
-// True when the message stays where it is, and its room says where that is.
-bool ShmSender::offer(std::byte* room, const std::byte* data, std::size_t bytes, Tag tag) {
-  const MemoryOffer offer = direct_->offer(data, bytes);
-  if (direct_->reach(offer) != Reach::mapped) return false;
-  std::memcpy(room, &offer, sizeof offer);
-  publish_slot(bytes, tag, true);
-  offered_end_ = unit_;
-  return offered_ = true;
 }
 
 bool ShmSender::flushed() {
   wakes_.settle();
-  if (!offered_) return true;
-  take_back_units();
-  offered_ = before(units_taken_, offered_end_);
-  return !offered_;
+  return true;
 }
 
-ShmReceiver::ShmReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Rank me, Traffic& traffic,
-                         DirectMemory* direct)
-    : wakes_(wakes),
-      memory_(memory),
-      writer_(writer),
-      mine_(memory.acknowledged[me]),
-      traffic_(traffic),
-      direct_(direct) {}
+ShmReceiver::ShmReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Rank me, Traffic& traffic)
+    : wakes_(wakes), memory_(memory), writer_(writer), mine_(memory.acknowledged[me]), traffic_(traffic) {}
 
 bool ShmReceiver::read_lines(std::byte* into, std::size_t bytes, Tag tag) {
   const std::uint32_t count = lines_for(bytes);
@@ -280,10 +269,7 @@ const std::byte* ShmReceiver::try_acquire(std::size_t bytes, Tag tag) {
   held_bytes_ = bytes;
   if (bytes > memory_.line_message) {
     held_lines_ = 0;
-    const std::byte* const data = slot(bytes, tag);
-    if (data == nullptr || !holds_offer(bytes)) return data;
-    held_copy_.resize(bytes);
-    return copy_offered(held_copy_.data(), data, bytes) ? held_copy_.data() : nullptr;
+    return slot(bytes, tag);
   }
   const std::uint32_t count = lines_for(bytes);
   if (count == 1) {
@@ -321,14 +307,18 @@ void ShmReceiver::take_units(std::uint32_t end) {
   wakes_.owe(std::span(&writer_, 1));
 }
 
+void ShmReceiver::take_units_at_once() {
+  unit_ = units_told_ = held_end_;
+  mine_.units.store(unit_, std::memory_order_release);
+  wakes_.owe(std::span(&writer_, 1));
+}
+
 void ShmReceiver::release() {
-  received(held_bytes_);
+  count_received(held_bytes_);
   if (held_lines_ != 0)
     take_lines(held_lines_);
-  else if (held_copy_.empty())
-    take_units(held_end_);
   else
-    take_offer();
+    take_units(held_end_);
 }
 
 bool ShmReceiver::try_receive(std::byte* into, std::size_t bytes, Tag tag) {
@@ -336,7 +326,7 @@ bool ShmReceiver::try_receive(std::byte* into, std::size_t bytes, Tag tag) {
   const Line& line = memory_.lines[line_ % line_count];
   if (!arrived(line.word.load(std::memory_order_acquire), line_, tag)) return false;
   copy_brief(into, line.payload, bytes);
-  received(bytes);
+  count_received(bytes);
   traffic_.bytes_copied += bytes;
   take_lines(1);
   return true;
@@ -346,53 +336,23 @@ bool ShmReceiver::try_receive_long(std::byte* into, std::size_t bytes, Tag tag) 
   if (bytes <= memory_.line_message) {
     if (!read_lines(into, bytes, tag)) return false;
     take_lines(lines_for(bytes));
+    traffic_.bytes_copied += bytes;
   } else {
-    const std::byte* data = slot(bytes, tag);
+    const std::byte* const data = slot(bytes, tag);
     if (data == nullptr) return false;
-    if (holds_offer(bytes)) {
-      if (!copy_offered(into, data, bytes)) return false;
-      take_offer();
-      received(bytes);
-      return true;
-    }
-    copy(into, data, bytes, false);
-    take_units(held_end_);
+    copy_out(into, data, bytes);
   }
-  received(bytes);
+  count_received(bytes);
+  return true;
+}
+
+void ShmReceiver::copy_out(std::byte* into, const std::byte* data, std::size_t bytes) {
+  copy(into, data, bytes, false);
+  take_units(held_end_);
   traffic_.bytes_copied += bytes;
-  return true;
 }
 
-// The message that `slot` found.
-bool ShmReceiver::holds_offer(std::size_t bytes) const {
-  if (bytes < least_offered || direct_ == nullptr) return false;
-  const std::uint32_t second = held_end_ - units_for(bytes) + 1;
-  return memory_.flags[second % memory_.units].load(std::memory_order_relaxed) ==
-         word_for(second, offer_mark);
-}
-
-bool ShmReceiver::copy_offered(std::byte* into, const std::byte* offer, std::size_t bytes) {
-  if (!direct_->enter()) return false;  // some rank has failed, of which this one will hear
-  struct Leave {
-    DirectMemory& memory;
-    ~Leave() { memory.leave(); }
-  } const leave{*direct_};
-  MemoryOffer place;
-  std::memcpy(&place, offer, sizeof place);
-  copy(into, direct_->map(writer_, place), bytes, false);
-  traffic_.bytes_direct += bytes;
-  return true;
-}
-
-// Its writer waits for that.
-void ShmReceiver::take_offer() {
-  held_copy_.clear();
-  unit_ = units_told_ = held_end_;
-  mine_.units.store(unit_, std::memory_order_release);
-  wakes_.owe(std::span(&writer_, 1));
-}
-
-void ShmReceiver::received(std::size_t bytes) {
+void ShmReceiver::count_received(std::size_t bytes) {
   ++traffic_.messages_received;
   traffic_.bytes_received += bytes;
 }

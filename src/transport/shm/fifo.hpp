@@ -6,21 +6,15 @@
 /// place but for one thing: where ranks are many, a sender whose ring is empty may start at its front again,
 /// whose pages are still in the caches. So a receiver looks at both places. Positions count up for ever (mod
 /// 2^32); a word holds (tag << 32) | (position + 1), so a stale word never fits.
-///
-/// Of a long message that is sent from memory its reader can map, a slot holds only where that is. The word
-/// of the second unit says so; the reader copies it from there and acknowledges at once, which the sender
-/// waits for (`flushed`).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "kernels/store_trial.hpp"
 #include "transport/channel.hpp"
 #include "transport/shm/arena.hpp"
-#include "transport/shm/direct_memory.hpp"
 #include "transport/shm/wakes.hpp"
 #include "transport/transport.hpp"
 
@@ -36,6 +30,7 @@ struct FifoMemory {
   std::uint32_t units;       ///< positions of a lap around the ring: a power of two
   std::uint32_t room;        ///< units that there are; a lap skips the rest
   std::size_t line_message;  ///< longest message in lines
+  std::size_t longest;       ///< message of schedules
   bool rewinds;              ///< an empty ring is written from its front again
 };
 
@@ -60,25 +55,37 @@ constexpr std::uint64_t word_for(std::uint32_t position, Tag tag) {
   return (static_cast<std::uint64_t>(tag) << 32) | static_cast<std::uint32_t>(position + 1);
 }
 
-class ShmSender final : public Sender {
+class ShmSender : public Sender {
  public:
   /// `readers`: all of them, as ranks of this host.
-  /// `direct`: the one reader may read long messages in memory that it can map; nullptr: none.
-  ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic,
-            const DirectMemory* direct = nullptr);
+  ShmSender(Wakes& wakes, const FifoMemory& memory, std::vector<Rank> readers, Traffic& traffic);
   std::byte* try_reserve(std::size_t bytes) override;
   [[nodiscard]] bool past_caches(std::size_t bytes) const override {
     return bytes > memory_.line_message && fills_.past_caches();
   }
   void publish(std::size_t bytes, Tag tag) override;
-  bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) override;
+  bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) final;
   bool flushed() override;
 
- private:
-  [[gnu::noinline]] bool try_send_long(const std::byte* data, std::size_t bytes, Tag tag, bool stable);
-  bool offer(std::byte* room, const std::byte* data, std::size_t bytes, Tag tag);
+ protected:
+  /// `try_send` of more than a line; or there may be no room.
+  virtual bool try_send_long(const std::byte* data, std::size_t bytes, Tag tag, bool stable);
+  /// Where a message for a slot goes; nullptr while there is no room.
   std::byte* slot(std::size_t bytes);
-  void publish_slot(std::size_t bytes, Tag tag, bool offered = false);
+  [[nodiscard]] std::uint32_t slot_position(std::size_t bytes) const;
+  void copy_in(std::byte* room, const std::byte* data, std::size_t bytes);
+  void publish_slot(std::size_t bytes, Tag tag);
+  void count_sent(std::size_t bytes);
+  /// Of the next message, at least.
+  [[nodiscard]] std::uint32_t position() const { return unit_; }
+  /// Whether the readers have taken all before that position.
+  [[nodiscard]] bool taken(std::uint32_t end);
+  [[nodiscard]] const FifoMemory& memory() const { return memory_; }
+  [[nodiscard]] std::atomic<std::uint64_t>& flag(std::uint32_t position) const {
+    return memory_.flags[position % memory_.units];
+  }
+
+ private:
   bool lines_free(std::uint32_t needed);
   bool units_free(std::uint32_t end);
   void take_back_units();
@@ -97,51 +104,57 @@ class ShmSender final : public Sender {
   std::uint32_t patience_ = 1;  ///< units until it looks again
   kernels::StoreTrials copies_,
       fills_;  ///< of what `try_send` copies, and of what callers write into reserved room
-  const DirectMemory* direct_;
-  std::uint32_t offered_end_ = 0;  ///< behind the last message that was offered
-  bool offered_ = false;           ///< it may not have been read
   alignas(64) std::byte staging_[line_message_max];
 };
 
-class ShmReceiver final : public Receiver {
+class ShmReceiver : public Receiver {
  public:
   /// `writer`, `me`: ranks of this host.
-  /// `direct`: as the writer has one.
-  ShmReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Rank me, Traffic& traffic,
-              DirectMemory* direct = nullptr);
+  ShmReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Rank me, Traffic& traffic);
   const std::byte* try_acquire(std::size_t bytes, Tag tag) override;
   void release() override;
-  bool try_receive(std::byte* into, std::size_t bytes, Tag tag) override;
+  bool try_receive(std::byte* into, std::size_t bytes, Tag tag) final;
   [[nodiscard]] bool missing(std::size_t bytes) const override;
   void suspect(std::size_t bytes, Tag tag) override;
 
+ protected:
+  /// `try_receive` of more than a line.
+  virtual bool try_receive_long(std::byte* into, std::size_t bytes, Tag tag);
+  /// The next message, one in a slot, which is then held; nullptr while it has not arrived.
+  const std::byte* slot(std::size_t bytes, Tag tag);
+  /// Position of the message held.
+  [[nodiscard]] std::uint32_t held_start(std::size_t bytes) const { return held_end_ - units_for(bytes); }
+  /// Takes the message held.
+  void copy_out(std::byte* into, const std::byte* data, std::size_t bytes);
+  /// Takes the message held; its writer waits for that.
+  void take_units_at_once();
+  void count_received(std::size_t bytes);
+  void count_direct(std::size_t bytes) { traffic_.bytes_direct += bytes; }
+  [[nodiscard]] Rank writer() const { return writer_; }
+  [[nodiscard]] const FifoMemory& memory() const { return memory_; }
+  [[nodiscard]] const std::atomic<std::uint64_t>& flag(std::uint32_t position) const {
+    return memory_.flags[position % memory_.units];
+  }
+
  private:
-  [[gnu::noinline]] bool try_receive_long(std::byte* into, std::size_t bytes, Tag tag);
-  void received(std::size_t bytes);
   bool read_lines(std::byte* into, std::size_t bytes, Tag tag);
   /// Where the next message of so many units has arrived, or is due.
   [[nodiscard]] std::uint32_t place(std::uint32_t needed) const;
   /// Whether a message has arrived there.
   [[nodiscard]] bool filled(std::uint32_t place) const;
-  const std::byte* slot(std::size_t bytes, Tag tag);
-  [[nodiscard]] bool holds_offer(std::size_t bytes) const;
-  bool copy_offered(std::byte* into, const std::byte* offer, std::size_t bytes);
   void take_lines(std::uint32_t count);
   void take_units(std::uint32_t end);
-  void take_offer();
   Wakes& wakes_;
   FifoMemory memory_;
   Rank writer_;
   Acknowledged& mine_;
   Traffic& traffic_;
-  DirectMemory* direct_;
   std::uint32_t line_ = 0, lines_told_ = 0;
   std::uint32_t unit_ = 0, units_told_ = 0;
   std::uint32_t lines_read_ = 0;  ///< of the message being read
   std::uint32_t held_lines_ = 0;  ///< of the acquired message
   std::uint32_t held_end_ = 0;    ///< unit position after the acquired message
   std::size_t held_bytes_ = 0;
-  std::vector<std::byte> held_copy_;  ///< of the acquired message, where that is an offer; or empty
   alignas(64) std::byte staging_[line_message_max];
 };
 

@@ -172,20 +172,24 @@ ShmTransport::Ends& ShmTransport::ends(int local, int channel) {
 Sender& ShmTransport::sender(Rank peer, int channel) {
   const int local = local_of_[static_cast<std::size_t>(peer)];
   auto& end = ends(local, channel).sender;
-  if (!end)
-    end = std::make_unique<ShmSender>(*wakes_, FifoMemory(*arena_, local_rank_, local, channel),
-                                      std::vector<Rank>{local}, traffic_,
-                                      channel == message_channel ? direct_.get() : nullptr);
+  if (end) return *end;
+  const FifoMemory memory(*arena_, local_rank_, local, channel);
+  if (channel == message_channel)
+    end = std::make_unique<MessageSender>(*wakes_, memory, local, traffic_, *direct_);
+  else
+    end = std::make_unique<ShmSender>(*wakes_, memory, std::vector<Rank>{local}, traffic_);
   return *end;
 }
 
 Receiver& ShmTransport::receiver(Rank peer, int channel) {
   const int local = local_of_[static_cast<std::size_t>(peer)];
   auto& end = ends(local, channel).receiver;
-  if (!end)
-    end = std::make_unique<ShmReceiver>(*wakes_, FifoMemory(*arena_, local, local_rank_, channel), local,
-                                        local_rank_, traffic_,
-                                        channel == message_channel ? direct_.get() : nullptr);
+  if (end) return *end;
+  const FifoMemory memory(*arena_, local, local_rank_, channel);
+  if (channel == message_channel)
+    end = std::make_unique<MessageReceiver>(*wakes_, memory, local, local_rank_, traffic_, *direct_);
+  else
+    end = std::make_unique<ShmReceiver>(*wakes_, memory, local, local_rank_, traffic_);
   return *end;
 }
 

@@ -13,7 +13,7 @@
 
 #include "transport/shm/arena.hpp"
 #include "transport/shm/direct_memory.hpp"
-#include "transport/shm/fifo.hpp"
+#include "transport/shm/message_fifo.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti::transport::shm {
@@ -30,6 +30,7 @@ class ShmTransport final : public Transport {
   }
   [[nodiscard]] std::string explain(Rank peer) const override;
   [[nodiscard]] std::size_t max_message_bytes() const override { return arena_->layout().max_message(); }
+  [[nodiscard]] bool cuts_messages() const override { return true; }
   Sender& sender(Rank peer, int channel) override;
   Receiver& receiver(Rank peer, int channel) override;
   Sender* multicast_sender(int channel) override;

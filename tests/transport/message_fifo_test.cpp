@@ -1,0 +1,187 @@
+// Sends and receives of any length in shared memory: in parts through slots, or read where they lie.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "shm_ranks.hpp"
+#include "transport/shm/message_fifo.hpp"
+
+namespace tutti::transport::testing {
+
+namespace {
+
+constexpr std::size_t longer = 20'000;      ///< than what is always copied
+constexpr std::size_t longest = 3'000'001;  ///< more than the ring holds
+static_assert(longer > shm::long_message && longest > shm::most_units * shm::unit_bytes);
+
+using Bytes = std::vector<std::byte>;
+
+Bytes filled(std::size_t bytes, int with) { return Bytes(bytes, static_cast<std::byte>(with)); }
+
+Bytes pattern(std::size_t bytes, std::uint32_t seed) {
+  Bytes data(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>((i * 7 + i / 251 + seed) % 253);
+  return data;
+}
+
+class MessageFifo : public ::testing::Test {
+ protected:
+  static shm::ShmTransport& shm(Transport& transport) { return dynamic_cast<shm::ShmTransport&>(transport); }
+  /// Sends and receives in turn until the message is through; how often something moved, but not all of it.
+  int pass(const Bytes& data, Bytes& into, Tag tag, bool stable) {
+    int parts = 0;
+    for (bool sent = false, received = false; !sent || !received;) {
+      const bool was_sent = sent;
+      sent = sent || sender_.try_send(data.data(), data.size(), tag, stable);
+      if (!sent && !sender_.sent_part()) throw std::logic_error("nothing was sent");
+      received = receiver_.try_receive(into.data(), data.size(), tag);
+      if (received) continue;
+      if (!receiver_.received_part() && was_sent) throw std::logic_error("nothing was received");
+      ++parts;
+    }
+    return parts;
+  }
+  Transports ranks_ = shm_ranks(2);
+  Sender& sender_ = ranks_[0]->sender(1, message_channel);
+  Receiver& receiver_ = ranks_[1]->receiver(0, message_channel);
+  Bytes data_ = filled(longer, 1), received_ = filled(longer, 0);
+};
+
+TEST_F(MessageFifo, OffersAreReadWhenTheyAreReceivedAndFlushedThen) {
+  ASSERT_TRUE(sender_.try_send(data_.data(), longer, 7, true));
+  EXPECT_FALSE(sender_.flushed());
+  std::fill(data_.begin(), data_.end(), std::byte{2});
+  ASSERT_TRUE(receiver_.try_receive(received_.data(), longer, 7));
+  EXPECT_EQ(received_, filled(longer, 2)) << "copied when it was sent";
+  EXPECT_TRUE(sender_.flushed());
+  EXPECT_EQ(ranks_[0]->traffic().bytes_copied + ranks_[1]->traffic().bytes_copied, 0U);
+  EXPECT_EQ(ranks_[1]->traffic().bytes_direct, longer);
+}
+
+TEST_F(MessageFifo, OffersAreNotMadeOfWhatMayChangeNorOfShortMessagesNorOfSchedules) {
+  ASSERT_TRUE(sender_.try_send(data_.data(), longer, 7, false));
+  ASSERT_TRUE(sender_.try_send(data_.data(), 5000, 8, true));
+  ASSERT_TRUE(ranks_[0]->sender(1, 0).try_send(data_.data(), longer, 9, true));
+  EXPECT_TRUE(sender_.flushed());
+  std::fill(data_.begin(), data_.end(), std::byte{2});
+  ASSERT_TRUE(receiver_.try_receive(received_.data(), longer, 7));
+  EXPECT_EQ(received_, filled(longer, 1));
+  received_ = filled(5000, 0);
+  ASSERT_TRUE(receiver_.try_receive(received_.data(), 5000, 8));
+  EXPECT_EQ(received_, filled(5000, 1));
+  received_ = filled(longer, 0);
+  ASSERT_TRUE(ranks_[1]->receiver(0, 0).try_receive(received_.data(), longer, 9));
+  EXPECT_EQ(received_, filled(longer, 1));
+}
+
+TEST_F(MessageFifo, OffersAndCopiesComeInOrderRoundTheRing) {
+  for (Tag tag = 0; tag < 3000; ++tag) {
+    const bool offered = tag % 3 != 0;
+    const std::size_t bytes = longer - tag % 1000;
+    const Bytes data = pattern(bytes, tag);
+    received_ = filled(bytes, 0);
+    while (!sender_.try_send(data.data(), bytes, tag, offered)) {
+      ASSERT_TRUE(sender_.sent_part()) << tag;
+    }
+    EXPECT_EQ(sender_.flushed(), !offered) << tag;
+    ASSERT_TRUE(receiver_.try_receive(received_.data(), bytes, tag)) << tag;
+    ASSERT_EQ(received_, data) << tag;
+    ASSERT_TRUE(sender_.flushed()) << tag;
+  }
+}
+
+TEST_F(MessageFifo, OffersAreNotReadOnceARankHasClosedItsBuffers) {
+  ASSERT_TRUE(sender_.try_send(data_.data(), longer, 7, true));
+  shm(*ranks_[0]).close_buffers(std::chrono::hours(1), [](Rank /*rank*/) { return false; });
+  EXPECT_FALSE(receiver_.try_receive(received_.data(), longer, 7));
+  EXPECT_FALSE(receiver_.received_part());
+  EXPECT_EQ(received_, filled(longer, 0));
+  EXPECT_FALSE(sender_.flushed());
+}
+
+// They let go of it on the way, and so its owner may close it.
+TEST_F(MessageFifo, LongOffersAreReadInSeveralGoes) {
+  const Bytes data = pattern(longest, 3);
+  Bytes into(longest);
+  ASSERT_TRUE(sender_.try_send(data.data(), longest, 7, true));
+  EXPECT_FALSE(receiver_.try_receive(into.data(), longest, 7));
+  EXPECT_TRUE(receiver_.received_part());
+  EXPECT_EQ(shm(*ranks_[1]).control(1).inside.load(), 0U);
+  EXPECT_FALSE(sender_.flushed());
+  EXPECT_FALSE(receiver_.missing(longest));
+  while (!receiver_.try_receive(into.data(), longest, 7)) ASSERT_TRUE(receiver_.received_part());
+  EXPECT_TRUE(sender_.flushed());
+  EXPECT_EQ(into, data);
+}
+
+TEST_F(MessageFifo, WhatIsLongerThanTheRingPassesInParts) {
+  const Bytes data = pattern(longest, 1);
+  Bytes into(longest);
+  EXPECT_GT(pass(data, into, 7, false), 2);
+  EXPECT_EQ(into, data);
+  const Traffic sent = ranks_[0]->traffic(), received = ranks_[1]->traffic();
+  EXPECT_EQ(sent.messages_sent, 1U);
+  EXPECT_EQ(sent.bytes_sent, longest);
+  EXPECT_EQ(received.messages_received, 1U);
+  EXPECT_EQ(received.bytes_received, longest);
+  EXPECT_EQ(sent.bytes_copied + received.bytes_copied, 2 * longest);
+}
+
+TEST_F(MessageFifo, NoPartIsTakenForOneThatWasNotThere) {
+  Bytes into(longest);
+  EXPECT_TRUE(receiver_.missing(longest));
+  EXPECT_FALSE(receiver_.try_receive(into.data(), longest, 7));
+  EXPECT_FALSE(receiver_.received_part());
+  const Bytes data = pattern(longest, 1);
+  while (!sender_.try_send(data.data(), longest, 7, false) && sender_.sent_part()) {
+  }
+  EXPECT_FALSE(sender_.try_send(data.data(), longest, 7, false)) << "the ring is full";
+  EXPECT_FALSE(sender_.sent_part());
+  EXPECT_FALSE(receiver_.missing(longest));
+}
+
+TEST_F(MessageFifo, AMessageOfAnotherCallOrFormIsNoticed) {
+  const Bytes data = pattern(longest, 1);
+  Bytes into(longest);
+  EXPECT_FALSE(sender_.try_send(data.data(), longest, 7, false));
+  EXPECT_THROW(receiver_.try_receive(into.data(), longest, 8), Mismatch);
+  const Transports others = shm_ranks(2);
+  Receiver& receiver = others[1]->receiver(0, message_channel);
+  ASSERT_TRUE(others[0]->sender(1, message_channel).try_send(data.data(), 8, 7, true));
+  EXPECT_FALSE(receiver.try_receive(into.data(), longest, 7));
+  EXPECT_THROW(receiver.suspect(longest, 7), Mismatch);
+}
+
+// On few ranks, and on many, whose rings are short.
+TEST(MessageFifos, AllLengthsPassBetweenThreadsThatRunAsTheyLike) {
+  for (const int ranks : {2, 9, 40}) {
+    const Transports transports = shm_ranks(ranks);
+    const auto length = [](std::mt19937& random) {
+      return std::size_t{1} << random() % 21 | random() % (1 << 14);
+    };
+    std::jthread writer([&] {
+      std::mt19937 random(5);
+      Sender& sender = transports[0]->sender(1, message_channel);
+      for (Tag tag = 0; tag < 300; ++tag) {
+        const Bytes data = pattern(length(random), tag);
+        while (!sender.try_send(data.data(), data.size(), tag, tag % 4 == 0)) std::this_thread::yield();
+        while (!sender.flushed()) std::this_thread::yield();
+      }
+    });
+    std::mt19937 random(5);
+    Receiver& receiver = transports[1]->receiver(0, message_channel);
+    for (Tag tag = 0; tag < 300; ++tag) {
+      Bytes into(length(random));
+      while (!receiver.try_receive(into.data(), into.size(), tag)) std::this_thread::yield();
+      ASSERT_EQ(into, pattern(into.size(), tag)) << ranks << " ranks, message " << tag;
+    }
+  }
+}
+
+}  // namespace
+
+}  // namespace tutti::transport::testing
