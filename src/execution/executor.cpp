@@ -142,7 +142,7 @@ bool Execution::moved_part(const Step& step) {
 
 // While it is at work on others' buffers, their owners may wait to take them back.
 std::uint64_t Execution::steps_in_one_go() const {
-  const std::uint64_t bytes = peers_ == nullptr ? bytes_in_one_go : brief_message;
+  const std::uint64_t bytes = peers_ == nullptr ? transport::bytes_in_one_go : brief_message;
   return std::max<std::uint64_t>(bytes / std::max<std::uint64_t>(program_->message_bytes, 1), 1);
 }
 

@@ -61,13 +61,9 @@ struct Part {
   std::uint64_t iterations = 0;
 };
 
-/// So much a lane handles in one go, if nothing keeps it, before the next one has its turn. Of short messages
-/// a look at all lanes for each would take longer than they do; of long ones, what lies next to each other is
-/// copied sooner. More than half a second-level cache, and others wait for what this rank could have sent
-/// (docs/experiments.md).
-inline constexpr std::uint64_t bytes_in_one_go = std::uint64_t{512} << 10;
-/// The same while it is at work on buffers of others, whose owners may wait for it to leave them; and the
-/// longest message of a program that the executor has a shorter way for.
+/// So much a lane handles in one go (`transport::bytes_in_one_go`) while it is at work on buffers of others,
+/// whose owners may wait for it to leave them; and the longest message of a program that the executor has a
+/// shorter way for.
 inline constexpr std::uint64_t brief_message = 4096;
 
 struct Program {

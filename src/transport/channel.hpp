@@ -30,6 +30,12 @@ inline constexpr int message_channel = 4;  ///< sends and receives: `try_send` a
 inline constexpr int meeting_channel = 5;  ///< what ranks tell each other while they make something together
 inline constexpr int channels = 6;
 
+/// So much is moved in one go, if nothing keeps it, before other lanes, or other calls, have their turn. Of
+/// short messages a look at all of them for each would take longer than they do; of long ones, what lies next
+/// to each other is copied sooner. More than half a second-level cache, and others wait for what this rank
+/// could have sent (docs/experiments.md).
+inline constexpr std::size_t bytes_in_one_go = std::size_t{512} << 10;
+
 /// Number of the multicast FIFO of a rank that is the only one of its schedule to multicast, on whatever
 /// channel.
 inline constexpr int lone_channel = channels;

@@ -36,7 +36,7 @@ std::int64_t copied(const std::vector<std::byte>& output, std::uint64_t lane) {
 }
 
 TEST(Lanes, OfLongMessagesMakeWayForEachOther) {
-  constexpr std::uint64_t go = execution::bytes_in_one_go;
+  constexpr std::uint64_t go = transport::bytes_in_one_go;
   const execution::Program program = two_copies(3 * go);
   const std::vector<std::byte> input(6 * go, std::byte{1});
   std::vector<std::byte> output(input.size());
@@ -51,15 +51,47 @@ TEST(Lanes, OfLongMessagesMakeWayForEachOther) {
 }
 
 TEST(Lanes, OfTheLongestMessagesTakeOneATurn) {
-  execution::Program program = two_copies(2 * execution::bytes_in_one_go);
-  program.message_bytes = 2 * execution::bytes_in_one_go;  // another step has such
-  const std::vector<std::byte> input(4 * execution::bytes_in_one_go, std::byte{1});
+  execution::Program program = two_copies(2 * transport::bytes_in_one_go);
+  program.message_bytes = 2 * transport::bytes_in_one_go;  // another step has such
+  const std::vector<std::byte> input(4 * transport::bytes_in_one_go, std::byte{1});
   std::vector<std::byte> output(input.size());
   execution::Execution execution;
   execution.begin(program, {.input = input.data(), .output = output.data()}, 1);
   EXPECT_TRUE(execution.advance());
   EXPECT_EQ(copied(output, 0), static_cast<std::int64_t>(piece));
   EXPECT_EQ(copied(output, 1), static_cast<std::int64_t>(piece));
+}
+
+/// Has room for one part of a message now and then.
+class InParts final : public transport::Sender {
+ public:
+  std::byte* try_reserve(std::size_t) override { return nullptr; }
+  void publish(std::size_t, transport::Tag) override {}
+  bool try_send(const std::byte*, std::size_t, transport::Tag, bool) override { return left == 0; }
+  bool sent_part() override { return has_room && left-- != 0; }
+  bool flushed() override { return true; }
+  bool has_room = true;
+  int left = 2;
+};
+
+// Else a message that takes long would be a rank that waits, sleeps, and is given up at last.
+TEST(Lanes, MoveWhenAPartOfAMessageDoes) {
+  InParts sender;
+  execution::Program program = two_copies(piece);
+  program.lanes.resize(1);
+  program.lanes[0][0].instructions[0].kind = execution::Instruction::Kind::send;
+  program.sinks[0].sender = &sender;
+  const std::vector<std::byte> input(2 * piece);
+  execution::Execution execution;
+  execution.begin(program, {.input = input.data()}, 1);
+  EXPECT_TRUE(execution.advance());
+  sender.has_room = false;
+  EXPECT_FALSE(execution.advance());
+  sender.has_room = true;
+  EXPECT_TRUE(execution.advance());
+  EXPECT_FALSE(execution.done());
+  EXPECT_TRUE(execution.advance());
+  EXPECT_TRUE(execution.done());
 }
 
 class NoPeers final : public execution::PeerMemory {
@@ -69,8 +101,8 @@ class NoPeers final : public execution::PeerMemory {
 };
 
 TEST(Lanes, LeaveTheBuffersOfOthersSoon) {
-  const execution::Program program = two_copies(execution::bytes_in_one_go);
-  const std::vector<std::byte> input(2 * execution::bytes_in_one_go, std::byte{1});
+  const execution::Program program = two_copies(transport::bytes_in_one_go);
+  const std::vector<std::byte> input(2 * transport::bytes_in_one_go, std::byte{1});
   std::vector<std::byte> output(input.size());
   NoPeers peers;
   execution::Execution execution;

@@ -12,8 +12,6 @@ namespace {
 
 // Of the second unit's word, where a message is offered; 0 is there if it is not.
 constexpr Tag offer_mark = 0x6F666672;
-// Moved before others have their turn, and while nobody can close the buffers of others.
-constexpr std::size_t most_in_one_go = std::size_t{512} << 10;
 // While the receiver copies a part, the sender copies the next one. The same at both ends.
 std::size_t part_of(std::size_t bytes, const FifoMemory& memory) {
   return std::clamp((bytes / 4 + page - 1) / page * page, long_message,
@@ -25,6 +23,11 @@ std::size_t part_of(std::size_t bytes, const FifoMemory& memory) {
 MessageSender::MessageSender(Wakes& wakes, const FifoMemory& memory, Rank reader, Traffic& traffic,
                              const DirectMemory& direct)
     : ShmSender(wakes, memory, {reader}, traffic), direct_(direct) {}
+
+std::byte* MessageSender::try_reserve(std::size_t bytes) {
+  assert(bytes < long_message);
+  return ShmSender::try_reserve(bytes);
+}
 
 void MessageSender::publish_first(std::size_t part, Tag tag, bool offered) {
   const std::uint32_t start = slot_position(part);
@@ -47,7 +50,7 @@ bool MessageSender::try_offer(const std::byte* data, std::size_t bytes, std::byt
 bool MessageSender::try_send_long(const std::byte* data, std::size_t bytes, Tag tag, bool stable) {
   if (bytes < long_message) return ShmSender::try_send_long(data, bytes, tag, stable);
   const std::size_t longest = part_of(bytes, memory()), before = sent_;
-  while (sent_ < bytes && sent_ - before < most_in_one_go) {
+  while (sent_ < bytes && sent_ - before < bytes_in_one_go) {
     const std::size_t part = std::min(longest, bytes - sent_);
     std::byte* const room = slot(part);
     if (room == nullptr) break;
@@ -79,6 +82,11 @@ MessageReceiver::MessageReceiver(Wakes& wakes, const FifoMemory& memory, Rank wr
                                  Traffic& traffic, DirectMemory& direct)
     : ShmReceiver(wakes, memory, writer, me, traffic), direct_(direct) {}
 
+const std::byte* MessageReceiver::try_acquire(std::size_t bytes, Tag tag) {
+  assert(bytes < long_message);
+  return ShmReceiver::try_acquire(bytes, tag);
+}
+
 // Of the message that is being received: bytes that are due in a slot.
 std::size_t MessageReceiver::part_at(std::size_t bytes) const {
   if (bytes < long_message) return bytes;
@@ -92,7 +100,7 @@ void MessageReceiver::suspect(std::size_t bytes, Tag tag) { ShmReceiver::suspect
 bool MessageReceiver::try_receive_long(std::byte* into, std::size_t bytes, Tag tag) {
   if (bytes < long_message) return ShmReceiver::try_receive_long(into, bytes, tag);
   const std::size_t before = received_;
-  while (received_ < bytes && received_ - before < most_in_one_go && take_part(into, bytes, tag)) {
+  while (received_ < bytes && received_ - before < bytes_in_one_go && take_part(into, bytes, tag)) {
   }
   moved_ = received_ != before && received_ != bytes;
   if (received_ != bytes) return false;
@@ -130,7 +138,7 @@ std::size_t MessageReceiver::copy_offered(std::byte* into, std::size_t bytes) {
     DirectMemory& memory;
     ~Leave() { memory.leave(); }
   } const leave{direct_};
-  bytes = std::min(bytes, most_in_one_go);
+  bytes = std::min(bytes, bytes_in_one_go);  // meanwhile nobody can close them
   kernels::copy({&into, 1}, direct_.map(writer(), place_) + received_, bytes, 0);
   return bytes;
 }

@@ -20,12 +20,13 @@ namespace tutti::transport::shm {
 inline constexpr std::size_t long_message = 16384;
 static_assert(long_message > line_message_max && long_message / unit_bytes >= 2);
 
-/// Its messages are sent by `try_send` only.
+/// Long messages are sent by `try_send` only.
 class MessageSender final : public ShmSender {
  public:
   /// `reader`: as a rank of this host.
   MessageSender(Wakes& wakes, const FifoMemory& memory, Rank reader, Traffic& traffic,
                 const DirectMemory& direct);
+  std::byte* try_reserve(std::size_t bytes) override;
   bool sent_part() override { return std::exchange(moved_, false); }
   bool flushed() override;
 
@@ -40,12 +41,13 @@ class MessageSender final : public ShmSender {
   bool offered_ = false;           ///< it may not have been read
 };
 
-/// Its messages are received by `try_receive` only.
+/// Long messages are received by `try_receive` only.
 class MessageReceiver final : public ShmReceiver {
  public:
   /// `writer`, `me`: ranks of this host.
   MessageReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Rank me, Traffic& traffic,
                   DirectMemory& direct);
+  const std::byte* try_acquire(std::size_t bytes, Tag tag) override;
   bool received_part() override { return std::exchange(moved_, false); }
   [[nodiscard]] bool missing(std::size_t bytes) const override;
   void suspect(std::size_t bytes, Tag tag) override;
