@@ -126,7 +126,9 @@ Registration Communicator::register_memory(void* data, std::size_t bytes) {
   if (owner_of(data) == Owner::device)
     throw Error(ErrorCode::invalid_argument,
                 "register_memory: this is memory of a CUDA device; tutti::Gpu::register_memory takes it");
-  impl_->ensure_usable();
+  // First what all do: a rank whose memory is refused keeps nobody waiting.
+  impl_->run({.operation = Operation::barrier, .within = Within::register_memory});
+  impl_->planner->enable_direct_memory();
   auto region = std::make_shared<detail::Region>();
   // Threads of one process reach each other's memory as it is.
   if (!impl_->shm->direct().same_process()) {
@@ -135,8 +137,6 @@ Registration Communicator::register_memory(void* data, std::size_t bytes) {
     region->memory = impl_->direct_handle;
   }
   if (impl_->verbs) region->devices = impl_->verbs->register_memory(static_cast<std::byte*>(data), bytes);
-  impl_->run({.operation = Operation::barrier, .within = Within::register_memory});
-  impl_->planner->enable_direct_memory();
   return Registration(std::move(region));
 }
 

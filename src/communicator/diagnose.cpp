@@ -103,8 +103,7 @@ Error Impl::explain_loss(const Task* task, const Error& loss) {
     for (const Rank r : loss.ranks())
       if (watch->gone(group.world[static_cast<std::size_t>(r)])) return member_gone(task, r);
   }
-  return {loss.code(), (task == nullptr ? "" : title(*task) + ": ") + bootstrap::to_fault(loss).text,
-          loss.ranks()};
+  return of_call(task, loss);
 }
 
 // A rank that left in order may have done its part of this call; one that died fails everybody.
@@ -198,15 +197,19 @@ void Impl::mismatched(const Task& task, const transport::Mismatch& mismatch) {
               {group.rank});
 }
 
-std::uint64_t Impl::number(const Task& task) const {
-  return task.plan == nullptr ? task.sequence : task.sequence - warm_up_calls;
+std::string Impl::title(const Task& task) const {
+  const std::uint64_t uncounted = is_point_to_point(task.call) ? 0 : warm_up_calls;
+  return describe(task.call) +
+         (task.sequence <= uncounted ? ", while the communicator was made,"
+                                     : " #" + std::to_string(task.sequence - uncounted)) +
+         " on rank " + std::to_string(group.rank);
 }
 
-std::string Impl::title(const Task& task) const {
-  const bool warming = task.plan != nullptr && task.sequence <= warm_up_calls;
-  return describe(task.call) +
-         (warming ? ", while the communicator was made," : " #" + std::to_string(number(task))) +
-         " on rank " + std::to_string(group.rank);
+// Transports do not know which call they serve.
+Error Impl::of_call(const Task* task, const Error& error) const {
+  const auto [code, ranks, text] = bootstrap::to_fault(error);
+  if (task == nullptr || text.find(describe(task->call)) != std::string::npos) return error;
+  return {code, title(*task) + ": " + text, ranks};
 }
 
 std::exception_ptr Impl::fail(const Task* task) {
@@ -222,9 +225,9 @@ std::exception_ptr Impl::fail(const Task* task) {
     // Refused while it was planned: nothing was sent, and the communicator stays usable.
     if (e.code() == ErrorCode::invalid_argument || e.code() == ErrorCode::invalid_schedule)
       return std::current_exception();
-    error = e.code() == ErrorCode::peer_lost ? explain_loss(task, e) : e;
+    error = e.code() == ErrorCode::peer_lost ? explain_loss(task, e) : of_call(task, e);
   } catch (const std::exception& e) {
-    error = Error(ErrorCode::system, (task == nullptr ? "" : title(*task) + ": ") + std::string(e.what()));
+    error = of_call(task, Error(ErrorCode::system, e.what()));
   }
   failed = std::make_exception_ptr(error);
   failed_text = error.what();

@@ -168,7 +168,8 @@ struct Impl {
       return plain() && runs.brief && runs.sources.size() + runs.sinks.size() <= most_operands;
     }
   };
-  [[nodiscard]] Found find_plan(const Call& call, const Sizes& sizes);
+  /// Of an admitted call. What fails on the way to a peer ends the communicator, as in a call under way.
+  Found find_plan(const Call& call, const Sizes& sizes);
   void take_plan(Task& task, const Call& call, const Sizes& sizes, const Found& found);
   /// A task of a blocking call with its plan.
   Task& planned(const Call& call, const Sizes& sizes);
@@ -247,8 +248,6 @@ struct Impl {
   void check_members(Task& task);
   void check_calls(const Task& task);
   void report_calls();
-  /// A call's number as the user counts.
-  [[nodiscard]] std::uint64_t number(const Task& task) const;
   [[noreturn]] void give_up(Task& task, Clock::duration waited);
   [[noreturn]] void mismatched(const Task& task, const transport::Mismatch& mismatch);
   /// The error that is being handled, with the call it broke; poisons the communicator and tells the others.
@@ -258,7 +257,10 @@ struct Impl {
       refuse();
   }
   [[noreturn]] void refuse() const;
+  /// The call, with its number as the user counts.
   [[nodiscard]] std::string title(const Task& task) const;
+  /// The error, with the call where it does not say which one.
+  [[nodiscard]] Error of_call(const Task* task, const Error& error) const;
 
   // stats.cpp
   void warm_up();

@@ -113,9 +113,17 @@ bool Impl::adopts_counts(Task& task, const Call& call) {
   return true;
 }
 
+// Connects to peers that no call has needed so far.
 Impl::Found Impl::find_plan(const Call& call, const Sizes& sizes) {
-  if (is_point_to_point(call)) return {nullptr, &point_to_point_program(call)};
-  return {&planner->plan(call, sizes), nullptr};
+  try {
+    if (is_point_to_point(call)) return {nullptr, &point_to_point_program(call)};
+    return {&planner->plan(call, sizes), nullptr};
+  } catch (...) {
+    Task unplanned;
+    unplanned.call = call;
+    unplanned.sequence = (is_point_to_point(call) ? tickets(call).given : sequence) + 1;
+    std::rethrow_exception(fail(&unplanned));
+  }
 }
 
 void Impl::take_plan(Task& task, const Call& call, const Sizes& sizes, const Found& found) {
@@ -364,14 +372,13 @@ void Impl::run_anew(const Call& call) {
     wait(*pending, std::nullopt);
     return;
   }
-  Task* task = nullptr;  // a plan that fails is of none yet
+  Task& task = again ? *blocking : planned(call, sizes);
   try {
-    task = again ? blocking.get() : &planned(call, sizes);
-    issue(*task, again);
-    wait_direct(*task);
-    if (task->turn.timed) task->plan->trial->record(task->turn.path, Clock::now() - task->since);
+    issue(task, again);
+    wait_direct(task);
+    if (task.turn.timed) task.plan->trial->record(task.turn.path, Clock::now() - task.since);
   } catch (...) {
-    std::rethrow_exception(fail(task));
+    std::rethrow_exception(fail(&task));
   }
 }
 

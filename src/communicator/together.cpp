@@ -50,9 +50,9 @@ void Impl::admit_together(std::span<const Call> calls) {
   ensure_usable();
   together_sizes.clear();
   for (const Call& call : calls) together_sizes.push_back(is_point_to_point(call) ? Sizes{} : admit(call));
-  deliver_own(calls);
   for (std::size_t i = 0; i < calls.size(); ++i)
-    if (!is_point_to_point(calls[i])) planner->plan(calls[i], together_sizes[i]);
+    if (!is_point_to_point(calls[i])) find_plan(calls[i], together_sizes[i]);
+  deliver_own(calls);
 }
 
 // Whether these are sends and receives, none to this rank itself, that the tasks of the last group can take

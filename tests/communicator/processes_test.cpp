@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <fstream>
 #include <optional>
 
 #include "base/process.hpp"
@@ -16,6 +17,13 @@ namespace tutti::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+bool is_stopped(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string number, name, state;
+  file >> number >> name >> state;
+  return state == "T";
+}
 
 struct Progress {
   std::atomic<int> rounds[4];
@@ -111,6 +119,43 @@ TEST_P(Killed, WhileTheOthersWaitInASubgroup) {
     std::vector<float> data(count);
     copy.all_reduce(std::span(data));
   });
+}
+
+// A copy has connected nobody yet; whoever is stopped does not answer.
+TEST(Processes, OfWhichOneCannotBeReachedEndTheCommunicatorByTheCall) {
+  const std::function<void(Communicator&)> calls[] = {
+      [](Communicator& comm) { comm.barrier(); },
+      [](Communicator& comm) { static_cast<void>(comm.async().barrier()); },
+      [](Communicator& comm) {
+        Group group = comm.group();
+        group.barrier();
+        group.run();
+      },
+  };
+  for (const auto& call : calls) {
+    const Shared<std::atomic<pid_t>> stopped;
+    auto children = fork_ranks(2, over("tcp", 2s), [&](Communicator& comm) {
+      Communicator copy = comm.duplicate();
+      comm.barrier();
+      if (comm.rank() == 1) {
+        *stopped = ::getpid();
+        ::raise(SIGSTOP);
+        return;
+      }
+      for (const tutti::Deadline deadline(10s); !is_stopped(*stopped) && !deadline.passed();)
+        std::this_thread::yield();
+      const auto thrown = thrown_by([&] { call(copy); });
+      EXPECT_EQ(thrown.code, ErrorCode::timeout) << thrown.text;
+      EXPECT_EQ(thrown.ranks, std::vector<Rank>{1}) << thrown.text;
+      EXPECT_NE(thrown.text.find("barrier() #1 on rank 0: tcp channel"), std::string::npos) << thrown.text;
+      const auto again = thrown_by([&] { copy.barrier(); });
+      EXPECT_EQ(again.code, ErrorCode::aborted) << again.text;
+      EXPECT_NE(again.text.find("tcp channel"), std::string::npos) << again.text;
+      ::kill(*stopped, SIGKILL);
+    });
+    EXPECT_EQ(children[0].wait(), 0);
+    EXPECT_EQ(children[1].wait(), -SIGKILL);
+  }
 }
 
 TEST(Processes, AreSeenToEndBeforeTheirParentWaits) {

@@ -288,6 +288,18 @@ TEST(ZeroCopy, MessagesAreCopiedOnceFromAllocatedMemory) {
   });
 }
 
+TEST(ZeroCopy, ARankWhoseMemoryIsRefusedKeepsNobodyWaiting) {
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    const std::unique_ptr<std::byte, decltype(&std::free)> memory(
+        static_cast<std::byte*>(std::aligned_alloc(page, page)), &std::free);
+    const std::size_t bytes = comm.rank() == 1 ? page - 1 : page;
+    std::optional<Registration> registration;
+    const auto thrown = thrown_by([&] { registration = comm.register_memory(memory.get(), bytes); });
+    EXPECT_EQ(thrown.code.has_value(), comm.rank() == 1) << thrown.text;
+    expect_right(comm, {.count = enough});
+  });
+}
+
 TEST(ZeroCopy, ThreadsAndTcpTakeTheSameCalls) {
   for (const char* transport : {"shm", "tcp"})
     run_local(
