@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include <tutti/error.hpp>
 
+#include "base/read_file.hpp"
 #include "topology/builtin.hpp"
 #include "topology/discover.hpp"
 #include "topology/hwloc.hpp"
@@ -20,15 +19,6 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {
   throw Error(ErrorCode::invalid_argument, fmt::format("topology \"{}\": {}", what, why));
-}
-
-std::string contents(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::string text(most_file_bytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  if (text.size() > most_file_bytes) refuse(file, fmt::format("more than {} MiB", most_file_bytes >> 20U));
-  return text;
 }
 
 Machine machine_from(std::string_view text, const std::string& name) {
@@ -71,8 +61,7 @@ Machine load(const std::string& name_or_file) {
   std::error_code none;
   if (!std::filesystem::exists(name_or_file, none))
     refuse(name_or_file, "is no file, and no known machine; those are: this, " + list_of_builtins());
-  if (std::filesystem::is_directory(name_or_file, none)) refuse(name_or_file, "is a directory");
-  return from_text(contents(name_or_file), std::filesystem::path(name_or_file).stem().string());
+  return from_text(read_file("topology", name_or_file), std::filesystem::path(name_or_file).stem().string());
 }
 
 }  // namespace tutti::topology

@@ -18,6 +18,4 @@ Machine load(const std::string& name_or_file);
 /// The same from the contents of a file. `name`: what to call the machine.
 Machine from_text(std::string_view text, const std::string& name);
 
-inline constexpr std::size_t most_file_bytes = std::size_t{16} << 20U;
-
 }  // namespace tutti::topology
