@@ -26,6 +26,12 @@ const Algorithm* Choices::of(Collective collective, std::size_t bytes) const {
   return nearer_above ? above->second : below->second;
 }
 
+const Algorithm* algorithm_named(std::string_view collective, std::string_view algorithm) {
+  for (const Algorithm& one : algorithms())
+    if (name(one.collective) == collective && one.name == algorithm) return &one;
+  return nullptr;
+}
+
 std::string to_text(const Choices& choices) {
   std::string text;
   for (const auto& [key, algorithm] : choices.all())
@@ -34,21 +40,22 @@ std::string to_text(const Choices& choices) {
 }
 
 Choices choices_from(std::string_view text) {
+  const auto refuse = [](const std::string& what) {
+    throw Error(ErrorCode::mismatch, "rank 0 chose " + what + "; do ranks run different versions of tutti?");
+  };
   Choices choices;
   std::istringstream lines{std::string(text)};
-  std::string collective, algorithm;
-  int sizes = 0;
-  while (lines >> collective >> sizes >> algorithm) {
-    const Collective which = parse_collective(collective);
-    const Algorithm* found = find_algorithm(which, algorithm);
-    if (found == nullptr)
-      throw Error(
-          ErrorCode::mismatch,
-          fmt::format("rank 0 chose {} for {}, which is unknown here; do ranks run different versions "
-                      "of tutti?",
-                      algorithm, collective));
-    choices.keep(which, sizes, found);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string collective, called;
+    int sizes = 0;
+    words >> collective >> sizes >> called;
+    const Algorithm* algorithm = algorithm_named(collective, called);
+    if (!words || algorithm == nullptr) refuse("\"" + line + "\", which is unknown here");
+    choices.keep(algorithm->collective, sizes, algorithm);
   }
+  for (const Algorithm& one : algorithms())
+    if (choices.of(one.collective, 0) == nullptr) refuse("nothing for " + std::string(name(one.collective)));
   return choices;
 }
 

@@ -35,9 +35,12 @@ class Choices {
   std::map<Key, const Algorithm*> all_;
 };
 
+/// By names that others wrote; nullptr: this version of tutti has none such.
+const Algorithm* algorithm_named(std::string_view collective, std::string_view algorithm);
+
 /// A line for every decided class.
 std::string to_text(const Choices& choices);
-/// Throws Error(mismatch) for what no tutti of this version wrote.
+/// Of every operation at least one class. Throws Error(mismatch) for what no tutti of this version wrote.
 Choices choices_from(std::string_view text);
 
 }  // namespace tutti::tuning

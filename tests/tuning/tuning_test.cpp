@@ -114,8 +114,24 @@ TEST(Choices, AreThoseOfTheNearestClass) {
   for (const std::size_t bytes : {1UL << 13U, 1UL << 14U, 1UL << 40U})
     EXPECT_EQ(choices.of(Collective::all_reduce, bytes), tree);
   EXPECT_EQ(choices.of(Collective::reduce, 8), nullptr);
-  EXPECT_EQ(choices_from(to_text(choices)), choices);
-  EXPECT_THROW(choices_from("all_reduce 3 juggling"), Error);
+}
+
+TEST(Choices, AreUnderstoodByTheVersionThatWroteThem) {
+  const Choices all = *Tuning::defaults()->choices({.ranks = 2});
+  const std::string text = to_text(all);
+  EXPECT_EQ(choices_from(text), all);
+  const auto without_barriers = text.substr(0, text.find("barrier"));
+  for (const std::string& other :
+       {std::string(), text + "all_reduce 3 juggling\n", text + "juggle 3 ring\n", text + "all_reduce\n",
+        text + "all_reduce three ring\n", without_barriers}) {
+    try {
+      choices_from(other);
+      ADD_FAILURE() << "taken: " << other;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::mismatch) << error.what();
+      EXPECT_THAT(error.what(), HasSubstr("different versions"));
+    }
+  }
 }
 
 // In every scene every operation has a choice, which is the simulator's first or nearly so where it was not
