@@ -40,8 +40,8 @@ struct Options {
   /// clock (docs/performance.md); else the default. TUTTI_TCP_CONGESTION.
   std::string tcp_congestion;
   /// Constants of this machine, by which algorithms are chosen: a file that tutti-tune wrote, or "off".
-  /// Empty: the file where tutti-tune leaves it, in XDG_CACHE_HOME or ~/.cache, if it is there. Ranks take
-  /// what rank 0 finds. TUTTI_TUNING.
+  /// Empty: the file where tutti-tune leaves it, in XDG_CACHE_HOME or ~/.cache, if it is there and can be
+  /// used; Communicator::predict says if not. Ranks take what rank 0 finds. TUTTI_TUNING.
   std::string tuning;
   /// Results of calls of at least this many bytes are written past the caches, by non-temporal stores. By
   /// default results in registered memory when the last cache, of which 32 MiB count at most, cannot hold the

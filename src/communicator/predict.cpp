@@ -19,9 +19,12 @@ struct Picture {
 };
 
 std::string source(const tuning::Tuning& tuning, const std::string& transport, int ranks) {
-  const tuning::Curve* curve = tuning.measured(transport, ranks);
-  return curve == nullptr ? fmt::format("{}: defaults that nobody measured here; see tutti-tune", transport)
-                          : fmt::format("{}: measured here on {} ranks", transport, curve->ranks);
+  if (const tuning::Curve* curve = tuning.measured(transport, ranks))
+    return fmt::format("{}: measured here on {} ranks", transport, curve->ranks);
+  if (!tuning.refused().empty())
+    return fmt::format("{}: defaults, as what was measured here cannot be used ({})", transport,
+                       tuning.refused());
+  return fmt::format("{}: defaults that nobody measured here; see tutti-tune", transport);
 }
 
 Picture picture_of(const Planner::Setting& setting, std::size_t bytes) {

@@ -4,11 +4,10 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <tutti/error.hpp>
 
+#include "base/read_file.hpp"
 #include "topology/discover.hpp"
 #include "topology/machine.hpp"
 
@@ -31,7 +30,20 @@ fs::path folder() {
   return {};
 }
 
+// A look at the machine takes longer. What tutti-tune did not finish has another ending.
+bool some_machine_was_tuned() {
+  std::error_code none;
+  fs::directory_iterator at(folder(), none);
+  for (const fs::directory_iterator end; !none && at != end; at.increment(none))
+    if (at->path().extension() == ".json") return true;
+  return false;
+}
+
 }  // namespace
+
+std::unique_ptr<const Tuning> load(const std::string& file) {
+  return from_json(read_file("tuning", file), '"' + file + '"');
+}
 
 std::string file_of(std::uint64_t machine) {
   return folder().empty() ? "" : folder() / fmt::format("{:016x}.json", machine);
@@ -39,19 +51,15 @@ std::string file_of(std::uint64_t machine) {
 
 std::string text_of(const std::string& setting) {
   if (setting == "off") return {};
-  std::string file = setting;
-  if (file.empty()) {
-    std::error_code none;
-    if (folder().empty() || fs::is_empty(folder(), none) || none) return {};
-    file = file_of(topology::hash(topology::discover()));
-    if (!fs::exists(file, none)) return {};
+  if (!setting.empty()) return to_json(*load(setting));
+  if (!some_machine_was_tuned()) return {};
+  const std::string file = file_of(topology::hash(topology::discover()));
+  if (std::error_code none; !fs::exists(file, none)) return {};
+  try {
+    return to_json(*load(file));
+  } catch (const Error& error) {
+    return to_json(Tuning(error.what()));
   }
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  if (text.view().empty())  // a directory opens, too
-    throw Error(ErrorCode::invalid_argument,
-                "cannot read the tuning " + file + "; tutti-tune writes it, TUTTI_TUNING=off does without");
-  return text.str();
 }
 
 }  // namespace tutti::tuning

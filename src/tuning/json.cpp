@@ -3,6 +3,7 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include <tutti/error.hpp>
 
@@ -17,9 +18,8 @@ using Json = nlohmann::ordered_json;
 constexpr int version = 1;
 constexpr std::array cost_names = {"call", "alpha", "overhead", "step", "copy", "fold"};
 
-[[noreturn]] void refuse(const std::string& why) {
-  throw Error(ErrorCode::invalid_argument, "tuning in JSON: " + why + "; run tutti-tune again");
-}
+// Becomes an Error with the name of the text.
+[[noreturn]] void refuse(const std::string& why) { throw std::invalid_argument(why); }
 
 double positive(const Json& json, const std::string& what) {
   const auto number = json.get<double>();
@@ -56,11 +56,12 @@ Curve curve_of(const Json& json) {
 
 // The algorithm of the sizes above those of the range before it, up to `up_to`.
 void keep_range(const Json& json, std::map<Scene, Choices>& kept) {
-  const Collective collective = parse_collective(json.at("operation").get<std::string>());
+  const auto operation = json.at("operation").get<std::string>();
   const auto called = json.at("algorithm").get<std::string>();
-  const Algorithm* algorithm = find_algorithm(collective, called);
+  const Algorithm* algorithm = algorithm_named(operation, called);
   if (algorithm == nullptr || algorithm->one_sided || algorithm->by_nodes != nullptr)
-    refuse("\"" + called + "\" is no algorithm of " + std::string(name(collective)) + " that can be chosen");
+    refuse("\"" + called + "\" is no algorithm of " + operation + " that can be chosen");
+  const Collective collective = algorithm->collective;
   Choices& choices =
       kept[{.transport = json.at("transport").get<std::string>(), .ranks = json.at("ranks").get<int>()}];
   for (int sizes = size_class(json.at("up_to").get<std::size_t>()); sizes >= 0; --sizes)
@@ -90,18 +91,21 @@ Json ranges_of(const Tuning& tuning) {
 std::string to_json(const Tuning& tuning) {
   Json curves = Json::array();
   for (const Curve& curve : tuning.curves()) curves.push_back(json_of(curve));
-  const Json all = {{"tutti_tuning", version},
-                    {"machine", tuning.machine()},
-                    {"units", "seconds; copy and fold: seconds a byte"},
-                    {"curves", std::move(curves)},
-                    {"choices", ranges_of(tuning)}};
-  return all.dump(1) + "\n";
+  Json all = {{"tutti_tuning", version},
+              {"machine", tuning.machine()},
+              {"units", "seconds; copy and fold: seconds a byte"},
+              {"curves", std::move(curves)},
+              {"choices", ranges_of(tuning)}};
+  if (!tuning.refused().empty()) all["refused"] = tuning.refused();
+  return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::unique_ptr<const Tuning> from_json(std::string_view text) {
+std::unique_ptr<const Tuning> from_json(std::string_view text, const std::string& name) {
   try {
     const Json json = Json::parse(text);
     if (json.at("tutti_tuning").get<int>() != version) refuse("its version is not that of this library");
+    if (auto refused = json.value("refused", ""); !refused.empty())
+      return std::make_unique<const Tuning>(std::move(refused));
     std::vector<Curve> curves;
     for (const Json& curve : json.at("curves")) curves.push_back(curve_of(curve));
     auto tuning = std::make_unique<Tuning>(json.at("machine").get<std::uint64_t>(), std::move(curves));
@@ -109,8 +113,9 @@ std::unique_ptr<const Tuning> from_json(std::string_view text) {
     for (const Json& range : json.at("choices")) keep_range(range, kept);
     for (auto& [scene, choices] : kept) tuning->keep(scene, std::move(choices));
     return tuning;
-  } catch (const Json::exception& error) {
-    refuse(error.what());
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::invalid_argument, "tuning " + name + ": " + error.what() +
+                                                 "; run tutti-tune again, or do without by TUTTI_TUNING=off");
   }
 }
 

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <tutti/schedule.hpp>
@@ -69,11 +70,15 @@ struct Question {
 class Tuning {
  public:
   Tuning(std::uint64_t machine, std::vector<Curve> curves) : machine_(machine), curves_(std::move(curves)) {}
+  /// Of a machine whose constants cannot be used, because of `refused`.
+  explicit Tuning(std::string refused) : refused_(std::move(refused)) {}
   /// Of machines where nothing was measured; one for the whole process.
   static std::shared_ptr<const Tuning> defaults();
   /// topology::hash of the machine it was measured on.
   [[nodiscard]] std::uint64_t machine() const { return machine_; }
   [[nodiscard]] const std::vector<Curve>& curves() const { return curves_; }
+  /// Why what was found is not used; "": nothing was found, or it is.
+  [[nodiscard]] const std::string& refused() const { return refused_; }
   /// The measured curve of that transport whose number of ranks is nearest; nullptr: none was measured.
   [[nodiscard]] const Curve* measured(std::string_view transport, int ranks) const;
   /// The constants of a call: measured ones, or else the defaults.
@@ -87,8 +92,9 @@ class Tuning {
   [[nodiscard]] std::map<Scene, Choices> kept() const { return kept_; }
 
  private:
-  std::uint64_t machine_;
+  std::uint64_t machine_ = 0;
   std::vector<Curve> curves_;
+  std::string refused_;
   std::map<Scene, Choices> kept_;
   mutable std::mutex mutex_;
   mutable std::map<Scene, std::shared_ptr<const Choices>> decided_;

@@ -217,14 +217,15 @@ TEST(Json, RefusesWhatIsNoTuning) {
   for (const std::string& text :
        {std::string(), std::string("{}"), good.substr(0, good.size() / 2),
         broken("\"tutti_tuning\": 1", "\"tutti_tuning\": 99"), broken("\"alpha\": ", "\"alpha\": -"),
-        broken("\"algorithm\": \"", "\"algorithm\": \"no_"), broken("\"ranks\": 4", "\"ranks\": 0"),
+        broken("\"algorithm\": \"", "\"algorithm\": \"no_"),
+        broken("\"operation\": \"", "\"operation\": \"no_"), broken("\"ranks\": 4", "\"ranks\": 0"),
         broken("\"bytes\": 1024", "\"bytes\": 0"), broken("\"copy\"", "\"cope\"")}) {
     try {
       from_json(text);
       ADD_FAILURE() << "taken: " << text;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-      EXPECT_THAT(error.what(), HasSubstr("tutti-tune"));
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("tutti-tune"), HasSubstr("TUTTI_TUNING=off")));
     }
   }
 }
@@ -285,6 +286,56 @@ TEST_F(Files, AllRanksTakeWhatRankZeroHas) {
   Options options;
   options.tuning = write("some.json", of(slow_bytes));
   EXPECT_THAT(explained(options, {0}), HasSubstr("algorithm two_shot: the fastest by simulation"));
+}
+
+std::string why_not(const std::string& setting) {
+  try {
+    text_of(setting);
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+}
+
+TEST_F(Files, ThatAreNamedMustBeRight) {
+  const std::string file = folder_ / "some.json";
+  std::ofstream(file) << "{\"tutti_tuning\": 99}";
+  EXPECT_THAT(why_not(file), AllOf(HasSubstr('"' + file + '"'), HasSubstr("TUTTI_TUNING=off")));
+  EXPECT_THAT(why_not(folder_), HasSubstr('"' + folder_.string() + "\": cannot be read"));
+  EXPECT_THAT(why_not("/dev/zero"), HasSubstr("holds more than 16 MiB"));
+}
+
+// What two ranks say of a barrier, with the constants they found.
+std::string predicted() {
+  std::string text;
+  const UniqueId id = UniqueId::create("lo");
+  std::vector<std::jthread> ranks;
+  ranks.reserve(2);
+  for (Rank r = 0; r < 2; ++r)
+    ranks.emplace_back([&, r] {
+      Communicator comm(id, r, 2, Options{});
+      const std::string mine = comm.predict({.operation = Operation::barrier});
+      if (r == 1) text = mine;
+    });
+  ranks.clear();
+  return text;
+}
+
+TEST_F(Files, ThatWereFoundAndCannotBeUsedEndNoProgram) {
+  ::setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
+  const std::string file = file_of(topology::hash(topology::discover()));
+  std::filesystem::create_directories(folder_ / "tutti" / "tuning");
+  for (const char* damage : {"{\"tutti_tuning\": 99}", "\xff\xfe{", "", "[7"}) {
+    std::ofstream(file) << damage;
+    const auto tuning = from_json(text_of(""));
+    EXPECT_TRUE(tuning->curves().empty());
+    EXPECT_THAT(tuning->refused(), AllOf(HasSubstr(file), HasSubstr("run tutti-tune again"))) << damage;
+  }
+  EXPECT_THAT(predicted(), HasSubstr("shm: defaults, as what was measured here cannot be used (tutti: "
+                                     "invalid_argument: tuning \"" +
+                                     file));
+  ::unsetenv("XDG_CACHE_HOME");
 }
 
 TEST_F(Files, ThatAreNamedMustBeThere) {
