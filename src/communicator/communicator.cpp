@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bootstrap/environment.hpp"
+#include "bootstrap/frame.hpp"
 #include "communicator/impl.hpp"
 #include "topology/interface.hpp"
 #include "tuning/file.hpp"
@@ -33,27 +34,42 @@ std::string common_options(const Options& options) {
       options.stream_from == static_cast<std::size_t>(-1) ? "unset" : std::to_string(options.stream_from));
 }
 
+// What every rank has to say, however long: the bootstrap takes only so much at a time.
+std::vector<std::string> gather_texts(bootstrap::Session& session, std::string_view mine,
+                                      std::chrono::milliseconds timeout) {
+  std::vector<std::string> texts(static_cast<std::size_t>(session.size()));
+  for (bool more = true; more;) {
+    const std::string_view part = mine.substr(0, bootstrap::largest_contribution);
+    mine.remove_prefix(part.size());
+    more = false;
+    const auto parts = session.all_gather(std::as_bytes(std::span(part)), timeout);
+    for (std::size_t r = 0; r < parts.size(); ++r) {
+      texts[r].append(reinterpret_cast<const char*>(parts[r].data()), parts[r].size());
+      more = more || parts[r].size() == bootstrap::largest_contribution;
+    }
+  }
+  return texts;
+}
+
 // Ranks with other options would talk past each other, and so would ranks that choose by other constants: all
 // take rank 0's tuning.
 std::shared_ptr<const tuning::Tuning> agree(bootstrap::Session& session, Rank rank, const Options& options) {
   const std::string common = common_options(options);
   const std::string mine = common + '\n' + (rank == 0 ? tuning::text_of(options.tuning) : "");
-  const auto all = session.all_gather(std::as_bytes(std::span(mine)), options.timeout);
   std::vector<std::string> options_of;
   std::string tuned;
-  for (const auto& bytes : all) {
-    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (const std::string& text : gather_texts(session, mine, options.timeout)) {
     options_of.push_back(text.substr(0, text.find('\n')));
     if (options_of.size() == 1) tuned = text.substr(options_of[0].size() + 1);
   }
-  for (std::size_t r = 1; r < all.size(); ++r) {
+  for (std::size_t r = 1; r < options_of.size(); ++r) {
     if (options_of[r] == options_of[0]) continue;
     throw Error(ErrorCode::mismatch,
                 "rank 0 has the options " + options_of[0] + ", rank " + std::to_string(r) + " has " +
                     options_of[r] + "; all ranks must have the same",
                 {0, static_cast<Rank>(r)});
   }
-  return tuned.empty() ? tuning::Tuning::defaults() : tuning::from_json(tuned);
+  return tuned.empty() ? tuning::Tuning::defaults() : tuning::from_json(tuned, "of rank 0");
 }
 
 std::unique_ptr<Impl> join(const UniqueId& id, Rank rank, int size, const Options& options) {

@@ -288,6 +288,18 @@ TEST_F(Files, AllRanksTakeWhatRankZeroHas) {
   EXPECT_THAT(explained(options, {0}), HasSubstr("algorithm two_shot: the fastest by simulation"));
 }
 
+// More than the bootstrap takes of a rank at a time.
+TEST_F(Files, MayBeLarge) {
+  Curve long_one{"shm", 4000};
+  for (std::size_t bytes = 1; bytes <= 6000; ++bytes) long_one.points.push_back({bytes, slow_messages});
+  const Tuning tuning(7, {{"shm", 4, {{1024, slow_bytes}}}, std::move(long_one)});
+  ASSERT_GT(to_json(tuning).size(), std::size_t{1} << 20U);
+  Options options;
+  options.tuning = write("large.json", tuning);
+  EXPECT_THAT(explained(options, {0}),
+              HasSubstr("algorithm two_shot: the fastest by simulation with this machine's constants"));
+}
+
 std::string why_not(const std::string& setting) {
   try {
     text_of(setting);
