@@ -24,9 +24,9 @@ class Tune : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  int run(const std::string& arguments) {
-    const test::Outcome outcome = test::run_command("XDG_CACHE_HOME=" + folder_.string() +
-                                                    " TUTTI_TUNING= " TUTTI_TUNE " " + arguments);
+  int run(const std::string& arguments, const std::string& environment = "TUTTI_TUNING=") {
+    const test::Outcome outcome = test::run_command("XDG_CACHE_HOME=" + folder_.string() + " " + environment +
+                                                    " " TUTTI_TUNE " " + arguments);
     output_ = outcome.output;
     return outcome.status;
   }
@@ -83,7 +83,27 @@ TEST_F(Tune, RefusesABrokenFile) {
   const auto file = folder_ / "broken.json";
   std::ofstream(file) << "{\"tutti_tuning\": 1";
   EXPECT_EQ(run("--ranks 2 --check --largest 8 --rounds 1 --file " + file.string()), 1);
-  EXPECT_THAT(output_, HasSubstr("tuning in JSON"));
+  EXPECT_THAT(output_, HasSubstr("tuning \"" + file.string() + "\""));
+}
+
+TEST_F(Tune, ChecksNoOtherFileThanTheOneNamed) {
+  EXPECT_EQ(run("--ranks 2 --check --largest 8 --rounds 1 --file " + (folder_ / "typo.json").string()), 1);
+  EXPECT_THAT(output_, AllOf(HasSubstr("typo.json\": cannot be read"), Not(HasSubstr("shm 2 all_reduce"))));
+}
+
+// What it measures does not depend on what was measured before.
+TEST_F(Tune, WritesAgainWhatWasDamaged) {
+  const auto file = folder_ / "broken.json";
+  std::ofstream(file) << "{\"tutti_tuning\": 1";
+  EXPECT_EQ(run("--ranks 2 --largest 8 --rounds 1 --file " + file.string(), "TUTTI_TUNING=" + file.string()),
+            0)
+      << output_;
+  EXPECT_EQ(read(file)["curves"].size(), 1U);
+}
+
+TEST_F(Tune, LeavesNothingBehindWhenItFails) {
+  EXPECT_EQ(run("--ranks 2 --largest 8 --rounds 1", "TUTTI_INTERFACE=nowhere0"), 1);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "tutti" / "tuning")) << output_;
 }
 
 TEST_F(Tune, FailsWhenItsOutputIsLost) {

@@ -4,8 +4,9 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <string>
+#include <system_error>
+#include <utility>
 
 #include <tutti/error.hpp>
 
@@ -53,24 +54,40 @@ void print(std::FILE* to, const tuning::Curve& curve) {
   std::fflush(to);
 }
 
-// What is written there takes the place of the file once it is complete, for communicators that are just
-// made.
-std::string draft(const std::string& file) { return file + ".new"; }
+// Takes the place of the file once it is complete, for communicators that are just made; else it goes away.
+class Draft {
+ public:
+  // Made with its folder, before the work that takes long.
+  explicit Draft(std::string file) : file_(std::move(file)) {
+    namespace fs = std::filesystem;
+    if (file_.empty())
+      throw Error(ErrorCode::invalid_argument,
+                  "neither XDG_CACHE_HOME nor HOME says where communicators look; name a file with --file");
+    std::error_code none;  // check_writable says that it did not work
+    if (const auto parent = fs::path(file_).parent_path(); !parent.empty())
+      fs::create_directories(parent, none);
+    if (fs::exists(file_, none) && !fs::is_regular_file(file_, none)) cannot_write(file_);
+    check_writable(draft_);
+  }
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+  ~Draft() {
+    std::error_code none;
+    std::filesystem::remove(draft_, none);
+  }
 
-// With its folder; before the work that takes long.
-void prepare(const std::string& file) {
-  namespace fs = std::filesystem;
-  if (file.empty())
-    throw Error(ErrorCode::invalid_argument,
-                "neither XDG_CACHE_HOME nor HOME says where communicators look; name a file with --file");
-  std::error_code none;  // check_writable says that it did not work
-  if (const auto parent = fs::path(file).parent_path(); !parent.empty()) fs::create_directories(parent, none);
-  if (fs::exists(file, none) && !fs::is_regular_file(file, none)) cannot_write(file);
-  check_writable(draft(file));
-}
+  void complete(const std::string& text) {
+    write_file(draft_, text);
+    std::filesystem::rename(draft_, file_);
+  }
 
-void tune_machine(const tune::Settings& settings, const std::string& file, std::uint64_t machine) {
-  prepare(file);
+ private:
+  std::string file_, draft_ = file_ + ".new";
+};
+
+void tune_machine(tune::Settings settings, const std::string& file, std::uint64_t machine) {
+  Draft draft(file);
+  settings.options.tuning = "off";  // every algorithm is forced
   std::vector<tuning::Curve> curves;
   for (const std::string& transport : settings.transports)
     for (const int ranks : settings.ranks) {
@@ -85,17 +102,14 @@ void tune_machine(const tune::Settings& settings, const std::string& file, std::
     const tuning::Scene scene{.transport = curve.transport, .ranks = curve.ranks};
     tuning.keep(scene, tuning::decide_all(tuning, scene, settings.largest));
   }
-  write_file(draft(file), tuning::to_json(tuning));
-  std::filesystem::rename(draft(file), file);
+  draft.complete(tuning::to_json(tuning));
   fmt::print("written: {}\n", file);
 }
 
 void check_machine(tune::Settings settings, const std::string& file) {
   std::shared_ptr<const tuning::Tuning> tuning = tuning::Tuning::defaults();
-  if (std::ifstream in(file); in) {
-    std::ostringstream text;
-    text << in.rdbuf();
-    tuning = tuning::from_json(text.str());
+  if (!settings.file.empty() || std::filesystem::exists(file)) {
+    tuning = tuning::load(file);
     settings.options.tuning = file;
   } else {
     settings.options.tuning = "off";
