@@ -13,17 +13,16 @@
 namespace tutti {
 
 /// Throws CLI::ValidationError when `ranks` (of --ranks; 0: it was not given) are to be started in each of
-/// several processes of a launcher. Throws as launch_from_environment, which it leaves alone: children of
-/// this process may still ask that.
-inline void check_own_ranks(int ranks) {
+/// several processes of a launcher; `instead`: what to do then. Throws as launch_from_environment, which it
+/// leaves alone: children of this process may still ask that.
+inline void check_own_ranks(int ranks, const char* instead = "leave out --ranks, or start one process") {
   if (ranks == 0) return;
   const auto launcher = bootstrap::find_launcher(Deadline(std::chrono::seconds(30)));
   const bootstrap::Launch& launch = launcher->identity();
   if (launch.size > 1)
     throw CLI::ValidationError(
-        "--ranks", fmt::format("each of the {} processes that {} started would start {} ranks of its own; "
-                               "leave out --ranks, or start one process",
-                               launch.size, launch.launcher, ranks));
+        "--ranks", fmt::format("each of the {} processes that {} started would start {} ranks of its own; {}",
+                               launch.size, launch.launcher, ranks, instead));
 }
 
 }  // namespace tutti

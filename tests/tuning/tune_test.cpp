@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tutti/unique_id.hpp>
+
 #include "command.hpp"
 #include "tune/check.hpp"
 
@@ -104,6 +106,13 @@ TEST_F(Tune, WritesAgainWhatWasDamaged) {
 TEST_F(Tune, LeavesNothingBehindWhenItFails) {
   EXPECT_EQ(run("--ranks 2 --largest 8 --rounds 1", "TUTTI_INTERFACE=nowhere0"), 1);
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "tutti" / "tuning")) << output_;
+}
+
+TEST_F(Tune, StartsNoRanksUnderALauncherOfSeveral) {
+  const std::string id = UniqueId::create("127.0.0.1").to_string();
+  EXPECT_EQ(run("--ranks 3 2 --check --largest 8 --rounds 1", "TUTTI_SIZE=2 TUTTI_RANK=0 TUTTI_ID=" + id), 2);
+  EXPECT_THAT(output_, HasSubstr("--ranks: each of the 2 processes that tutti started would start 3 ranks of "
+                                 "its own; start one process"));
 }
 
 TEST_F(Tune, FailsWhenItsOutputIsLost) {

@@ -1,8 +1,10 @@
 #include "tune/settings.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "command_line.hpp"
+#include "own_ranks.hpp"
 
 namespace tutti::tune {
 
@@ -33,6 +35,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     app.parse(argc, argv);
     settings.largest = largest;
     settings.options = Options::from_environment();
+    check_own_ranks(*std::ranges::max_element(settings.ranks), "start one process");
   });
 }
 
