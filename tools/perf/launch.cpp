@@ -78,15 +78,15 @@ UniqueId read_id(int pipe, const Deadline& deadline) {
   return id;
 }
 
-void report(const Child& child, const siginfo_t& end) {
+void report(const char* tool, const Child& child, const siginfo_t& end) {
   if (end.si_code != CLD_EXITED)
-    fmt::print(stderr, "tutti-perf: rank {} (pid {}) was killed by signal {} ({})\n", child.rank, child.pid,
+    fmt::print(stderr, "{}: rank {} (pid {}) was killed by signal {} ({})\n", tool, child.rank, child.pid,
                end.si_status, ::strsignal(end.si_status));
 }
 
 /// Reaps the children. After the first failure the others, who learn of it from the library, get `grace` to
 /// end.
-bool wait_for(std::vector<Child>& children, std::chrono::milliseconds grace) {
+bool wait_for(const char* tool, std::vector<Child>& children, std::chrono::milliseconds grace) {
   bool well = true;
   std::optional<Deadline> deadline;
   while (!children.empty()) {
@@ -98,7 +98,7 @@ bool wait_for(std::vector<Child>& children, std::chrono::milliseconds grace) {
     if (count < 0 && errno != EINTR) throw_errno("poll");
     if (count == 0) {
       for (const Child& child : children) {
-        fmt::print(stderr, "tutti-perf: rank {} (pid {}) did not end after another rank failed\n", child.rank,
+        fmt::print(stderr, "{}: rank {} (pid {}) did not end after another rank failed\n", tool, child.rank,
                    child.pid);
         ::kill(child.pid, SIGKILL);
       }
@@ -108,7 +108,7 @@ bool wait_for(std::vector<Child>& children, std::chrono::milliseconds grace) {
       siginfo_t end{};
       if (::waitid(P_PID, static_cast<id_t>(child.pid), &end, WEXITED | WNOHANG) != 0 || end.si_pid == 0)
         return false;
-      report(child, end);
+      report(tool, child, end);
       const bool failed = end.si_code != CLD_EXITED || end.si_status != 0;
       if (failed && well) deadline.emplace(grace);
       well = well && !failed;
@@ -136,7 +136,7 @@ bool run_threads(const Settings& settings, const Body& body) {
   return well;
 }
 
-bool run_processes(const Settings& settings, const Body& body) {
+bool run_processes(const char* tool, const Settings& settings, const Body& body) {
   const cpu_set_t allowed = allowed_cores();
   const Deadline deadline(settings.options.timeout);
   const auto as_rank = [&](Rank rank, const UniqueId& id) {
@@ -159,7 +159,7 @@ bool run_processes(const Settings& settings, const Body& body) {
   const UniqueId id = read_id(read_end.get(), deadline);
   for (Rank rank = 1; rank < settings.ranks; ++rank)
     if (fork_rank(rank, children) == 0) return as_rank(rank, id);
-  return wait_for(children, settings.options.timeout + std::chrono::seconds(5));
+  return wait_for(tool, children, settings.options.timeout + std::chrono::seconds(5));
 }
 
 bool run_ranks(const char* tool, const Settings& settings, const Body& body) {
@@ -173,7 +173,7 @@ bool run_ranks(const char* tool, const Settings& settings, const Body& body) {
   };
   try {
     if (settings.ranks > 0 && settings.threads) return run_threads(settings, printing);
-    if (settings.ranks > 0) return run_processes(settings, printing);
+    if (settings.ranks > 0) return run_processes(tool, settings, printing);
     Communicator comm = Communicator::from_environment(settings.options);
     return printing(comm);
   } catch (const Printed&) {

@@ -15,9 +15,10 @@ using Body = std::function<bool(Communicator&)>;
 bool run_threads(const Settings& settings, const Body& body);
 
 /// Runs `body` on `settings.ranks` children of this process and waits for them. True when all children ended
-/// well; one that is killed is reported on stderr, and so are those that then do not end in time and are
-/// killed here. Returns in the children as well: what `body` returned. Throws Error in both.
-bool run_processes(const Settings& settings, const Body& body);
+/// well; one that is killed is reported on stderr in the name of the tool, and so are those that then do not
+/// end in time and are killed here. Returns in the children as well: what `body` returned. Throws Error in
+/// both.
+bool run_processes(const char* tool, const Settings& settings, const Body& body);
 
 /// One of these, or on `settings.ranks` == 0 as a launcher's rank. What a rank throws is printed with its
 /// number, after the name of the tool; then, and where a body returned false, the result is false.

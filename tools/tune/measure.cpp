@@ -132,7 +132,7 @@ std::vector<Measured> measure(const Series& series, const Settings& settings) {
   launch.options = settings.options;
   launch.options.transport = series.transport;
   const pid_t parent = ::getpid();
-  const bool well = perf::run_processes(launch, [&](Communicator& comm) {
+  const bool well = perf::run_processes("tutti-tune", launch, [&](Communicator& comm) {
     Ways ways(comm, launch.options, series.chosen);
     const perf::Buffers buffers(comm, series.sizes.back(), false);
     std::vector<Measured> measured;
