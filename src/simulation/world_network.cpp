@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -146,6 +147,23 @@ class Layout {
   std::map<std::tuple<int, NodeId, NodeId>, Way> ways_;
 };
 
+// Ranks between which all ways are that there are: of every kind of machine those of two hosts, and one in
+// the first rank's NVLink domain and one outside of it.
+std::vector<Rank> examples(const World& world) {
+  std::vector<Rank> found;
+  std::map<int, std::set<int>> hosts;  // by machine
+  std::set<std::pair<int, bool>> kinds;
+  for (Rank rank = 0; rank < world.size(); ++rank) {
+    const Host& host = world.host(rank);
+    std::set<int>& two = hosts[host.machine];
+    if (two.size() < 2) two.insert(world.seat(rank).host);
+    const bool of_a_kind =
+        kinds.emplace(host.machine, host.nvlink_domain == world.host(0).nvlink_domain).second;
+    if (of_a_kind || two.contains(world.seat(rank).host)) found.push_back(rank);
+  }
+  return found;
+}
+
 // Ranks that share a host, when all hosts but the last have equally many consecutive ones; otherwise 0.
 int node_size(const World& world) {
   int size = 0;
@@ -174,12 +192,12 @@ Network network_of(const World& world) {
     adapters.push_back(
         ports.try_emplace({seat.host, seat.port}, static_cast<int>(ports.size())).first->second);
   network.adapter = [adapters = std::move(adapters)](Rank rank) { return adapters[at(rank)]; };
-  // A rank's ways to its own host and to the next one are all there are.
-  for (Rank r = 0; r < std::min(world.size(), 2 * std::max(network.node_size, 1)); ++r)
-    for (Rank other = 0; other < world.size() && other <= 2 * std::max(network.node_size, 1); ++other) {
-      if (other == r) continue;
-      double& alpha = network.costs[at(layout->route(r, other).cost)].alpha;
-      alpha = std::max(alpha, layout->latency(r, other));
+  const std::vector<Rank> some = examples(world);
+  for (const Rank from : some)
+    for (const Rank to : some) {
+      if (from == to) continue;
+      double& alpha = network.costs[at(layout->route(from, to).cost)].alpha;
+      alpha = std::max(alpha, layout->latency(from, to));
     }
   network.processor = {.step = 0.1 * microsecond, .copy = 1 / 1.5e12, .fold = 1 / 3e12, .serial = false};
   network.queue_pairs_cached = 8192;

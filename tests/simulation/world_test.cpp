@@ -59,6 +59,19 @@ TEST(World, OfARackIsOneNvlinkDomain) {
   EXPECT_EQ(two_racks.costs[static_cast<std::size_t>(two_racks.route(0, 143).cost)].name, "network");
 }
 
+// Whoever is joined to whom, and however: a message takes some time.
+TEST(World, EveryWayHasALatency) {
+  topology::World mixed = topology::uniform_world(*topology::builtin("dgx-h100"), 2);
+  topology::add_hosts(mixed, *topology::builtin("nvl72"), 2);
+  for (const Network& network : {machines("dgx-h100", 3), machines("nvl72", 19), network_of(mixed)})
+    for (Rank from = 0; from < network.ranks; from += 3)
+      for (Rank to = 0; to < network.ranks; ++to) {
+        if (from == to) continue;
+        const PathCost& cost = network.costs[static_cast<std::size_t>(network.route(from, to).cost)];
+        EXPECT_GT(cost.alpha, 0) << from << " to " << to << ", " << cost.name;
+      }
+}
+
 TEST(World, UnknownAlgorithmsAreAnError) {
   const Network network = machines("pcie-box", 1);
   EXPECT_THROW(rank_candidates(network, {.bytes = MiB, .algorithm = "bruck"}), Error);
