@@ -195,6 +195,20 @@ TEST_F(Program, DrawsALineForEveryNumberOfRanks) {
   EXPECT_THAT(slurp(file), Not(HasSubstr("nan")));
 }
 
+// Logarithmic axes have no place for them.
+TEST_F(Program, DrawsNeitherNoTimeNorNoBytes) {
+  const std::string file = scratch(".svg");
+  EXPECT_EQ(run("all_reduce 0 64K --plot " + file).status, 0);
+  EXPECT_EQ(count(slurp(file), "<circle"), 1);
+  EXPECT_THAT(slurp(file), Not(HasSubstr("nan")));
+  EXPECT_THAT(slurp(file), Not(HasSubstr("inf")));
+  EXPECT_EQ(run("barrier 8 --ranks-per-node 1 --plot " + file).status, 0);
+  EXPECT_THAT(slurp(file), StartsWith("<svg"));
+  EXPECT_EQ(count(slurp(file), "<circle"), 0);
+  EXPECT_EQ(run("barrier 0 --nodes 1 2 --plot " + file).status, 0);
+  EXPECT_EQ(count(slurp(file), "<circle"), 2);
+}
+
 TEST_F(Program, SaysWhatIsWrong) {
   const struct {
     const char *arguments, *text;

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "output_file.hpp"
@@ -40,7 +41,7 @@ void run(const sim::Settings& settings) {
     }
   }
   if (!settings.json.empty()) write_file(settings.json, all.dump(2) + '\n');
-  if (!settings.plot.empty()) write_file(settings.plot, sim::plot(settings.collective, points));
+  if (!settings.plot.empty()) write_file(settings.plot, sim::plot(settings.collective, std::move(points)));
 }
 
 }  // namespace

@@ -68,9 +68,19 @@ std::string line(const std::vector<const Point*>& points, const std::function<do
 
 }  // namespace
 
-std::string plot(Collective collective, const std::vector<Point>& points) {
+std::string plot(Collective collective, std::vector<Point> points) {
   const bool one_size =
       std::ranges::all_of(points, [&](const Point& p) { return p.bytes == points[0].bytes; });
+  std::string what(name(collective));
+  if (one_size) what += " of " + simulation::size_text(points.at(0).bytes);
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" font-family=\"sans-serif\" "
+      "font-size=\"12\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
+      width, height);
+  svg += text(left, 22, "start", what + ": predicted time (us) over " + (one_size ? "ranks" : "size"));
+
+  std::erase_if(points, [&](const Point& p) { return p.seconds <= 0 || (!one_size && p.bytes <= 0); });
+  if (points.empty()) return svg + "</svg>\n";
   const auto across = [one_size](const Point& p) {
     return one_size ? static_cast<double>(p.ranks) : p.bytes;
   };
@@ -78,14 +88,6 @@ std::string plot(Collective collective, const std::vector<Point>& points) {
   const Axis horizontal{across(low), across(high), left, right};
   const Axis time = axis_of(points, &Point::seconds, bottom, top);
   const auto x = [&](const Point& p) { return horizontal.place(across(p)); };
-
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" font-family=\"sans-serif\" "
-      "font-size=\"12\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
-      width, height);
-  std::string what(name(collective));
-  if (one_size) what += " of " + simulation::size_text(points[0].bytes);
-  svg += text(left, 22, "start", what + ": predicted time (us) over " + (one_size ? "ranks" : "size"));
   svg += time_grid(time);
   std::set<double> marked;
   for (const Point& p : points)

@@ -17,7 +17,8 @@ struct Point {
 };
 
 /// A whole SVG document with logarithmic axes: time over size, a line for every number of ranks; of one size,
-/// time over ranks. `points` is not empty; they are joined in their order.
-std::string plot(Collective collective, const std::vector<Point>& points);
+/// time over ranks. `points` is not empty; they are joined in their order, but for those of no time, or of no
+/// bytes among sizes, which such axes do not have.
+std::string plot(Collective collective, std::vector<Point> points);
 
 }  // namespace tutti::sim
