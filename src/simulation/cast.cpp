@@ -105,7 +105,6 @@ std::vector<Actor> cast(const Schedule& schedule, const Network& network, const 
   settings.max_message = workload.max_message;
   settings.type = workload.type;
   settings.stable = workload.views;
-  settings.one_sided = workload.one_sided;
   const execution::Shape shape = shape_of(schedule, workload, even);
   std::optional<Schedule> split;
   if (workload.views) split = sent_from_memory(schedule);

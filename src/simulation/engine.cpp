@@ -103,15 +103,11 @@ Spent Engine::work(const LaneState& lane, const Instruction& step) {
   RankCounts& counts = counts_[at(lane.actor)];
   const Processor& cpu = network_.processor;
   const std::size_t bytes = actor.program.length(step, lane.iteration) * step.segments;
-  const auto is_direct = [](execution::Base base) {
-    return base == execution::Base::peer_input || base == execution::Base::peer_output;
-  };
   Spent spent{.steps = cpu.step};
-  std::size_t written = 0, direct = 0;
+  std::size_t written = 0;
   double taken = 0;  // s a byte
   for (std::uint32_t i = 0; i < step.sinks; ++i) {
     const auto fifos = actor.fifos(step.first_sink + i);
-    direct += is_direct(actor.program.sinks[step.first_sink + i].base) && fifos.empty() ? 1 : 0;
     if (fifos.empty()) {
       ++written;
       continue;
@@ -126,7 +122,6 @@ Spent Engine::work(const LaneState& lane, const Instruction& step) {
   }
   for (std::uint32_t i = 0; i < step.sources; ++i) {
     const int fifo = actor.sources[step.first_source + i];
-    direct += fifo < 0 && is_direct(actor.program.sources[step.first_source + i].base) ? 1 : 0;
     if (fifo < 0) continue;
     const PathCost& cost = *fifos_[at(fifo)].cost;
     spent.messages += cost.receive_overhead;
@@ -138,8 +133,7 @@ Spent Engine::work(const LaneState& lane, const Instruction& step) {
   const std::size_t folded = (step.sources > 1 ? step.sources - 1 : 0) * bytes;
   counts.bytes_folded += folded;
   spent.folds = static_cast<double>(folded) * cpu.fold;
-  spent.copies = static_cast<double>(bytes) *
-                 (cpu.copy * static_cast<double>(written) + cpu.direct * static_cast<double>(direct) + taken);
+  spent.copies = static_cast<double>(bytes) * (cpu.copy * static_cast<double>(written) + taken);
   return spent;
 }
 

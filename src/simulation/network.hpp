@@ -44,7 +44,6 @@ struct Processor {
   double step = 0;          ///< s a step
   double copy = 0;          ///< s a byte written
   double fold = 0;          ///< s a byte for every source after the first
-  double direct = 0;        ///< s a byte read from or written to a peer's memory, besides
   bool serial = true;       ///< one thread runs all lanes of a rank; otherwise they run side by side
   bool multicasts = false;  ///< a message to all other ranks is written once
 };

@@ -24,8 +24,7 @@ struct Workload {
   std::size_t piece = std::size_t{1} << 20;        ///< wanted bytes of a chunk a message
   std::size_t max_message = execution::unlimited;  ///< bytes
   bool views = false;  ///< what is sent over a network is read from the caller's memory
-  bool one_sided = false;
-  int calls = 1;  ///< in a row, without a barrier, as benchmarks do
+  int calls = 1;       ///< in a row, without a barrier, as benchmarks do
 };
 
 /// What one rank does.
@@ -59,7 +58,7 @@ struct Spent {
   double latency = 0;      ///< alpha of messages, and of credits
   double links = 0;        ///< of messages on their route, and in line for it
   double messages = 0;     ///< overhead of senders and receivers
-  double copies = 0;       ///< bytes written, or reached in peers' memory
+  double copies = 0;       ///< bytes written
   double folds = 0;        ///< bytes folded
   double steps = 0;        ///< what every step costs
   double calls = 0;        ///< what every call costs besides
