@@ -151,7 +151,8 @@ void check(const Machine& machine) {
       refuse(machine,
              fmt::format("a {} link joins nodes {} and {} of {}", name(link.kind), link.a, link.b, nodes));
     if (link.a == link.b) refuse(machine, fmt::format("{} is linked to itself", name(machine.node(link.a))));
-    if (!is_rate(link.bandwidth) || link.bandwidth == 0 || !is_rate(link.latency) || link.count < 1)
+    if (!is_rate(link.bandwidth) || link.bandwidth == 0 || !is_rate(link.latency) || link.count < 1 ||
+        link.count > most_side_by_side)
       refuse(machine, fmt::format("the {} link of {} and {} has {} GB/s, {} us, count {}", name(link.kind),
                                   name(machine.node(link.a)), name(machine.node(link.b)), link.bandwidth,
                                   link.latency, link.count));

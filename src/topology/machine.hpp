@@ -42,6 +42,7 @@ inline constexpr NodeId no_node = -1;
 inline constexpr std::size_t most_nodes = 4096;
 inline constexpr std::size_t most_links = 16384;
 inline constexpr std::size_t most_pcie_levels = 64;
+inline constexpr int most_side_by_side = 1024;  ///< Link::count
 
 struct Node {
   NodeKind kind = NodeKind::cpu;

@@ -180,7 +180,7 @@ class NcclImporter {
   void join_peers() {
     PeerLinks told;
     for (const auto& [gpu, element, parent] : links_) {
-      const int count = static_cast<int>(element->number("count", 1, 0, 1024));
+      const int count = static_cast<int>(element->number("count", 1, 0, most_side_by_side));
       const LinkKind kind = element->name == "xgmi" ? LinkKind::xgmi : LinkKind::nvlink;
       if (element->name == "c2c") {
         const auto each = static_cast<double>(element->number("bw", 0, 1, most_xml_number)) / 1000;

@@ -15,13 +15,14 @@ namespace {
 
 constexpr int most_steps = 200'000;  ///< of the search for rings: milliseconds
 constexpr std::size_t most_gpus = 32;
+constexpr std::size_t most_pairs = 32;  ///< of rings, one in each direction: the search descends with each
 
 /// Rings without a link in common among GPUs that are linked directly: depth first, the most rings win.
 class Search {
  public:
   /// free[i][j]: how many rings may still go between GPUs i and j.
   explicit Search(std::vector<std::vector<int>> free) : free_(std::move(free)), size_(free_.size()) {
-    bound_ = std::numeric_limits<std::size_t>::max();
+    bound_ = most_pairs;
     for (const auto& row : free_)
       bound_ = std::min(bound_, static_cast<std::size_t>(std::accumulate(row.begin(), row.end(), 0)) / 2);
   }

@@ -47,6 +47,7 @@ TEST(Machine, RefusesWhatIsNone) {
   refuses([](Machine& bad) { bad.links[0].bandwidth = 0; }, "0 GB/s");
   refuses([](Machine& bad) { bad.links[0].latency = std::numeric_limits<double>::quiet_NaN(); }, "nan us");
   refuses([](Machine& bad) { bad.links[0].count = 0; }, "count 0");
+  refuses([](Machine& bad) { bad.links[0].count = 2'000'000; }, "count 2000000");
   refuses(
       [](Machine& bad) { bad.nodes[2].kind = bad.nodes[0].kind, bad.nodes[2].index = bad.nodes[0].index; },
       "two nodes are cpu0");

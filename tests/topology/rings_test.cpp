@@ -81,6 +81,16 @@ TEST(Rings, FollowTheTreeWithoutCrossingALinkTwice) {
   EXPECT_LE(*std::ranges::max_element(count), 1);
 }
 
+// A search that descends with every ring comes to an end before the stack does.
+TEST(Rings, OfAnyNumberOfLinks) {
+  Machine machine = mesh(32, 1023);
+  for (Link& link : machine.links)
+    if (link.kind == LinkKind::xgmi && (link.a + link.b) % 2 == 0) link.count = 1024;
+  const auto all = rings(machine);
+  EXPECT_FALSE(all.empty());
+  expect_every_gpu_once(machine, all);
+}
+
 TEST(Rings, NoneForOneGpu) {
   EXPECT_TRUE(rings(mesh(1, 1)).empty());
   EXPECT_TRUE(rings(Machine{}).empty());
