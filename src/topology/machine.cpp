@@ -140,6 +140,9 @@ void check(const Machine& machine) {
                                 machine.links.size(), most_nodes, most_links));
   if (machine.nvlink_machines < 1 || machine.nvlink_machines > 1'000'000)
     refuse(machine, fmt::format("nvlink_machines is {}", machine.nvlink_machines));
+  if (machine.nvlink_machines > 1 && machine.count(NodeKind::nvswitch) == 0)
+    refuse(machine,
+           fmt::format("nvlink_machines is {}, but there is no nvswitch to share", machine.nvlink_machines));
   std::vector<std::pair<NodeKind, int>> seen;
   for (const Node& node : machine.nodes) seen.emplace_back(node.kind, node.index);
   std::ranges::sort(seen);

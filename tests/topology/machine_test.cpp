@@ -52,6 +52,7 @@ TEST(Machine, RefusesWhatIsNone) {
       [](Machine& bad) { bad.nodes[2].kind = bad.nodes[0].kind, bad.nodes[2].index = bad.nodes[0].index; },
       "two nodes are cpu0");
   refuses([](Machine& bad) { bad.nvlink_machines = 0; }, "nvlink_machines");
+  refuses([](Machine& bad) { bad.nvlink_machines = 2; }, "no nvswitch to share");
   refuses(
       [](Machine& bad) { bad.links.push_back(*std::ranges::find(bad.links, LinkKind::pcie, &Link::kind)); },
       "hangs on two PCIe links");
