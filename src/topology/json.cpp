@@ -7,6 +7,8 @@
 
 #include <tutti/error.hpp>
 
+#include "topology/assemble.hpp"
+
 namespace tutti::topology {
 
 namespace {
@@ -85,7 +87,10 @@ Node node_from(const Json& json) {
     refuse("a node is called \"" + named + "\", not for example gpu0");
   Node node{.kind = node_kind(named.substr(0, digits)), .index = std::stoi(named.substr(digits))};
   node.label = json.value("label", "");
-  node.pci = json.value("pci", "");
+  if (const auto told = json.value("pci", ""); !told.empty()) {
+    node.pci = pci_address(told);
+    if (node.pci.empty()) refuse("\"" + told + "\" is no PCI address");
+  }
   node.package = json.value("package", -1);
   node.rdma = json.value("rdma", false);
   if (json.contains("details")) node.details = json["details"].get<decltype(node.details)>();

@@ -59,10 +59,10 @@ class Exporter {
     std::string affinity = detail(node, "affinity");
     for (auto at = affinity.find("0x"); at != std::string::npos; at = affinity.find("0x"))
       affinity.erase(at, 2);
-    line(1, fmt::format("<cpu numaid=\"{}\"{}{}{}{}{}>", detail(node, "numaid", std::to_string(node.index)),
-                        affinity.empty() ? "" : attribute("affinity", affinity), known(node, "arch"),
-                        known(node, "vendor"), known(node, "family", "familyid"),
-                        known(node, "model", "modelid")));
+    line(1, fmt::format(
+                "<cpu{}{}{}{}{}{}>", attribute("numaid", detail(node, "numaid", std::to_string(node.index))),
+                affinity.empty() ? "" : attribute("affinity", affinity), known(node, "arch"),
+                known(node, "vendor"), known(node, "family", "familyid"), known(node, "model", "modelid")));
     below(id, 2);
     line(1, "</cpu>");
   }
@@ -87,7 +87,7 @@ class Exporter {
     const char* usual = node.kind == NodeKind::bridge ? "0x060400"
                         : node.kind == NodeKind::gpu  ? "0x030200"
                                                       : "0x020000";
-    line(depth, fmt::format("<pci busid=\"{}\"{}{}{}{}{}{}>", address(node),
+    line(depth, fmt::format("<pci{}{}{}{}{}{}{}>", attribute("busid", address(node)),
                             attribute("class", detail(node, "class", usual)), known(node, "vendor"),
                             known(node, "device"), known(node, "subsystem_vendor"),
                             known(node, "subsystem_device"), speed_and_width(link)));
@@ -123,9 +123,9 @@ class Exporter {
     if (link.kind == LinkKind::c2c)
       row = fmt::format("<c2c bw=\"{:.0f}\" count=\"{}\"/>", 1000 * link.bandwidth / link.count, link.count);
     else if (link.kind == LinkKind::nvlink || link.kind == LinkKind::xgmi)
-      row = fmt::format("<{} target=\"{}\" count=\"{}\" tclass=\"{}\"/>", name(link.kind),
-                        other.kind == NodeKind::gpu ? address(other) : "ffff:fc:00.0", link.count,
-                        class_of(other));
+      row = fmt::format("<{}{} count=\"{}\"{}/>", name(link.kind),
+                        attribute("target", other.kind == NodeKind::gpu ? address(other) : "ffff:fc:00.0"),
+                        link.count, attribute("tclass", class_of(other)));
     return row.empty() ? row : fmt::format("{:{}}{}\n", "", 2 * depth, row);
   }
 

@@ -107,6 +107,14 @@ TEST(MachineJson, ErrorsSayWhatIsWrongAndWhere) {
   EXPECT_THAT(refusal(R"({"tutti_topology": 1, "nodes": 7, "links": []})"), HasSubstr("JSON"));
   EXPECT_THAT(refusal(R"({"tutti_topology": 1, "nodes": [{"node": "gpu0"}, {"node": 1}], "links": []})"),
               HasSubstr("row 2 of \"nodes\""));
+  EXPECT_THAT(refusal(R"({"tutti_topology": 1, "nodes": [{"node": "gpu0", "pci": "\"/><x"}], "links": []})"),
+              HasSubstr("is no PCI address"));
+}
+
+TEST(MachineJson, TakesPciAddressesAsPeopleWriteThem) {
+  const Machine machine =
+      from_json(R"({"tutti_topology": 1, "nodes": [{"node": "gpu0", "pci": "0F:00.0"}], "links": []})");
+  EXPECT_EQ(machine.nodes.at(0).pci, "0000:0f:00.0");
 }
 
 TEST(Load, TellsFormsApartAndNamesWhatItKnows) {

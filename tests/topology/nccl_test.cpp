@@ -173,6 +173,17 @@ TEST_F(NcclFile, WrittenAsNcclReadsIt) {
   odd.node(odd.find("port0")).label = "<&\"\n>";
   const Machine back = from_text(to_nccl_xml(odd), "odd");
   EXPECT_EQ(back.node(back.find("port0")).label, "<&\">") << "XML has no way to write a line break in it";
+  odd.node(odd.find("cpu0")).details["numaid"] = "<&\">";
+  EXPECT_EQ(detail(from_text(to_nccl_xml(odd), "odd").nodes.at(0), "numaid"), "<&\">");
+  // What is no machine that anyone read is still XML.
+  Machine pair = from_text(testing::amd, "pair");
+  for (const char* gpu : {"gpu0", "gpu1"}) {
+    pair.node(pair.find(gpu)).details["class"] = "0x1200<&\">";
+    pair.node(pair.find(gpu)).pci += "<&\">";
+  }
+  EXPECT_THAT(refusal(to_nccl_xml(pair)), HasSubstr("is no PCI address"));
+  for (const char* gpu : {"gpu0", "gpu1"}) pair.node(pair.find(gpu)).pci.resize(12);
+  EXPECT_EQ(from_text(to_nccl_xml(pair), "pair").count(NodeKind::gpu), 2U);
 }
 
 }  // namespace
