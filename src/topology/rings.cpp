@@ -202,14 +202,6 @@ std::vector<Ring> rings(const Machine& machine) {
   return {ring_of_tree(machine, gpus)};
 }
 
-std::vector<int> passes(const Machine& machine, std::span<const Ring> rings) {
-  bool whole = true;
-  std::vector<int> most;
-  for (const auto& [there, back] : directed_passes(machine, rings, whole))
-    most.push_back(std::max(there, back));
-  return most;
-}
-
 double ring_bandwidth(const Machine& machine, std::span<const Ring> rings) {
   bool whole = true;
   const auto count = directed_passes(machine, rings, whole);

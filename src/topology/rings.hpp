@@ -26,7 +26,4 @@ std::vector<Ring> rings(const Machine& machine);
 /// 0 when there is no path somewhere.
 double ring_bandwidth(const Machine& machine, std::span<const Ring> rings);
 
-/// How often the rings pass each link, by link, in the direction that is passed more.
-std::vector<int> passes(const Machine& machine, std::span<const Ring> rings);
-
 }  // namespace tutti::topology
