@@ -19,6 +19,10 @@ struct FreePinned {
   std::shared_ptr<Api> api;
   void operator()(std::byte* memory) const noexcept { api->free_pinned(memory); }
 };
+struct DestroyEvent {
+  std::shared_ptr<Api> api;
+  void operator()(Event event) const noexcept { api->destroy_event(event); }
+};
 struct Close {
   std::shared_ptr<Api> api;
   void operator()(std::byte* memory) const noexcept { api->close(memory); }
@@ -35,6 +39,11 @@ inline DeviceMemory allocate(const std::shared_ptr<Api>& api, std::size_t bytes)
 }
 inline PinnedMemory allocate_pinned(const std::shared_ptr<Api>& api, std::size_t bytes) {
   return {api->allocate_pinned(bytes), detail::FreePinned{api}};
+}
+
+using OwnEvent = std::unique_ptr<void, detail::DestroyEvent>;
+inline OwnEvent make_event(const std::shared_ptr<Api>& api) {
+  return {api->create_event(), detail::DestroyEvent{api}};
 }
 
 /// For a short while.

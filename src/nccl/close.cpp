@@ -1,5 +1,4 @@
 // How a communicator ends: with the others, or without them.
-#include "gpu/resources.hpp"
 #include "nccl/comm.hpp"
 
 namespace tutti::nccl {
@@ -14,49 +13,58 @@ ncclResult_t Comm::close(const char* function) {
     last = --neighbours->open == 0;
     ++neighbours->closing;
   }
-  start(function, [this, neighbours] {
-    const std::scoped_lock lock(use_);
-    disconnect();
-    const std::scoped_lock their_lock(neighbours->mutex);
+  // When the job goes, however it ended, or if it could not begin.
+  std::shared_ptr<void> closing(nullptr, [neighbours](void*) {
+    const std::scoped_lock lock(neighbours->mutex);
     --neighbours->closing;
     neighbours->moved.notify_all();
   });
-  if (!config_.blocking) return ncclInProgress;
+  const bool started = start(function, [this, turn = next_turn(), closing = std::move(closing)] {
+    turn->begin();
+    const std::scoped_lock lock(use_);
+    disconnect();
+  });
+  if (!started) {
+    // This thread may have other ranks, so it cannot wait for them.
+    break_off("a rank could not start the thread that ends it");
+    const std::scoped_lock lock(use_);
+    disconnect();
+  }
+  if (!config_.blocking) return started ? ncclInProgress : poll();
   if (last) {
     std::unique_lock lock(neighbours->mutex);
     neighbours->moved.wait(lock, [&] { return neighbours->closing == 0; });
   }
-  return ncclSuccess;
+  return started ? ncclSuccess : poll();
+}
+
+void Comm::break_off(const char* why) {
+  std::shared_ptr<Communicator> communicator;
+  {
+    const std::scoped_lock lock(state_mutex_);
+    communicator = communicator_;
+  }
+  if (communicator) communicator->abort(why);
 }
 
 void Comm::revoke() {
-  std::shared_ptr<Communicator> communicator;
-  {
-    const std::scoped_lock lock(state_mutex_);
-    revoked_ = true;
-    communicator = communicator_;
-  }
-  if (communicator) communicator->abort("ncclCommRevoke was called");
+  revoked_ = true;
+  break_off("ncclCommRevoke was called");
 }
 
 void Comm::abort() {
-  std::shared_ptr<Communicator> communicator;
   {
     const std::scoped_lock lock(state_mutex_);
     aborted_ = true;
-    communicator = communicator_;
-    if (!communicator && state_ == ncclInProgress) return;  // its job will find out
+    if (!communicator_ && state_ == ncclInProgress) return;  // its job will find out
   }
-  if (communicator) communicator->abort("ncclCommAbort was called");
-  communicator.reset();
+  break_off("ncclCommAbort was called");
   const std::scoped_lock lock(use_);
   if (closed_.exchange(true)) return;
   if (neighbours_) {
     const std::scoped_lock their_lock(neighbours_->mutex);
     --neighbours_->open;
   }
-  if (!api_) return;
-  const gpu::OnDevice here(*api_, device_);
   disconnect();
 }
 

@@ -22,6 +22,7 @@
 #include "nccl/abi.hpp"
 #include "nccl/config.hpp"
 #include "nccl/reduction.hpp"
+#include "nccl/turns.hpp"
 
 namespace tutti::nccl {
 
@@ -54,11 +55,16 @@ struct Registration {
 class Comm : public std::enable_shared_from_this<Comm> {
  public:
   Comm(int device, Config config) : device_(device), config_(std::move(config)) {}
+  ~Comm();
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
 
   // jobs.cpp
-  /// Does `work` on a thread of its own, on this device. Until it is done the state is ncclInProgress, then
-  /// ncclSuccess or what it failed with.
-  void start(const char* function, std::function<void()> work);
+  /// The next one among the jobs on this communicator.
+  std::shared_ptr<Turn> next_turn() { return turns_.next(); }
+  /// Does `work` on a thread of its own. Until it is done the state is ncclInProgress, then ncclSuccess or
+  /// what it failed with. False where it cannot be started: so it has failed.
+  [[nodiscard]] bool start(const char* function, std::function<void()> work);
   /// Waits for it; the state. What it failed with becomes this thread's last error.
   ncclResult_t finish();
   /// The state, likewise, without waiting.
@@ -66,7 +72,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   // connect.cpp. Collective, as jobs.
   void join(const UniqueId& id, Rank rank, int size, const Options& options);
-  void join_part(Comm& parent, int color, int key);
+  /// `turn`: the parent's; ended when that is needed no more.
+  void join_part(Comm& parent, int color, int key, Turn& turn);
   /// For a rank that gets no communicator of a split.
   void leave_part(int key);
   /// A communicator of `survivors`, ranks of `parent`, without its help: it may have failed.
@@ -88,7 +95,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   /// Throws Failure for what other ranks or the device reported.
   void check();
 
-  /// Throws Failure(ncclInvalidArgument) while a job is under way, or what the last one failed with.
+  /// Throws Failure(ncclInvalidArgument) while a job is under way, or what the last one failed with; also
+  /// where it is not made yet.
   void require_ready() const;
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
@@ -111,7 +119,14 @@ class Comm : public std::enable_shared_from_this<Comm> {
  private:
   void connect(const std::shared_ptr<Communicator>& communicator);
   void disconnect();
+  void settle(ncclResult_t result);
+  /// Calls and jobs under way fail, on all ranks.
+  void break_off(const char* why);
+  /// For jobs. Throws Failure where it was aborted since they were asked for.
   [[nodiscard]] std::shared_ptr<Communicator> communicator() const;
+  std::optional<Communicator> split(int color, int key);
+  UniqueId successor(Rank rank);
+  void set_successor(Rank rank, const UniqueId& id);
   std::byte* scaled(const Queued& call, std::size_t place, gpu::Stream stream);
   void gather_streams(std::span<const Queued> calls, bool before);
 
@@ -123,17 +138,18 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   mutable std::mutex state_mutex_;  ///< of what follows
   std::condition_variable state_changed_;
-  ncclResult_t state_ = ncclSuccess;
-  std::string failure_;
+  ncclResult_t state_ = ncclInvalidUsage;
+  std::string failure_ = "the communicator is not made yet: its group has not ended";
   std::shared_ptr<Communicator> communicator_;
   bool aborted_ = false;
 
+  Turns turns_;
   std::mutex use_;  ///< of what follows; never held while a host waits for other ranks, but in jobs
   std::shared_ptr<gpu::Api> api_;
   std::optional<Gpu> gpu_;
-  gpu::Event between_streams_ = nullptr;
-  gpu::Event copies_read_ = nullptr;  ///< those of `scaled_`, outside captures
-  bool copied_ = false;               ///< since then there are such
+  gpu::OwnEvent between_streams_;
+  gpu::OwnEvent copies_read_;  ///< those of `scaled_`, outside captures
+  bool copied_ = false;        ///< since then there are such
   std::shared_ptr<Neighbours> neighbours_;
   std::vector<UniqueId> successors_;  ///< by rank: the id under which it would gather survivors
   std::vector<gpu::DeviceMemory> scaled_;

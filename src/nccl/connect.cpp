@@ -39,14 +39,16 @@ void Comm::connect(const std::shared_ptr<Communicator>& communicator) {
   rank_ = communicator->rank();
   size_ = communicator->size();
   api_ = gpu::api();
+  api_->set_device(device_);
   GpuOptions options;
   options.blocks = config_.blocks;
   gpu_.emplace(*communicator, options);
-  between_streams_ = api_->create_event();
-  copies_read_ = api_->create_event();
+  between_streams_ = gpu::make_event(api_);
+  copies_read_ = gpu::make_event(api_);
   // Should the communicator fail, its survivors meet where the first of them listens.
-  const UniqueId mine = UniqueId::create(options_from_environment().interface);
   successors_.resize(static_cast<std::size_t>(size_));
+  const UniqueId mine = UniqueId::create(options_from_environment().interface);
+  successors_.at(static_cast<std::size_t>(rank_)) = mine;
   communicator->all_gather(mine.bytes.data(), successors_.data(), UniqueId::size, DataType::uint8);
   neighbours_ = neighbours_of(successors_.front());
   log(Level::info, device_,
@@ -60,34 +62,58 @@ void Comm::join(const UniqueId& id, Rank rank, int size, const Options& options)
   connect(std::make_shared<Communicator>(id, rank, size, options));
 }
 
-void Comm::join_part(Comm& parent, int color, int key) {
-  const std::scoped_lock lock(parent.use_, use_);
-  parent.require_ready();
-  auto part = parent.communicator()->split(color, key);
+std::optional<Communicator> Comm::split(int color, int key) {
+  const std::scoped_lock lock(use_);
+  return communicator()->split(color, key);
+}
+
+void Comm::join_part(Comm& parent, int color, int key, Turn& turn) {
+  auto part = parent.split(color, key);
+  turn.end();
+  const std::scoped_lock lock(use_);
   connect(std::make_shared<Communicator>(std::move(*part)));
 }
 
-void Comm::leave_part(int key) {
+void Comm::leave_part(int key) { static_cast<void>(split(no_color, key)); }
+
+UniqueId Comm::successor(Rank rank) {
   const std::scoped_lock lock(use_);
-  static_cast<void>(communicator()->split(no_color, key));
+  return successors_.at(static_cast<std::size_t>(rank));
 }
 
+void Comm::set_successor(Rank rank, const UniqueId& id) {
+  const std::scoped_lock lock(use_);
+  successors_.at(static_cast<std::size_t>(rank)) = id;
+}
+
+// The parent is not held meanwhile: it may be aborted.
 void Comm::join_survivors(Comm& parent, const std::vector<Rank>& survivors) {
-  const std::scoped_lock lock(parent.use_, use_);
+  const std::scoped_lock lock(use_);
   const Rank first = survivors.front();
-  auto& meeting = parent.successors_.at(static_cast<std::size_t>(first));
+  UniqueId meeting = parent.successor(first);
   const auto mine = static_cast<Rank>(std::ranges::find(survivors, parent.rank()) - survivors.begin());
   const Options options = options_from_environment();
   connect(std::make_shared<Communicator>(meeting, mine, static_cast<int>(survivors.size()), options));
   // An id is good for one meeting; the parent's survivors may have to meet again.
-  if (parent.rank() == first) meeting = UniqueId::create(options.interface);
+  if (parent.rank() == first) {
+    meeting = UniqueId::create(options.interface);
+    parent.set_successor(first, meeting);
+  }
   communicator()->broadcast(meeting.bytes.data(), meeting.bytes.data(), UniqueId::size, DataType::uint8, 0);
+  parent.set_successor(first, meeting);
 }
 
+Comm::~Comm() { disconnect(); }
+
 void Comm::disconnect() {
+  std::optional<gpu::OnDevice> here;
+  try {
+    if (api_) here.emplace(*api_, device_);
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): what is left goes all the same
+  }
   if (!successors_.empty()) bootstrap::drop_listener(successors_[static_cast<std::size_t>(rank_)]);
-  for (gpu::Event* const event : {&between_streams_, &copies_read_})
-    if (*event != nullptr) api_->destroy_event(std::exchange(*event, nullptr));
+  between_streams_.reset();
+  copies_read_.reset();
   gpu_.reset();
   const std::scoped_lock lock(state_mutex_);
   communicator_.reset();

@@ -29,27 +29,52 @@ void drop(const Job& job) {
   *job.handle = nullptr;
 }
 
-// Those of a communicator follow each other, as they do on its other ranks.
-std::vector<Job> one_for_each(const std::vector<Job>& jobs) {
-  std::vector<Job> joined;
+// What a thread does: the jobs whose state one communicator has.
+struct Chain {
+  const Job* first;
+  std::function<void()> work;
+};
+
+std::vector<Chain> one_for_each(const std::vector<Job>& jobs) {
+  std::vector<Chain> chains;
   for (const Job& job : jobs) {
-    const auto before = std::ranges::find(joined, job.comm, &Job::comm);
-    if (before == joined.end())
-      joined.push_back(job);
+    std::function<void()> work = [turn = job.on->next_turn(), in_turn = job.work] {
+      turn->begin();
+      in_turn(*turn);
+      turn->end();
+    };
+    const auto before =
+        std::ranges::find_if(chains, [&](const Chain& chain) { return chain.first->comm == job.comm; });
+    if (before == chains.end())
+      chains.push_back({&job, std::move(work)});
     else
-      before->work = [first = std::move(before->work), then = job.work] { first(), then(); };
+      before->work = [first = std::move(before->work), then = std::move(work)] { first(), then(); };
   }
-  return joined;
+  return chains;
+}
+
+// Those that were started may wait for one that cannot be, so nobody waits for them.
+void give_up(const std::vector<Job>& jobs) {
+  for (const Job& job : jobs) {
+    if (job.handle == nullptr) continue;
+    job.comm->abort();
+    drop(job);
+  }
 }
 
 // All of them wait for each other, so all are started first.
-ncclResult_t run(const std::vector<Job>& given) {
-  const std::vector<Job> jobs = one_for_each(given);
-  for (const Job& job : jobs) job.comm->start(job.function, job.work);
+ncclResult_t run(const std::vector<Job>& jobs) {
+  std::vector<Chain> chains = one_for_each(jobs);
+  for (Chain& chain : chains)
+    if (!chain.first->comm->start(chain.first->function, std::move(chain.work))) {
+      give_up(jobs);
+      return chain.first->comm->poll();
+    }
   ncclResult_t first = ncclSuccess;
-  for (const Job& job : jobs) {
-    const ncclResult_t result = job.comm->config().blocking ? job.comm->finish() : ncclInProgress;
-    if (result != ncclSuccess && result != ncclInProgress) drop(job);
+  for (const Chain& chain : chains) {
+    Comm& comm = *chain.first->comm;
+    const ncclResult_t result = comm.config().blocking ? comm.finish() : ncclInProgress;
+    if (result != ncclSuccess && result != ncclInProgress) drop(*chain.first);
     if (first == ncclSuccess || (first == ncclInProgress && result != ncclSuccess)) first = result;
   }
   return first;
@@ -118,7 +143,8 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
   return guarded("ncclGroupSimulateEnd", [&] {
     if (group.depth != 1)
       throw Failure(ncclInvalidUsage, "only the outermost of a thread's groups can be simulated");
-    group = {};
+    const Group dropped = std::exchange(group, {});
+    for (const Job& job : dropped.jobs) drop(job);
     require(info, "the simulation info");
     if (info->magic != simulation_magic || info->size < sizeof *info)
       throw Failure(ncclInvalidArgument, "the info is not initialised: begin with NCCL_SIM_INFO_INITIALIZER");

@@ -13,9 +13,10 @@ namespace tutti::nccl {
 /// The making of a communicator or a window, or a rank's part in that.
 struct Job {
   std::shared_ptr<Comm> comm;  ///< whose state says how it goes
-  std::function<void()> work;
+  std::function<void(Turn&)> work;
   ncclComm_t* handle = nullptr;  ///< set to null, and forgotten, when a blocking job fails
   const char* function = "";
+  std::shared_ptr<Comm> on = comm;  ///< whose turn it waits for
 };
 
 /// Outside of groups: does it now.

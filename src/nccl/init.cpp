@@ -31,9 +31,8 @@ ncclResult_t init_rank(ncclComm_t* handle, int ranks, const ncclUniqueId& id, in
                   fmt::format("rank {} of {}; ranks are 0 to {}", rank, ranks, ranks - 1));
   auto comm = std::make_shared<Comm>(device, resolve(given, default_config()));
   comm->expect(rank, ranks);
-  const auto work = [made = comm.get(), id = unpack(id), rank, ranks, options = options_from_environment()] {
-    made->join(id, rank, ranks, options);
-  };
+  const auto work = [made = comm.get(), id = unpack(id), rank, ranks,
+                     options = options_from_environment()](Turn&) { made->join(id, rank, ranks, options); };
   *handle = keep(comm);
   return submit(Job{std::move(comm), work, handle, function});
 }
@@ -125,10 +124,13 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* chil
                     fmt::format("color {}; it must be 0 or more, or NCCL_SPLIT_NOCOLOR", color));
     auto part = std::make_shared<Comm>(parent->device(), resolve(config, parent->config()));
     if (color == no_color)
-      return submit(Job{part, [parent, key] { parent->leave_part(key); }, nullptr, "ncclCommSplit"});
+      return submit(
+          Job{part, [parent, key](Turn&) { parent->leave_part(key); }, nullptr, "ncclCommSplit", parent});
     *child = keep(part);
-    return submit(Job{part, [made = part.get(), parent, color, key] { made->join_part(*parent, color, key); },
-                      child, "ncclCommSplit"});
+    const auto work = [made = part.get(), parent, color, key](Turn& turn) {
+      made->join_part(*parent, color, key, turn);
+    };
+    return submit(Job{part, work, child, "ncclCommSplit", parent});
   });
 }
 TUTTI_NCCL_PROFILED(CommSplit);
@@ -158,9 +160,10 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int excluded_count, 
     if (flags == shrink_abort) parent->revoke();
     auto rest = std::make_shared<Comm>(parent->device(), resolve(config, parent->config()));
     *child = keep(rest);
-    return submit(Job{rest,
-                      [made = rest.get(), parent, survivors] { made->join_survivors(*parent, survivors); },
-                      child, "ncclCommShrink"});
+    const auto work = [made = rest.get(), parent, survivors](Turn&) {
+      made->join_survivors(*parent, survivors);
+    };
+    return submit(Job{rest, work, child, "ncclCommShrink", parent});
   });
 }
 TUTTI_NCCL_PROFILED(CommShrink);

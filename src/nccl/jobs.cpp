@@ -5,23 +5,30 @@
 
 namespace tutti::nccl {
 
-void Comm::start(const char* function, std::function<void()> work) {
+bool Comm::start(const char* function, std::function<void()> work) {
   {
     const std::scoped_lock lock(state_mutex_);
     state_ = ncclInProgress;
   }
-  // Detached: an abort does not wait for a job that waits for ranks which never come.
-  quiet_thread([self = shared_from_this(), function, work = std::move(work)] {
-    const ncclResult_t result = guarded(function, [&] {
-      gpu::api()->set_device(self->device_);
-      work();
-      return ncclSuccess;
-    });
-    const std::scoped_lock lock(self->state_mutex_);
-    self->state_ = result;
-    if (result != ncclSuccess) self->failure_ = last_error();
-    self->state_changed_.notify_all();
-  })->detach();
+  const ncclResult_t started = guarded(function, [&] {
+    // Detached: an abort does not wait for a job that waits for ranks which never come.
+    quiet_thread([self = shared_from_this(), function, work = std::move(work)] {
+      self->settle(guarded(function, [&] {
+        work();
+        return ncclSuccess;
+      }));
+    })->detach();
+    return ncclSuccess;
+  });
+  if (started != ncclSuccess) settle(started);
+  return started == ncclSuccess;
+}
+
+void Comm::settle(ncclResult_t result) {
+  const std::scoped_lock lock(state_mutex_);
+  state_ = result;
+  if (result != ncclSuccess) failure_ = last_error();
+  state_changed_.notify_all();
 }
 
 ncclResult_t Comm::finish() {
@@ -49,6 +56,7 @@ void Comm::require_ready() const {
 
 std::shared_ptr<Communicator> Comm::communicator() const {
   const std::scoped_lock lock(state_mutex_);
+  if (!communicator_) throw Failure(ncclInvalidUsage, "the communicator was aborted or finalized meanwhile");
   return communicator_;
 }
 

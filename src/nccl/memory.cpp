@@ -54,6 +54,7 @@ void Comm::drop_registration(Registration::Kind kind, const void* registration) 
 
 void Comm::open_window(Registration& window) {
   const std::scoped_lock lock(use_);
+  static_cast<void>(communicator());
   try {
     window.reach = gpu_->register_memory(window.memory, window.bytes);
   } catch (const Error& error) {
@@ -118,8 +119,8 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t b
                     fmt::format("a window is memory of device {}, which this is not", on->device()));
     Registration* const made = on->add_registration(Registration::Kind::window, memory, bytes);
     *window = reinterpret_cast<ncclWindow_t>(made);
-    return submit(
-        Job{on, [opens = on.get(), made] { opens->open_window(*made); }, nullptr, "ncclCommWindowRegister"});
+    const auto work = [opens = on.get(), made](Turn&) { opens->open_window(*made); };
+    return submit(Job{on, work, nullptr, "ncclCommWindowRegister"});
   }));
 }
 TUTTI_NCCL_PROFILED(CommWindowRegister);

@@ -36,10 +36,10 @@ void Comm::gather_streams(std::span<const Queued> calls, bool before) {
     if (queued.stream != first && std::ranges::find(others, queued.stream) == others.end())
       others.push_back(queued.stream);
   if (others.empty()) return;
-  if (!before) api_->record(between_streams_, first);
+  if (!before) api_->record(between_streams_.get(), first);
   for (const gpu::Stream other : others) {
-    if (before) api_->record(between_streams_, other);
-    api_->wait_event(before ? first : other, between_streams_);
+    if (before) api_->record(between_streams_.get(), other);
+    api_->wait_event(before ? first : other, between_streams_.get());
   }
 }
 
@@ -75,7 +75,7 @@ void Comm::run(std::span<const Queued> calls) {
   std::size_t scaled_calls = 0;
   const bool scales = std::ranges::any_of(calls, [](const auto& c) { return c.factor_at != nullptr; });
   const bool captured = api_->is_capturing(stream);
-  if (scales && copied_ && !captured) api_->wait_event(stream, copies_read_);
+  if (scales && copied_ && !captured) api_->wait_event(stream, copies_read_.get());
   for (const Queued& queued : calls) {
     Call call = queued.call;
     if (queued.factor_at != nullptr) call.in = scaled(queued, scaled_calls++, stream);
@@ -83,7 +83,7 @@ void Comm::run(std::span<const Queued> calls) {
   }
   group.run();
   if (scales && !captured) {
-    api_->record(copies_read_, stream);
+    api_->record(copies_read_.get(), stream);
     copied_ = true;
   }
   gather_streams(calls, false);

@@ -152,8 +152,15 @@ std::uint64_t EmulatedApi::stream_id(gpu::Stream stream) { return worker(stream)
 bool EmulatedApi::is_capturing(gpu::Stream stream) { return worker(stream).graph != nullptr; }
 void EmulatedApi::synchronize(gpu::Stream stream) { worker(stream).finish(); }
 
-gpu::Event EmulatedApi::create_event() { return new SharedEvent(std::make_shared<EmulatedEvent>()); }
-void EmulatedApi::destroy_event(gpu::Event event) noexcept { delete static_cast<SharedEvent*>(event); }
+gpu::Event EmulatedApi::create_event() {
+  if (--events_left < 0) throw Error(ErrorCode::system, "cudaEventCreateWithFlags: out of memory");
+  ++events;
+  return new SharedEvent(std::make_shared<EmulatedEvent>());
+}
+void EmulatedApi::destroy_event(gpu::Event event) noexcept {
+  --events;
+  delete static_cast<SharedEvent*>(event);
+}
 void EmulatedApi::record(gpu::Event event, gpu::Stream stream) {
   const SharedEvent shared = *static_cast<SharedEvent*>(event);
   std::uint64_t number = 0;

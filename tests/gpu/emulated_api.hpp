@@ -32,11 +32,15 @@ class EmulatedApi final : public gpu::Api {
   std::atomic<bool> opens_descriptors{true}, opens_fabric{true}, opens_ipc{true};
   std::atomic<bool> dma_bufs{false};
   std::atomic<gpu::NetworkWrites> writes{gpu::NetworkWrites::in_order};
+  std::atomic<bool> refuses_devices{false}, refuses_memory{false};
+  std::atomic<int> events_left{1 << 20};    ///< that can be made
+  std::function<void()> when_kernels_load;  ///< set before there are threads
   std::atomic<int> flushes{0};
   std::atomic<int> resident{1 << 20};           ///< blocks that run side by side
   std::atomic<bool> one_default_stream{false};  ///< else every thread has its own
   std::atomic<int> one_sided{0};                ///< launches that worked on everybody's buffers
   std::atomic<int> imports{0};                  ///< memory opened and not closed
+  std::atomic<int> events{0};                   ///< made and not destroyed
   [[nodiscard]] std::size_t bytes_held();
   std::byte* allocate_managed(std::size_t bytes);  ///< that of cudaMallocManaged
   void begin_capture(gpu::Stream stream);
@@ -50,7 +54,9 @@ class EmulatedApi final : public gpu::Api {
   gpu::DeviceId device_id(int device) override;
   std::string device_name(int device) override;
   bool reach_device(int other) override;
-  void load_kernels() override {}
+  void load_kernels() override {
+    if (when_kernels_load) when_kernels_load();
+  }
   int resident_blocks() override { return resident; }
   std::uint64_t address_space() override;
   gpu::Pointer look_at(const void* pointer) override;

@@ -48,6 +48,7 @@ std::byte* map(int descriptor, std::size_t bytes) {
 
 int EmulatedApi::current_device() { return the_device; }
 void EmulatedApi::set_device(int device) {
+  if (refuses_devices) refuse("cudaSetDevice");
   if (device < 0 || device >= devices_)
     throw Error(ErrorCode::system, "cudaSetDevice: invalid device ordinal");
   the_device = device;
@@ -103,6 +104,7 @@ void EmulatedApi::remove(std::byte* memory) noexcept {
 }
 
 std::byte* EmulatedApi::allocate(std::size_t bytes) {
+  if (refuses_memory) refuse("cudaMalloc");
   return allocate(bytes, {gpu::Pointer::Kind::device, the_device});
 }
 void EmulatedApi::free(std::byte* memory) noexcept { remove(memory); }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -44,6 +45,24 @@ class OnDeviceMemory {
 };
 using Floats = OnDeviceMemory<float>;
 
+inline constexpr ncclConfig_t initial_config{.size = sizeof(ncclConfig_t),
+                                             .magic = config_magic,
+                                             .version = version_code,
+                                             .blocking = undefined_int,
+                                             .cgaClusterSize = undefined_int,
+                                             .minCTAs = undefined_int,
+                                             .maxCTAs = undefined_int,
+                                             .netName = nullptr,
+                                             .splitShare = undefined_int,
+                                             .trafficClass = undefined_int,
+                                             .commName = nullptr,
+                                             .collnetEnable = undefined_int,
+                                             .CTAPolicy = undefined_int,
+                                             .shrinkShare = undefined_int,
+                                             .nvlsCTAs = undefined_int,
+                                             .nChannelsPerNetPeer = undefined_int,
+                                             .nvlinkCentricSched = undefined_int};
+
 class NcclTest : public testing::Test {
  protected:
   NcclTest() {
@@ -76,6 +95,22 @@ class NcclTest : public testing::Test {
         api->destroy_stream(stream);
       });
     for (auto& thread : threads) thread.join();
+  }
+
+  static ncclResult_t async_error(ncclComm_t comm) {
+    ncclResult_t error = ncclInternalError;
+    EXPECT_EQ(ncclCommGetAsyncError(comm, &error), ncclSuccess);
+    return error;
+  }
+  /// The first that is not `while_it_is`, or that after ten seconds.
+  static ncclResult_t changed_from(ncclResult_t while_it_is, ncclComm_t comm) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    ncclResult_t error = while_it_is;
+    while (error == while_it_is && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      error = async_error(comm);
+    }
+    return error;
   }
 
   std::shared_ptr<EmulatedApi> api = std::make_shared<EmulatedApi>(2);

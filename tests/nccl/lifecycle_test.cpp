@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <fstream>
 #include <sstream>
 
@@ -12,8 +11,6 @@
 
 namespace tutti::test {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 class Lifecycle : public NcclTest {
  protected:
@@ -25,40 +22,7 @@ class Lifecycle : public NcclTest {
     api->synchronize(stream);
     EXPECT_EQ(a.values(), std::vector<float>(10, wanted));
   }
-  static ncclResult_t async_error(ncclComm_t comm) {
-    ncclResult_t error = ncclInternalError;
-    EXPECT_EQ(ncclCommGetAsyncError(comm, &error), ncclSuccess);
-    return error;
-  }
-  /// The first that is not `while_it_is`, or that after ten seconds.
-  static ncclResult_t changed_from(ncclResult_t while_it_is, ncclComm_t comm) {
-    const auto until = Clock::now() + std::chrono::seconds(10);
-    ncclResult_t error = while_it_is;
-    while (error == while_it_is && Clock::now() < until) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      error = async_error(comm);
-    }
-    return error;
-  }
 };
-
-constexpr ncclConfig_t initial_config{.size = sizeof(ncclConfig_t),
-                                      .magic = config_magic,
-                                      .version = version_code,
-                                      .blocking = undefined_int,
-                                      .cgaClusterSize = undefined_int,
-                                      .minCTAs = undefined_int,
-                                      .maxCTAs = undefined_int,
-                                      .netName = nullptr,
-                                      .splitShare = undefined_int,
-                                      .trafficClass = undefined_int,
-                                      .commName = nullptr,
-                                      .collnetEnable = undefined_int,
-                                      .CTAPolicy = undefined_int,
-                                      .shrinkShare = undefined_int,
-                                      .nvlsCTAs = undefined_int,
-                                      .nChannelsPerNetPeer = undefined_int,
-                                      .nvlinkCentricSched = undefined_int};
 
 TEST_F(Lifecycle, ASplitHasTheRanksOfItsColor) {
   on_threads(3, [&](int rank, ncclComm_t comm, cudaStream_t stream) {

@@ -1,7 +1,8 @@
 # The library's objects over the emulated device of tests/gpu, and the library itself.
 find_path(TUTTI_NCCL_HEADER nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include)
 target_sources(${test} PRIVATE $<TARGET_OBJECTS:tutti-nccl-objects> 
-  ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulated_api.cpp ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulated_api_memory.cpp)
+  ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulated_api.cpp ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulated_api_memory.cpp
+  ${CMAKE_CURRENT_SOURCE_DIR}/gpu/few_threads.cpp)
 target_compile_options(${test} PRIVATE -ffp-contract=off)
 target_compile_definitions(${test} PRIVATE TUTTI_NCCL_LIBRARY="$<TARGET_FILE:tutti-nccl>"
   TUTTI_NCCL_PAGE="${PROJECT_SOURCE_DIR}/docs/nccl.md" TUTTI_NCCL_HEADER_DIR="${TUTTI_NCCL_HEADER}")

@@ -1,0 +1,202 @@
+// Jobs: their order, and what becomes of those that cannot be done.
+#include <array>
+#include <atomic>
+#include <latch>
+
+#include "gpu/few_threads.hpp"
+#include "nccl/clients.hpp"
+#include "nccl/handles.hpp"
+#include "nccl/result.hpp"
+
+namespace tutti::test {
+namespace {
+
+class Jobs : public NcclTest {
+ protected:
+  /// Ranks of this thread.
+  template <std::size_t ranks>
+  std::array<ncclComm_t, ranks> make(const std::array<int, ranks>& devices) {
+    std::array<ncclComm_t, ranks> comms{};
+    EXPECT_EQ(ncclCommInitAll(comms.data(), ranks, devices.data()), ncclSuccess) << ncclGetLastError(nullptr);
+    return comms;
+  }
+  static ncclConfig_t nonblocking() {
+    ncclConfig_t config = initial_config;
+    config.blocking = 0;
+    return config;
+  }
+  static int size_of(ncclComm_t comm) {
+    int size = -1;
+    EXPECT_EQ(ncclCommCount(comm, &size), ncclSuccess) << ncclGetLastError(comm);
+    return size;
+  }
+};
+
+TEST_F(Jobs, ThatCannotBeStartedLeaveNoCommunicator) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclComm_t comm = nullptr;
+  {
+    const FewThreads none(0);
+    EXPECT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSystemError);
+    expect_told("cannot start a thread");
+    EXPECT_EQ(comm, nullptr);
+  }
+  EXPECT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess) << ncclGetLastError(nullptr);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST_F(Jobs, OneThatCannotBeStartedEndsItsGroup) {
+  ::setenv("TUTTI_TIMEOUT", "1", 1);  // of those that were started
+  std::array<ncclComm_t, 3> comms{};
+  constexpr std::array devices{0, 0, 0};
+  const FewThreads two(2);
+  EXPECT_EQ(ncclCommInitAll(comms.data(), 3, devices.data()), ncclSystemError);
+  expect_told("cannot start a thread");
+  EXPECT_THAT(comms, testing::Each(nullptr));
+}
+
+TEST_F(Jobs, ACommunicatorEndsWithoutAThread) {
+  const auto comms = make<2>({0, 0});
+  {
+    const FewThreads none(0);
+    EXPECT_EQ(ncclCommDestroy(comms[0]), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(comms[0]), ncclInvalidArgument);
+  }
+  EXPECT_EQ(ncclCommDestroy(comms[1]), ncclSuccess);
+}
+
+TEST_F(Jobs, ACommunicatorEndsWithoutItsDevice) {
+  const auto destroyed = make<2>({1, 1});
+  const auto aborted = make<1>({1});
+  api->refuses_devices = true;
+  for (const auto comm : destroyed) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess) << ncclGetLastError(comm);
+  EXPECT_EQ(ncclCommAbort(aborted[0]), ncclSuccess) << ncclGetLastError(nullptr);
+  EXPECT_EQ(ncclCommAbort(aborted[0]), ncclInvalidArgument);
+}
+
+TEST_F(Jobs, ACommunicatorTakesNoCallsBeforeItIsMade) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  ASSERT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess);
+  EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 0, ncclInt8, ncclSum, comm, nullptr), ncclInvalidUsage);
+  expect_told("not made yet");
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+  EXPECT_EQ(comm, nullptr);
+}
+
+TEST_F(Jobs, ASimulatedGroupLeavesNoCommunicator) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  ASSERT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess);
+  ncclSimInfo_t info{};
+  info.size = sizeof info;
+  info.magic = simulation_magic;
+  EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclSuccess) << ncclGetLastError(nullptr);
+  EXPECT_EQ(comm, nullptr);
+}
+
+TEST_F(Jobs, ThoseOfOneCommunicatorFollowEachOther) {
+  const auto comms = make<2>({0, 0});
+  constexpr std::size_t splits = 6;
+  // Every other one is of both ranks; the rest of one each.
+  const auto color = [](std::size_t split, int rank) { return split % 2 == 0 ? 0 : rank; };
+  std::array<std::array<ncclComm_t, 2>, splits> parts{};
+  const auto expect_sizes = [&] {
+    for (std::size_t s = 0; s < splits; ++s)
+      for (const ncclComm_t part : parts[s]) {
+        EXPECT_EQ(changed_from(ncclInProgress, part), ncclSuccess) << ncclGetLastError(part);
+        EXPECT_EQ(size_of(part), s % 2 == 0 ? 2 : 1) << s;
+      }
+    for (const auto& pair : parts)
+      for (const ncclComm_t part : pair) EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+  };
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (const int rank : {0, 1}) {
+    const auto r = static_cast<std::size_t>(rank);
+    for (std::size_t s = 0; s < splits; ++s)
+      EXPECT_EQ(ncclCommSplit(comms[r], color(s, rank), rank, &parts[s][r], nullptr), ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  expect_sizes();
+  ncclConfig_t config = nonblocking();
+  for (std::size_t s = 0; s < splits; ++s)
+    for (const int rank : {0, 1}) {
+      const auto r = static_cast<std::size_t>(rank);
+      EXPECT_EQ(ncclCommSplit(comms[r], color(s, rank), rank, &parts[s][r], &config), ncclInProgress);
+    }
+  expect_sizes();
+  for (const auto comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST_F(Jobs, AWindowAndASplitOfOneCommunicatorAreOneGroup) {
+  const auto comms = make<2>({0, 0});
+  std::array<ncclComm_t, 2> parts{};
+  std::array<void*, 2> memory{};
+  std::array<ncclWindow_t, 2> windows{};
+  for (void*& m : memory) ASSERT_EQ(ncclMemAlloc(&m, 4096), ncclSuccess);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (const std::size_t r : {0, 1}) {
+    EXPECT_EQ(ncclCommWindowRegister(comms[r], memory[r], 4096, &windows[r], 0), ncclSuccess);
+    EXPECT_EQ(ncclCommSplit(comms[r], 0, 0, &parts[r], nullptr), ncclSuccess);
+  }
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  for (const std::size_t r : {0, 1}) EXPECT_EQ(ncclCommWindowDeregister(comms[r], windows[r]), ncclSuccess);
+  for (const auto part : parts) EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+  for (const auto comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  for (void* m : memory) EXPECT_EQ(ncclMemFree(m), ncclSuccess);
+}
+
+TEST_F(Jobs, OnACommunicatorThatWasAbortedFail) {
+  const auto comms = make<1>({0});
+  const auto aborted = comm_of(comms[0]);
+  EXPECT_EQ(ncclCommAbort(comms[0]), ncclSuccess);
+  EXPECT_THROW(aborted->leave_part(0), Failure);
+  nccl::Registration window;
+  EXPECT_THROW(aborted->open_window(window), Failure);
+}
+
+TEST_F(Jobs, AParentCanBeAbortedWhileAPartIsConnected) {
+  std::atomic<bool> holds{false};
+  std::atomic<int> loading{0};
+  std::latch let_go(1);
+  api->when_kernels_load = [&] {
+    if (!holds) return;
+    ++loading;
+    if (api->current_device() == 1) let_go.wait();
+  };
+  const auto comms = make<2>({0, 1});
+  holds = true;
+  std::array<ncclComm_t, 2> parts{};
+  ncclConfig_t config = nonblocking();
+  for (const std::size_t r : {0, 1})
+    ASSERT_EQ(ncclCommSplit(comms[r], 0, 0, &parts[r], &config), ncclInProgress);
+  while (loading < 2) std::this_thread::yield();
+  EXPECT_EQ(ncclCommAbort(comms[0]), ncclSuccess);
+  EXPECT_EQ(async_error(parts[0]), ncclInProgress);
+  let_go.count_down();
+  for (const auto part : parts)
+    EXPECT_EQ(changed_from(ncclInProgress, part), ncclSuccess) << ncclGetLastError(part);
+  for (const auto part : parts) EXPECT_EQ(ncclCommFinalize(part), ncclInProgress);
+  for (const auto part : parts) EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+  EXPECT_EQ(ncclCommAbort(comms[1]), ncclSuccess);
+}
+
+TEST_F(Jobs, ThatFailLeaveNoEvents) {
+  const auto comms = make<1>({0});
+  api->events_left = api->events - 1;  // all but the last of a communicator's
+  EXPECT_EQ(ncclCommDestroy(comms[0]), ncclSuccess);
+  int device = 0;
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitAll(&comm, 1, &device), ncclUnhandledCudaError);
+  expect_told("cudaEventCreateWithFlags");
+  EXPECT_EQ(comm, nullptr);
+  while (api->events > 0) std::this_thread::yield();  // its thread ends
+}
+
+}  // namespace
+}  // namespace tutti::test
