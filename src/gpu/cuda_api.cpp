@@ -139,10 +139,7 @@ class CudaApi final : public Api {
     const OutsideCapture outside;
     void* memory = nullptr;
     check(::cudaMalloc(&memory, bytes), "cudaMalloc");
-    const OwnStream stream;
-    check(::cudaMemsetAsync(memory, 0, bytes, stream.get()), "cudaMemsetAsync");
-    stream.finish();
-    return static_cast<std::byte*>(memory);
+    return zeroed(static_cast<std::byte*>(memory), bytes);
   }
   void free(std::byte* memory) noexcept override {
     const OutsideCapture outside;
@@ -187,11 +184,7 @@ class CudaApi final : public Api {
   std::string why_not_shared(Sharing how) override { return vmm_.why_not_shared(device_in_use(), how); }
   std::byte* allocate_shared(std::size_t bytes, bool fabric) override {
     const OutsideCapture outside;
-    std::byte* memory = vmm_.allocate(device_in_use(), bytes, fabric);
-    const OwnStream stream;
-    check(::cudaMemsetAsync(memory, 0, bytes, stream.get()), "cudaMemsetAsync");
-    stream.finish();
-    return memory;
+    return zeroed(vmm_.allocate(device_in_use(), bytes, fabric), bytes);
   }
   Export export_memory(const std::byte* memory) override {
     const OutsideCapture outside;
@@ -277,7 +270,10 @@ class CudaApi final : public Api {
   bool is_reached(Event event) override {
     const OutsideCapture outside;
     const cudaError_t result = ::cudaEventQuery(static_cast<cudaEvent_t>(event));
-    if (result == cudaErrorNotReady) return false;
+    if (result == cudaErrorNotReady) {
+      static_cast<void>(::cudaGetLastError());  // as after an error
+      return false;
+    }
     check(result, "cudaEventQuery");
     return true;
   }
@@ -307,6 +303,17 @@ class CudaApi final : public Api {
   }
 
  private:
+  std::byte* zeroed(std::byte* memory, std::size_t bytes) {
+    try {
+      const OwnStream stream;
+      check(::cudaMemsetAsync(memory, 0, bytes, stream.get()), "cudaMemsetAsync");
+      stream.finish();
+      return memory;
+    } catch (...) {
+      free(memory);
+      throw;
+    }
+  }
   static cudaDeviceProp properties_of(int device) {
     cudaDeviceProp properties;
     check(::cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");

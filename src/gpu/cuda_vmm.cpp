@@ -15,14 +15,20 @@ namespace tutti::gpu {
 
 namespace {
 
+// What goes wrong is not left for the caller's next check.
+bool succeeded(cudaError_t result) {
+  if (result == cudaSuccess) return true;
+  static_cast<void>(::cudaGetLastError());
+  return false;
+}
+
 template <class Function>
 void find(Function*& function, const char* name) {
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
   constexpr unsigned since = 12000;
-  const cudaError_t result =
-      ::cudaGetDriverEntryPointByVersion(name, &entry, since, cudaEnableDefault, &found);
-  if (result != cudaSuccess || found != cudaDriverEntryPointSuccess)
+  if (!succeeded(::cudaGetDriverEntryPointByVersion(name, &entry, since, cudaEnableDefault, &found)) ||
+      found != cudaDriverEntryPointSuccess)
     throw Error(ErrorCode::unsupported, fmt::format("the CUDA driver has no {}", name));
   function = reinterpret_cast<Function*>(entry);
 }
@@ -125,10 +131,10 @@ void set_access(CUdeviceptr address, std::size_t bytes, int device) {
 // Peer access that was enabled for other memory does not hold for this.
 void set_access_of_peers(CUdeviceptr address, std::size_t bytes, int owner) {
   int devices = 0;
-  if (::cudaGetDeviceCount(&devices) != cudaSuccess) return;
+  if (!succeeded(::cudaGetDeviceCount(&devices))) return;
   for (int device = 0; device < devices; ++device) {
     int can = 0;
-    if (device != owner && ::cudaDeviceCanAccessPeer(&can, device, owner) == cudaSuccess && can != 0)
+    if (device != owner && succeeded(::cudaDeviceCanAccessPeer(&can, device, owner)) && can != 0)
       set_access(address, bytes, device);
   }
 }

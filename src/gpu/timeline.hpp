@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "gpu/api.hpp"
+#include "gpu/resources.hpp"
 
 namespace tutti::gpu {
 
@@ -14,9 +14,6 @@ namespace tutti::gpu {
 class Timeline {
  public:
   explicit Timeline(std::shared_ptr<Api> api);
-  ~Timeline();
-  Timeline(const Timeline&) = delete;
-  Timeline& operator=(const Timeline&) = delete;
 
   /// What is enqueued next in `stream` runs after what was marked before. Costs nothing in the stream that
   /// had the last mark.
@@ -30,7 +27,7 @@ class Timeline {
 
  private:
   struct Mark {
-    Event event = nullptr;
+    OwnEvent event;
     std::uint64_t number = 0;
   };
   std::shared_ptr<Api> api_;
