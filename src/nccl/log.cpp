@@ -78,12 +78,6 @@ void reset_log() {
   read_environment(log);
 }
 
-bool logs(Level level) {
-  Log& log = the_log();
-  const std::scoped_lock lock(log.mutex);
-  return level <= log.level;
-}
-
 void log(Level level, int device, std::string_view text) noexcept {
   try {
     Log& log = the_log();

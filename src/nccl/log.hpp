@@ -12,7 +12,6 @@ enum class Level : std::uint8_t { none, version, warn, info };
 
 /// Reads NCCL_DEBUG anew.
 void reset_log();
-[[nodiscard]] bool logs(Level level);
 /// `device`: -1 where none is meant. Never throws. Thread safe.
 void log(Level level, int device, std::string_view text) noexcept;
 
