@@ -43,7 +43,8 @@ Sentry::~Sentry() {
 
 std::uint64_t Sentry::announce_launch(const std::string& what) {
   const std::scoped_lock lock(mutex_);
-  launches_.at(++launched_ % launches_.size()) = what;
+  ++launched_;
+  launches_.at(launched_ % launches_.size()) = {launched_, what};
   return launched_;
 }
 
@@ -96,9 +97,10 @@ void Sentry::look() {
 }
 
 Error Sentry::error_of(const device::Report& report) {
-  const std::string& what = launches_.at(report.sequence % launches_.size());
-  const std::string title =
-      fmt::format("{} #{} on a GPU, rank {}", what, report.sequence, setting_.group.rank);
+  const Launched& last = launches_.at(report.sequence % launches_.size());
+  const std::string title = fmt::format(
+      "{} #{} on a GPU, rank {}", last.number == report.sequence ? last.what : "an earlier or captured call",
+      report.sequence, setting_.group.rank);
   const auto awaited = static_cast<device::Awaited>(report.awaited);
   switch (static_cast<device::Cause>(report.cause)) {
     case device::Cause::mismatch:

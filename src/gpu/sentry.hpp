@@ -52,7 +52,11 @@ class Sentry {
   bool over_ = false;
   bool told_ = false;
   std::optional<Error> stopped_because_;
-  std::array<std::string, 64> launches_;  ///< the last ones, by number
+  struct Launched {
+    std::uint64_t number = 0;
+    std::string what;
+  };
+  std::array<Launched, 64> launches_;  ///< the last ones, by number; graphs repeat earlier ones
   std::uint64_t launched_ = 0;
   std::optional<Error> failure_;
   std::thread thread_;

@@ -100,6 +100,32 @@ TEST_F(GpuTest, ADeadlineNamesTheCallAndTheRank) {
       quick());
 }
 
+TEST_F(GpuTest, ADeadlineInAnEarlierCallNamesNoOther) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        GpuOptions options = small;
+        options.timeout = std::chrono::milliseconds(500);
+        Gpu gpu(comm, options);
+        const gpu::Stream stream = api->create_stream();
+        const OnGpu<float> buffer(memory, 64);
+        api->begin_capture(stream);
+        gpu.on(stream).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+        const auto graph = api->end_capture(stream);
+        for (int time = 0; time < 64; ++time) gpu.on(stream).barrier();  // as many as are remembered
+        api->synchronize(stream);
+        comm.barrier();
+        if (comm.rank() == 0) {
+          api->replay(graph, stream);
+          api->synchronize(stream);
+          expect_missing(gpu, 1, "an earlier or captured call #1 on a GPU");
+        }
+        hear_of_failure(comm);
+        api->destroy_stream(stream);
+      },
+      quick());
+}
+
 TEST_F(GpuTest, AnAbortEndsARunningKernel) {
   run_local(
       2,
