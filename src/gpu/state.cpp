@@ -175,11 +175,13 @@ void GpuState::enqueue(std::span<const Call> calls, Stream stream) {
   if (messages.size() > gpu::device::max_buffers)
     throw Error(ErrorCode::unsupported, fmt::format("{} sends and receives in one group; the most are {}",
                                                     messages.size(), gpu::device::max_buffers));
-  in_order(stream, [&] {
-    if (!messages.empty()) launch_messages(messages, stream);
-    for (std::size_t i = 0; i < calls.size(); ++i)
-      if (!is_message(calls[i])) launch_collective(calls[i], sizes[i], stream);
-  });
+  planner_.trim(timeline_);
+  std::vector<Prepared> all;
+  all.reserve(calls.size());
+  if (!messages.empty()) all.push_back(prepare_messages(messages));
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    if (!is_message(calls[i])) all.push_back(prepare_collective(calls[i], sizes[i]));
+  launch(all, stream);
 }
 
 void GpuState::enqueue_counted(const Call& call, const DeviceBlocks& in, const DeviceBlocks& out,
@@ -204,16 +206,9 @@ void GpuState::enqueue_counted(const Call& call, const DeviceBlocks& in, const D
   launch.output = static_cast<std::byte*>(call.out);
   launch.counts = {
       {in.counts, in.displacements, in.room}, {out.counts, out.displacements, out.room}, element};
-  in_order(stream, [&] { this->launch(planner_.counted_exchange(call.type), launch, stream); });
-}
-
-// A capture is ordered by who replays it; an event from outside would not be part of it.
-void GpuState::in_order(Stream stream, const std::function<void()>& launches) {
-  captured_ = api_->is_capturing(stream);
-  if (!captured_) timeline_.follow(stream);
   planner_.trim(timeline_);
-  launches();
-  if (!captured_) timeline_.mark(stream, launched_);
+  Prepared prepared = prepare(planner_.counted_exchange(call.type), launch);
+  this->launch({&prepared, 1}, stream);
 }
 
 std::byte* GpuState::at_least(Growing& memory, std::size_t bytes) {
@@ -224,26 +219,35 @@ std::byte* GpuState::at_least(Growing& memory, std::size_t bytes) {
   return memory.blocks.empty() ? nullptr : memory.blocks.back().get();
 }
 
-void GpuState::launch_collective(const Call& call, const Sizes& sizes, Stream stream) {
+GpuState::Prepared GpuState::prepare(gpu::Plan& plan, const gpu::device::Launch& buffers) {
+  Prepared prepared{&plan, buffers, {}};
+  gpu::device::Launch& launch = prepared.launch;
+  launch.scratch = plan.scratch_bytes == 0 ? nullptr : at_least(scratch_, plan.scratch_bytes);
+  launch.program = reinterpret_cast<const gpu::device::Program*>(plan.program);
+  launch.group = connection_.membership();
+  launch.tag = plan.tag;
+  return prepared;
+}
+
+GpuState::Prepared GpuState::prepare_collective(const Call& call, const Sizes& sizes) {
   gpu::Plan& plan = planner_.collective(call, sizes, reachable(call, sizes));
-  if (plan.empty) return;
   gpu::device::Launch launch;
   launch.input = static_cast<const std::byte*>(call.in);
   launch.output = static_cast<std::byte*>(call.out);
+  Prepared prepared = prepare(plan, launch);
   if (plan.copies_input && sizes.in_bytes != 0) {
-    gpu::device::Scale copy;
+    gpu::device::Scale& copy = prepared.copy.emplace();
     copy.from = launch.input;
     copy.to = at_least(input_copy_, sizes.in_bytes);
     copy.bytes = sizes.in_bytes;
     copy.factor = plan.key.scaled ? call.reduction.factor : 1.0;
     copy.type = call.type;
-    api_->launch_scale(copy, stream);
-    launch.input = copy.to;
+    prepared.launch.input = copy.to;
   }
-  this->launch(plan, launch, stream);
+  return prepared;
 }
 
-void GpuState::launch_messages(std::span<const Call> calls, Stream stream) {
+GpuState::Prepared GpuState::prepare_messages(std::span<const Call> calls) {
   std::vector<const Call*> own_sends;
   for (const Call& call : calls)
     if (call.root == rank() && call.operation == Operation::send) own_sends.push_back(&call);
@@ -256,18 +260,30 @@ void GpuState::launch_messages(std::span<const Call> calls, Stream stream) {
   for (std::size_t i = 0; i < calls.size(); ++i)
     launch.buffers[i] = static_cast<std::byte*>(
         calls[i].operation == Operation::send ? const_cast<void*>(calls[i].in) : calls[i].out);
-  this->launch(planner_.messages(calls), launch, stream);
+  return prepare(planner_.messages(calls), launch);
 }
 
-void GpuState::launch(gpu::Plan& plan, gpu::device::Launch& launch, Stream stream) {
-  launch.scratch = plan.scratch_bytes == 0 ? nullptr : at_least(scratch_, plan.scratch_bytes);
-  launch.program = reinterpret_cast<const gpu::device::Program*>(plan.program);
-  launch.group = connection_.membership();
-  launch.tag = plan.tag;
-  launch.sequence = launched_ = sentry_.announce_launch(plan.title);
+// A capture is ordered by who replays it; an event from outside would not be part of it.
+void GpuState::launch(std::span<Prepared> all, Stream stream) {
+  const bool captured = api_->is_capturing(stream);
+  if (!captured) timeline_.follow(stream);
+  try {
+    for (Prepared& one : all)
+      if (!one.plan->empty) launch(one, captured, stream);
+  } catch (...) {
+    if (!captured) timeline_.mark(stream, launched_);  // what comes next follows those that were launched
+    throw;
+  }
+  if (!captured) timeline_.mark(stream, launched_);
+}
+
+void GpuState::launch(Prepared& prepared, bool captured, Stream stream) {
+  gpu::Plan& plan = *prepared.plan;
+  if (prepared.copy) api_->launch_scale(*prepared.copy, stream);
+  prepared.launch.sequence = launched_ = sentry_.announce_launch(plan.title);
   plan.last_launch = launched_;
-  plan.captured = plan.captured || captured_;
-  api_->launch(launch, plan.lanes, plan.slices, stream);
+  plan.captured = plan.captured || captured;
+  api_->launch(prepared.launch, plan.lanes, plan.slices, stream);
   if (proxy_ != nullptr) proxy_->wake();
 }
 
@@ -299,7 +315,9 @@ void GpuState::all_reduce_rms_norm(const AllReduceRmsNorm& arguments, Stream str
   launch.buffers[gpu::device::weight_buffer] = static_cast<std::byte*>(const_cast<void*>(arguments.weight));
   launch.buffers[gpu::device::normalized_buffer] = static_cast<std::byte*>(arguments.out);
   launch.epsilon = arguments.epsilon;
-  in_order(stream, [&] { this->launch(planner_.norm(arguments), launch, stream); });
+  planner_.trim(timeline_);
+  Prepared prepared = prepare(planner_.norm(arguments), launch);
+  this->launch({&prepared, 1}, stream);
 }
 
 void GpuState::check() {

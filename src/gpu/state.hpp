@@ -5,8 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,12 +50,19 @@ class GpuState {
   void abandon() noexcept;
   [[nodiscard]] bool reachable(const Call& call, const Sizes& sizes) const;
   void check_stream(const Call& call, gpu::Stream stream);
-  /// After what was enqueued before, whatever its stream.
-  void in_order(gpu::Stream stream, const std::function<void()>& launches);
   void check_pointer(const Call& call, const void* pointer, std::size_t bytes, const char* which);
-  void launch_collective(const Call& call, const Sizes& sizes, gpu::Stream stream);
-  void launch_messages(std::span<const Call> calls, gpu::Stream stream);
-  void launch(gpu::Plan& plan, gpu::device::Launch& launch, gpu::Stream stream);
+  /// All that a launch needs: nothing is launched before all of a group is prepared.
+  struct Prepared {
+    gpu::Plan* plan;
+    gpu::device::Launch launch;
+    std::optional<gpu::device::Scale> copy;  ///< of the input, before it
+  };
+  Prepared prepare(gpu::Plan& plan, const gpu::device::Launch& buffers);
+  Prepared prepare_collective(const Call& call, const Sizes& sizes);
+  Prepared prepare_messages(std::span<const Call> calls);
+  /// After what was enqueued before, whatever its stream.
+  void launch(std::span<Prepared> all, gpu::Stream stream);
+  void launch(Prepared& prepared, bool captured, gpu::Stream stream);
 
   /// Memory that grows; what captured graphs may refer to is kept.
   struct Growing {
@@ -74,7 +81,6 @@ class GpuState {
   std::unique_ptr<gpu::Proxy> proxy_;           ///< where this rank does
   Growing scratch_, input_copy_;
   gpu::Timeline timeline_;
-  bool captured_ = false;       ///< what is enqueued now
   std::uint64_t launched_ = 0;  ///< number of the last launch
   int exceptions_ = std::uncaught_exceptions();
 };

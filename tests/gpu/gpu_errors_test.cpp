@@ -66,6 +66,35 @@ TEST_F(GpuTest, BadCallsAreRefusedBeforeAnythingIsEnqueued) {
       quick());
 }
 
+TEST_F(GpuTest, AGroupThatCannotBePreparedIsNotBegun) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        const OnGpu<float> buffer(memory, std::vector<float>(64, 1));
+        const auto sum = [&] {
+          gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+        };
+        sum();
+        api->synchronize(nullptr);
+        comm.barrier();
+        api->refuses_memory = true;
+        auto group = gpu.group(nullptr);
+        group.all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+        group.all_reduce(buffer.data(), buffer.data(), 64, DataType::float32,
+                         scaled_sum(0.5));  // takes memory
+        EXPECT_EQ(code_of([&] { group.run(); }, "cudaMalloc"), ErrorCode::system);
+        api->synchronize(nullptr);
+        EXPECT_EQ(buffer.values(), std::vector<float>(64, 2));
+        comm.barrier();
+        sum();
+        api->synchronize(nullptr);
+        gpu.check();
+        EXPECT_EQ(buffer.values(), std::vector<float>(64, 4));
+      },
+      quick());
+}
+
 TEST_F(GpuTest, OptionsMustAgree) {
   run_local(
       2,
