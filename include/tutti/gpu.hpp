@@ -162,7 +162,8 @@ class Gpu {
   Gpu(Gpu&&) noexcept;
   Gpu& operator=(Gpu&&) noexcept;
   /// Collective: waits for what was enqueued, and for the other ranks, since they write into memory of this
-  /// one. After a failure it waits for nobody, and that memory is not freed.
+  /// one. After a failure it waits for nobody, and that memory is not freed. In a child made by fork it does
+  /// nothing: all of it is the parent's.
   ~Gpu();
 
   /// `stream`: a cudaStream_t of this device; nullptr is the default stream, which no rank may use when

@@ -115,13 +115,22 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
   address_spaces.reserve(cards.size());
   for (const Card& c : cards) address_spaces.push_back(c.address_space);
   auto proposals = propose(setting, cards);
-  do {
-    agreement_ = agree(setting, proposals);
-    mailboxes_.reset();
-    mailboxes_ = std::make_unique<Mailboxes>(api_, setting, agreement_, address_spaces, group_);
-    upload();
-  } while (!prove(setting, proposals));
-  describe(cards);
+  try {
+    do {
+      agreement_ = agree(setting, proposals);
+      mailboxes_.reset();
+      mailboxes_ = std::make_unique<Mailboxes>(api_, setting, agreement_, address_spaces, group_);
+      upload();
+    } while (!prove(setting, proposals));
+    describe(cards);
+  } catch (...) {
+    abandon();  // from the first proof on others write
+    throw;
+  }
+}
+
+Connection::~Connection() {
+  if (!ended_) abandon();
 }
 
 std::vector<Nearness> Connection::nearness(const Setting& setting, const std::vector<Card>& cards) const {

@@ -20,6 +20,12 @@ class Connection {
  public:
   /// Collective, on the current device. Throws what Gpu's constructor says.
   Connection(std::shared_ptr<Api> api, const Setting& setting);
+  /// Memory that others write is not freed, unless `end` was called: they may still do.
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  /// No rank's kernel runs any more, nor will one.
+  void end() { ended_ = true; }
 
   [[nodiscard]] int device() const { return device_; }
   /// As launches take it, in device memory.
@@ -51,8 +57,6 @@ class Connection {
   [[nodiscard]] std::vector<Line> lines() const;
   /// From the next launch on, slots are where these lines have them.
   void use(const std::vector<Line>& lines);
-  /// The memory that others write is not freed: they may still do.
-  void abandon() noexcept;
   [[nodiscard]] const std::string& description() const { return description_; }
 
  private:
@@ -62,6 +66,7 @@ class Connection {
   void share_arenas(const Setting& setting);
   std::vector<Proposal> propose(const Setting& setting, const std::vector<Card>& cards);
   Proposal propose(const Setting& setting, const Card& theirs, Rank peer);
+  void abandon() noexcept;
   void upload();
   void describe(const std::vector<Card>& cards);
   bool prove(const Setting& setting, std::vector<Proposal>& proposals);
@@ -80,7 +85,7 @@ class Connection {
   DeviceMemory membership_;
   Agreement agreement_;
   std::unique_ptr<Mailboxes> mailboxes_;
-  bool one_address_space_ = true, shares_device_ = false;
+  bool one_address_space_ = true, shares_device_ = false, ended_ = false;
   std::string description_;
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/deadline.hpp"
+#include "base/quiet_thread.hpp"
 #include "gpu/carrier.hpp"
 
 namespace tutti::gpu {
@@ -34,13 +35,13 @@ Proxy::Proxy(Network& network, Device device, const device::Mailbox& layout, con
     for (int which = 0; which < carriers; ++which)
       carriers_.push_back(std::make_unique<Carrier>(transport, device_, layout, line, which, carriers));
   }
-  thread_ = std::thread([this] { work(); });
+  thread_ = quiet_thread([this] { work(); });
 }
 
 Proxy::~Proxy() {
   over_ = true;
   wake();
-  thread_.join();
+  thread_->join();
 }
 
 void Proxy::wake() {

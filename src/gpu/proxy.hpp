@@ -36,7 +36,8 @@ class Proxy {
     int number = 0;
     bool flushes = false;  ///< what adapters write into its memory, before a kernel is told of it
   };
-  /// `failed` is told, on the thread, why nothing moves any more. All outlive the proxy.
+  /// `failed` is told, on the thread, why nothing moves any more. All outlive the proxy. Throws Error(system)
+  /// where there can be no more threads.
   Proxy(Network& network, Device device, const device::Mailbox& layout, const std::vector<Line>& lines,
         std::function<void(const Error&)> failed);
   ~Proxy();
@@ -58,7 +59,7 @@ class Proxy {
   std::condition_variable woken_;
   bool wanted_ = false;
   std::atomic<bool> over_{false};
-  std::thread thread_;
+  std::unique_ptr<std::thread> thread_;
 };
 
 }  // namespace tutti::gpu

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "base/quiet_thread.hpp"
 #include "bootstrap/frame.hpp"
 #include "gpu/device/arena.hpp"
 
@@ -30,7 +31,7 @@ const char* name(device::Awaited awaited) {
 }  // namespace
 
 Sentry::Sentry(const Setting& setting, device::Control& control)
-    : setting_(setting), control_(control), thread_([this] { watch(); }) {}
+    : setting_(setting), control_(control), thread_(quiet_thread([this] { watch(); })) {}
 
 Sentry::~Sentry() {
   {
@@ -38,7 +39,7 @@ Sentry::~Sentry() {
     over_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  thread_->join();
 }
 
 std::uint64_t Sentry::announce_launch(const std::string& what) {

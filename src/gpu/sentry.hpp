@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -25,7 +26,7 @@ struct Report;
 
 class Sentry {
  public:
-  /// Both outlive it.
+  /// Both outlive it. Throws Error(system) where there can be no more threads.
   Sentry(const Setting& setting, device::Control& control);
   ~Sentry();
   Sentry(const Sentry&) = delete;
@@ -59,7 +60,7 @@ class Sentry {
   std::array<Launched, 64> launches_;  ///< the last ones, by number; graphs repeat earlier ones
   std::uint64_t launched_ = 0;
   std::optional<Error> failure_;
-  std::thread thread_;
+  std::unique_ptr<std::thread> thread_;
 };
 
 }  // namespace tutti::gpu

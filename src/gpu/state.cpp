@@ -47,12 +47,17 @@ GpuState::GpuState(std::shared_ptr<gpu::Api> api, gpu::Setting setting)
   if (!connection_.needs_network()) return;
   network_ = std::make_unique<gpu::NetworkLines>(api_, setting_, connection_.mailbox(), connection_.lines());
   if (network_->lines().empty()) return;
-  connection_.use(network_->lines());
-  proxy_ = std::make_unique<gpu::Proxy>(
-      network_->network(), gpu::Proxy::Device{api_, connection_.device(), network_->flushes()},
-      connection_.mailbox(), network_->lines(), [this](const Error& error) {
-        sentry_.fail(error.code() == ErrorCode::peer_lost ? setting_.explain_loss(error) : error);
-      });
+  try {
+    connection_.use(network_->lines());
+    proxy_ = std::make_unique<gpu::Proxy>(
+        network_->network(), gpu::Proxy::Device{api_, connection_.device(), network_->flushes()},
+        connection_.mailbox(), network_->lines(), [this](const Error& error) {
+          sentry_.fail(error.code() == ErrorCode::peer_lost ? setting_.explain_loss(error) : error);
+        });
+  } catch (...) {
+    network_->abandon();
+    throw;
+  }
 }
 
 // Others may still write into this rank's arena when its own kernels are through: it goes when all are. Where
@@ -74,16 +79,17 @@ GpuState::~GpuState() {
 
 void GpuState::abandon() noexcept {
   regions_.abandon();
-  connection_.abandon();
   if (network_ != nullptr) network_->abandon();
 }
 
 // When kernels are through everywhere, nobody needs the network any more; when nobody looks at it, it may go.
 void GpuState::meet() {
   setting_.meet();
-  if (!connection_.needs_network()) return;
-  proxy_.reset();
-  setting_.meet();
+  if (connection_.needs_network()) {
+    proxy_.reset();
+    setting_.meet();
+  }
+  connection_.end();
 }
 
 void GpuState::check_pointer(const Call& call, const void* pointer, std::size_t bytes, const char* which) {
@@ -366,8 +372,17 @@ void GpuGroup::run() {
 }
 
 Gpu::Gpu(Gpu&&) noexcept = default;
-Gpu& Gpu::operator=(Gpu&&) noexcept = default;
-Gpu::~Gpu() = default;
+Gpu& Gpu::operator=(Gpu&& other) noexcept {
+  if (this != &other) {
+    const Gpu ended(std::move(*this));
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+// A child made by fork has neither the device nor the threads, and cannot even destroy what those wait for.
+Gpu::~Gpu() {
+  if (state_ != nullptr && state_->is_forked_copy()) static_cast<void>(state_.release());
+}
 std::pair<std::shared_ptr<const void>, void*> Gpu::allocate_bytes(std::size_t bytes) {
   auto [token, data] = state_->allocate(bytes);
   return {std::move(token), data};

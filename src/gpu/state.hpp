@@ -13,6 +13,7 @@
 
 #include <tutti/gpu.hpp>
 
+#include "base/fork_guard.hpp"
 #include "gpu/connection.hpp"
 #include "gpu/network_lines.hpp"
 #include "gpu/plan.hpp"
@@ -42,6 +43,8 @@ class GpuState {
   gpu::Regions::Allocated allocate(std::size_t bytes);
   gpu::Regions::Token register_memory(void* data, std::size_t bytes);
   void check();
+  /// In a child made by fork: it is the parent's.
+  [[nodiscard]] bool is_forked_copy() const { return generation_ != fork_generation(); }
   [[nodiscard]] std::string explain() const;
   [[nodiscard]] std::string explain(const Call& call);
 
@@ -82,6 +85,7 @@ class GpuState {
   Growing scratch_, input_copy_;
   gpu::Timeline timeline_;
   std::uint64_t launched_ = 0;  ///< number of the last launch
+  const std::uint64_t generation_ = fork_generation();
   int exceptions_ = std::uncaught_exceptions();
 };
 

@@ -3,15 +3,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <thread>
 
 #include <tutti/local.hpp>
 
 #include "gpu/emulated_memory.hpp"
 #include "gpu/exercise.hpp"
+#include "gpu/few_threads.hpp"
 
 namespace tutti::test {
 namespace {
@@ -94,6 +98,40 @@ TEST_F(GpuTest, AGroupThatCannotBePreparedIsNotBegun) {
       },
       quick());
 }
+
+TEST_F(GpuTest, OneThatCannotBeMadeLeavesWhatOthersWrite) {
+  run_local(1, [&](Communicator& comm) {
+    {
+      const FewThreads few(1);  // the stream of the proof
+      EXPECT_EQ(code_of([&] { const Gpu gpu(comm, small); }, "cannot start a thread"), ErrorCode::system);
+    }
+    const std::size_t held = api->bytes_held();
+    EXPECT_GT(held, 0U);
+    api->events_left = 3;
+    EXPECT_EQ(code_of([&] { const Gpu gpu(comm, small); }, "cudaEventCreateWithFlags"), ErrorCode::system);
+    EXPECT_GT(api->bytes_held(), held);
+    EXPECT_EQ(api->events, 0);
+  });
+}
+
+#ifndef __SANITIZE_THREAD__  // which knows no threads after a fork of several
+TEST_F(GpuTest, AChildOfForkDropsItsCopy) {
+  run_local(1, [&](Communicator& comm) {
+    auto gpu = std::make_unique<Gpu>(comm, small);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until its thread waits
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::alarm(20);
+      gpu.reset();
+      ::_exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  });
+}
+#endif
 
 TEST_F(GpuTest, OptionsMustAgree) {
   run_local(
