@@ -233,30 +233,6 @@ TEST(VerbsFake, NoReceiverIsEverNotReady) {
   EXPECT_EQ(counted.registered, 0U);
 }
 
-TEST(VerbsFake, RegisteredMemoryIsSentWithoutACopy) {
-  for (const int rails : {1, 3}) {
-    const auto ranks = fake_ranks(2, rails);
-    auto& sender = dynamic_cast<verbs::VerbsTransport&>(*ranks[0]);
-    const auto size = sender.max_message_bytes();
-    std::vector<std::byte> data(8 * size);
-    fill(data, 7);
-    const auto lease = sender.register_memory(data.data(), data.size());
-    std::vector<std::byte> got(size);
-    const Deadline deadline(std::chrono::seconds(20));
-    for (std::size_t sent = 0, taken = 0; taken < 8 && !deadline.passed();) {
-      if (sent < 8 && sender.sender(1, 0).try_send(data.data() + sent * size, size, 1, true)) ++sent;
-      ranks[0]->progress();
-      ranks[1]->progress();
-      if (!ranks[1]->receiver(0, 0).try_receive(got.data(), size, 1)) continue;
-      ASSERT_EQ(std::memcmp(got.data(), data.data() + taken++ * size, size), 0);
-    }
-    for (; !sender.sender(1, 0).flushed() && !deadline.passed();) ranks[0]->progress();
-    EXPECT_TRUE(sender.sender(1, 0).flushed());
-    EXPECT_EQ(sender.traffic().bytes_copied, 0U);
-    EXPECT_EQ(sender.traffic().memory_held, 0U);
-  }
-}
-
 TEST(VerbsFake, AMessageIsOneDoorbell) {
   FakeDevice device;
   device.longest_message = 20'000;  // a message is seven requests

@@ -70,66 +70,30 @@ Block::~Block() {
 }
 
 struct MemoryCache::State {
+  using Regions = std::multimap<std::uintptr_t, std::shared_ptr<const Region>>;
   Verbs& verbs;
   Domains domains;
-  struct Entry {
-    std::shared_ptr<const Region> region;
-    std::size_t leases = 0;
-  };
-  mutable std::mutex mutex;
-  std::map<std::uintptr_t, Entry> entries;  ///< by first address; disjoint
+  std::mutex mutex;
+  Regions regions;  ///< one a lease, by first address; some may overlap
 
   State(Verbs& the_verbs, Domains the_domains) : verbs(the_verbs), domains(std::move(the_domains)) {}
-
-  [[nodiscard]] auto holder(const std::byte* data, std::size_t bytes) {
-    auto after = entries.upper_bound(address_of(data));
-    if (after == entries.begin()) return entries.end();
-    --after;
-    return after->second.region->holds(data, bytes) ? after : entries.end();
-  }
-
-  void add(std::uintptr_t begin, std::uintptr_t end) {
-    if (const auto found = holder(address(begin), end - begin); found != entries.end()) {
-      ++found->second.leases;
-      return;
-    }
-    // Neighbours that touch or overlap become parts of the new region; whoever sends from them keeps them
-    // alive.
-    auto first = entries.upper_bound(begin);
-    if (first != entries.begin() && address_of(std::prev(first)->second.region->end()) >= begin) --first;
-    auto last = first;
-    std::size_t leases = 1;
-    for (; last != entries.end() && last->first <= end; ++last) {
-      leases += last->second.leases;
-      begin = std::min(begin, last->first);
-      end = std::max(end, address_of(last->second.region->end()));
-    }
-    auto region = register_region(verbs, domains, address(begin), end - begin, Access::local_read);
-    entries.erase(first, last);
-    entries.emplace(begin, Entry{std::move(region), leases});
-  }
-
-  void remove(std::uintptr_t begin, std::uintptr_t end) {
-    const std::scoped_lock lock(mutex);
-    if (const auto found = holder(address(begin), end - begin);
-        found != entries.end() && --found->second.leases == 0)
-      entries.erase(found);
-  }
 };
 
 class MemoryCache::Lease {
  public:
-  Lease(std::weak_ptr<State> state, std::uintptr_t begin, std::uintptr_t end)
-      : state_(std::move(state)), begin_(begin), end_(end) {}
+  Lease(std::weak_ptr<State> state, State::Regions::iterator mine) : state_(std::move(state)), mine_(mine) {}
   ~Lease() {
-    if (const auto state = state_.lock()) state->remove(begin_, end_);
+    if (const auto state = state_.lock()) {
+      const std::scoped_lock lock(state->mutex);
+      state->regions.erase(mine_);
+    }
   }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
  private:
   std::weak_ptr<State> state_;
-  std::uintptr_t begin_, end_;
+  State::Regions::iterator mine_;
 };
 
 MemoryCache::MemoryCache(Verbs& verbs, Domains domains)
@@ -139,20 +103,17 @@ MemoryCache::~MemoryCache() = default;
 std::shared_ptr<MemoryCache::Lease> MemoryCache::acquire(const std::byte* data, std::size_t bytes) {
   const auto begin = address_of(data) / page() * page();
   const auto end = (address_of(data) + std::max<std::size_t>(bytes, 1) + page() - 1) / page() * page();
+  auto region =
+      register_region(state_->verbs, state_->domains, address(begin), end - begin, Access::local_read);
   const std::scoped_lock lock(state_->mutex);
-  state_->add(begin, end);
-  return std::make_shared<Lease>(state_, begin, end);
+  return std::make_shared<Lease>(state_, state_->regions.emplace(begin, std::move(region)));
 }
 
 std::shared_ptr<const Region> MemoryCache::find(const std::byte* data, std::size_t bytes) const {
   const std::scoped_lock lock(state_->mutex);
-  const auto found = state_->holder(data, bytes);
-  return found == state_->entries.end() ? nullptr : found->second.region;
-}
-
-std::size_t MemoryCache::regions() const {
-  const std::scoped_lock lock(state_->mutex);
-  return state_->entries.size();
+  for (auto it = state_->regions.upper_bound(address_of(data)); it != state_->regions.begin();)
+    if ((--it)->second->holds(data, bytes)) return it->second;
+  return nullptr;
 }
 
 }  // namespace tutti::transport::verbs

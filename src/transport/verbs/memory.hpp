@@ -69,9 +69,9 @@ class Block {
   std::shared_ptr<const Region> region_;
 };
 
-/// The caller's memory that has been registered: whole pages, ranges that touch or overlap are one region.
-/// Only what was asked for is in it, since memory that is freed and mapped anew would be sent from its old
-/// pages. Thread safe.
+/// The caller's memory that has been registered: whole pages, a region for each range that was asked for.
+/// Ranges that touch stay apart: devices send from the pages that a range had when it was registered, and
+/// memory that is freed and mapped anew has others. Thread safe.
 class MemoryCache {
  public:
   /// Keeps a range registered while it lives. May outlive the cache.
@@ -81,9 +81,9 @@ class MemoryCache {
   ~MemoryCache();
   /// Throws Error(system).
   std::shared_ptr<Lease> acquire(const std::byte* data, std::size_t bytes);
-  /// The region that holds all of the range; nullptr when there is none.
+  /// A region with a lease that holds all of the range; nullptr when there is none, as for a range across
+  /// two.
   [[nodiscard]] std::shared_ptr<const Region> find(const std::byte* data, std::size_t bytes) const;
-  [[nodiscard]] std::size_t regions() const;
 
  private:
   struct State;
