@@ -65,6 +65,19 @@ TEST(VerbsRegistered, WhatLiesAcrossTwoRangesIsCopied) {
   EXPECT_EQ(ranks[0]->traffic().bytes_copied, 6 * page) << "the first half has other pages, perhaps";
 }
 
+// Their headers and the signals are read from the same page. Its signals come around twice.
+TEST(VerbsRegistered, HeadersAndSignalsLieApart) {
+  verbs::VerbsOptions options;
+  options.signal = verbs::Signal::send;
+  const auto ranks = fake_ranks(2, 1, {}, options);
+  constexpr std::size_t bytes = 500, messages = 1100;
+  std::vector<std::byte> data(messages * bytes);
+  fill(data, 9);
+  const auto lease = ranks[0]->register_memory(data.data(), data.size());
+  for (const int channel : {0, channels - 1}) send_in_place(ranks, channel, data, bytes);
+  EXPECT_EQ(ranks[0]->traffic().bytes_copied, 0U);
+}
+
 }  // namespace
 
 }  // namespace tutti::transport::testing

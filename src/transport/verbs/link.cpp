@@ -15,8 +15,10 @@ namespace {
 /// What the peer sent before it closed is still taken for so long.
 constexpr std::chrono::milliseconds loss_grace{2};
 // The scratch page: a header for each message that is sent from the caller's memory, then signals in turn.
-constexpr std::size_t signals_at = 1024;
+constexpr std::size_t signals_at = 2048;
 constexpr std::size_t signal_places = 512;
+static_assert(std::size_t{channels} * slots * sizeof(Header) <= signals_at);
+static_assert(signals_at + signal_places * sizeof(std::uint32_t) <= scratch_bytes);
 
 /// Takes up to `most` bytes off the front of `from`.
 Write take_front(Write& from, std::uint32_t most) {

@@ -30,6 +30,9 @@
 
 namespace tutti::transport::verbs {
 
+/// A page of a link: headers and signals that a device reads from memory.
+inline constexpr std::size_t scratch_bytes = 4096;
+
 class Link {
  public:
   /// `rails`: how many of the shared ones lead to this peer, the first ones.

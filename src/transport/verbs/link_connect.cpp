@@ -20,7 +20,7 @@ constexpr std::uint32_t bit(int channel) { return std::uint32_t{1} << channel; }
 
 void Link::make_pairs() {
   if (!scratch_)
-    scratch_ = std::make_unique<Block>(*shared_.verbs, shared_.domains, 4096, Access::local_read);
+    scratch_ = std::make_unique<Block>(*shared_.verbs, shared_.domains, scratch_bytes, Access::local_read);
   used_at_ = shared_.now;
   max_inline_ = shared_.options.max_inline;
   for (std::size_t rail = 0; rail < static_cast<std::size_t>(rails_); ++rail) {
