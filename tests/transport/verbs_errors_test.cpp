@@ -2,6 +2,8 @@
 // out as an error that names it. On the fake fabric, and on real devices where there are some.
 #include <gmock/gmock.h>
 
+#include <array>
+
 #include <tutti/error.hpp>
 
 #include "rig.hpp"
@@ -146,6 +148,26 @@ TEST_P(VerbsErrors, AnUnreachableAddressIsReported) {
   faults_->reaching_rtr_times = 1'000'000;
   EXPECT_THAT(error_of_sending().what(),
               AllOf(HasSubstr("to RTR"), HasSubstr("Network is unreachable"), HasSubstr("ip route")));
+}
+
+TEST_P(VerbsErrors, ASignalOfWhatThereIsNotIsReported) {
+  const std::array bad{verbs::Immediate{.channel = channels}, verbs::Immediate{.credit = true, .channel = 7},
+                       verbs::Immediate{.part = 1}};
+  for (const auto& signal : bad) {
+    start();
+    use();
+    faults_->immediate = signal.pack();
+    std::byte ball{1};
+    ranks_[1]->sender(0, 0).try_send(&ball, 1, 1, false);
+    try {
+      until([&] { return ranks_[0]->receiver(1, 0).try_receive(&ball, 1, 1); });
+      ADD_FAILURE() << "it was not noticed";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("a signal of a channel or device that there is not"));
+      EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
+    }
+  }
+  EXPECT_EQ(faults_->fired, 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Verbs, VerbsErrors, ::testing::Values(On::fake, On::devices),

@@ -2,7 +2,10 @@
 /// Verbs that fail when they are told to, whatever lies behind: real devices or the fake ones.
 #pragma once
 
+#include <arpa/inet.h>
+
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,7 +19,9 @@ struct VerbsFaults {
   std::atomic<int> post_fails_in{-1};      ///< this many posts from now one fails with ENOMEM; negative: none
   std::atomic<bool> partly{false};         ///< that post takes its first request before it fails
   std::atomic<int> completion_status{-1};  ///< the next completion of a send has this ibv_wc_status
-  std::atomic<int> create_pair_error{0};   ///< errno of the next create_qp
+  std::atomic<std::int64_t> immediate{-1};  ///< bits of the next immediate that is received
+  std::atomic<int> open_error{0};           ///< errno of the next open_device
+  std::atomic<int> create_pair_error{0};    ///< errno of the next create_qp
   std::atomic<int> create_shared_error{0};  ///< errno of the next create_srq
   std::atomic<int> register_error{0};       ///< errno of the next reg_mr
   std::atomic<int> receive_error{0};        ///< result of the next post of a receive
@@ -84,6 +89,9 @@ class FaultyVerbs final : public ForwardingVerbs {
   FaultyVerbs(std::shared_ptr<verbs::Verbs> to, std::shared_ptr<VerbsFaults> faults)
       : ForwardingVerbs(std::move(to)), faults_(std::move(faults)) {}
 
+  ibv_context* open_device(const std::string& name) override {
+    return fails(faults_->open_error) ? nullptr : to_->open_device(name);
+  }
   ibv_mr* reg_mr(ibv_pd* d, void* at, std::size_t bytes, int access) override {
     return fails(faults_->register_error) ? nullptr : to_->reg_mr(d, at, bytes, access);
   }
@@ -121,13 +129,19 @@ class FaultyVerbs final : public ForwardingVerbs {
   int poll_cq(ibv_cq* q, int count, ibv_wc* completions) override {
     const int got = to_->poll_cq(q, count, completions);
     constexpr auto receive_mark = std::uint64_t{1} << 63;
-    for (int k = 0; k < got; ++k)
+    for (int k = 0; k < got; ++k) {
+      if ((completions[k].wc_flags & IBV_WC_WITH_IMM) != 0)
+        if (const auto bits = faults_->immediate.exchange(-1); bits >= 0) {
+          completions[k].imm_data = htonl(static_cast<std::uint32_t>(bits));
+          ++faults_->fired;
+        }
       if ((completions[k].wr_id & receive_mark) == 0)
         if (const int status = faults_->completion_status.exchange(-1); status >= 0) {
           completions[k].status = static_cast<ibv_wc_status>(status);
           completions[k].vendor_err = 0x42;
           ++faults_->fired;
         }
+    }
     return got;
   }
 

@@ -239,6 +239,8 @@ void Link::complete(std::size_t rail, const ibv_wc& completion) {
   if (Rail::is_receive(completion)) {
     const auto immediate = Immediate::unpack(shared_.rails[rail]->take_receive(completion, *pairs_[rail]));
     if (immediate.epoch != epoch_) return violated("it sent a message of an earlier connection");
+    if (immediate.channel >= channels || immediate.part >= rails_)
+      return violated("it sent a signal of a channel or device that there is not");
     used_at_ = shared_.now;
     ++signals_taken_.at(rail);
     if (immediate.credit)
