@@ -303,6 +303,33 @@ TEST(VerbsFake, RanksWithoutDevicesAreNotReachedAndSaySo) {
   EXPECT_EQ(ranks[1]->explain(0), "verbs: no RDMA device");
 }
 
+TEST(VerbsFake, ADeviceThatCannotBeOpenedIsNamed) {
+  auto faults = std::make_shared<VerbsFaults>();
+  const auto faulty = std::make_shared<FaultyVerbs>(fake_verbs(fake_devices(1)), faults);
+  const std::string why =
+      "cannot be opened: Permission denied; the process may not use /dev/infiniband; in containers "
+      "--device=/dev/infiniband";
+  faults->open_error = EACCES;
+  const auto rank = verbs_ranks(1, same(faulty), [](Rank) { return verbs::VerbsOptions{}; });
+  EXPECT_EQ(rank[0]->traffic().queue_pairs, 0U);
+  faults->open_error = EACCES;
+  const auto devices = verbs::discover(*faulty);
+  ASSERT_EQ(devices.size(), 1U);
+  EXPECT_EQ(verbs::describe(devices[0]), "fake0 " + why);
+  std::string why_none;
+  EXPECT_TRUE(verbs::choose_ports(devices, {}, 0, why_none).empty());
+  EXPECT_EQ(why_none, "no active port on fake0 (which " + why + ")");
+  faults->open_error = EACCES;
+  try {
+    static_cast<void>(verbs_ranks(1, same(faulty), [](Rank) { return fake_options(0, 1); }));
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.what(), ::testing::EndsWith("RDMA device fake0 " + why));
+  }
+  EXPECT_EQ(faults->fired, 3);
+}
+
 TEST(VerbsFake, ExplainsThePath) {
   const auto ranks = fake_ranks(2);
   EXPECT_EQ(ranks[0]->explain(1),

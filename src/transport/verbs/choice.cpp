@@ -27,6 +27,15 @@ std::vector<std::string> names(const std::vector<Device>& devices) {
   return all;
 }
 
+/// Those that have no active port, with the reason where it is another one.
+std::string idle_devices(const std::vector<Device>& devices) {
+  std::vector<std::string> all;
+  for (const auto& device : devices)
+    all.push_back(device.unusable.empty() ? device.name
+                                          : fmt::format("{} (which {})", device.name, device.unusable));
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
 std::vector<ChosenPort> choose_named(const std::vector<Device>& devices, const VerbsOptions& options) {
   std::vector<ChosenPort> chosen;
   for (const auto& wanted : options.devices) {
@@ -34,6 +43,8 @@ std::vector<ChosenPort> choose_named(const std::vector<Device>& devices, const V
     if (device == devices.end())
       throw Error(ErrorCode::invalid_argument, fmt::format("RDMA device \"{}\" does not exist; there are: {}",
                                                            wanted, fmt::join(names(devices), ", ")));
+    if (!device->unusable.empty())
+      throw Error(ErrorCode::invalid_argument, fmt::format("RDMA device {} {}", wanted, device->unusable));
     const Port* port = usable_port(*device, options.port);
     if (port == nullptr || !port->active)
       throw Error(ErrorCode::invalid_argument,
@@ -68,7 +79,7 @@ std::vector<ChosenPort> choose_ports(const std::vector<Device>& devices, const V
   if (devices.empty())
     why_none = "no RDMA device";
   else if (chosen.empty())
-    why_none = fmt::format("no active port on {}", fmt::join(names(devices), ", "));
+    why_none = "no active port on " + idle_devices(devices);
   if (all) return chosen;
   std::ranges::stable_sort(chosen, {}, [&](const ChosenPort& one) {
     return std::pair(-one.port.gigabits, one.device.numa_node == near_node ? 0 : 1);

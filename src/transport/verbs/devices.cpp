@@ -7,10 +7,13 @@
 #include <net/ethernet.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+
+#include "transport/verbs/status.hpp"
 
 namespace tutti::transport::verbs {
 
@@ -163,26 +166,30 @@ ibv_mtu mtu_of(int bytes) {
 std::vector<Device> discover(Verbs& verbs, const std::string& sysfs, const std::vector<std::string>& wanted) {
   std::vector<Device> devices;
   for (const auto& name : verbs.device_names()) {
-    if (!wanted.empty() && std::ranges::find(wanted, name) == wanted.end()) {
-      devices.emplace_back().name = name;
+    Device& device = devices.emplace_back();
+    device.name = name;
+    if (!wanted.empty() && std::ranges::find(wanted, name) == wanted.end()) continue;
+    const Context context(verbs.open_device(name), {&verbs});
+    if (!context) {
+      device.unusable = "cannot be opened: " + call_text(errno);
       continue;
     }
-    const Context context(verbs.open_device(name), {&verbs});
     ibv_device_attr attributes{};
-    if (!context || verbs.query_device(context.get(), &attributes) != 0) continue;
-    Device device;
-    device.name = name;
+    if (const int code = verbs.query_device(context.get(), &attributes); code != 0) {
+      device.unusable = "cannot be queried: " + call_text(code);
+      continue;
+    }
     device.vendor = attributes.vendor_id;
     locate(device, sysfs);
     const auto gids = verbs.query_gid_table(context.get());
     for (int port = 1; port <= attributes.phys_port_cnt; ++port)
       device.ports.push_back(describe_port(verbs, context.get(), port, gids));
-    devices.push_back(std::move(device));
   }
   return devices;
 }
 
 std::string describe(const Device& device) {
+  if (!device.unusable.empty()) return device.name + " " + device.unusable;
   std::string text;
   for (const auto& port : device.ports) {
     text +=

@@ -42,6 +42,7 @@ struct Device {
   std::uint32_t vendor = 0;
   std::string pci_path;  ///< below /sys/devices; empty for software devices
   int numa_node = -1;    ///< -1: unknown
+  std::string unusable;  ///< "cannot be opened: ..."; empty: it can
   std::vector<Port> ports;
 };
 
@@ -51,8 +52,9 @@ ibv_mtu mtu_of(int bytes);
 
 /// Where the kernel lists RDMA devices.
 inline constexpr const char* system_devices = "/sys/class/infiniband";
-/// All devices, in the system's order; those that cannot be opened are left out. `sysfs`: where the kernel
-/// lists them. `wanted`: only these are opened, the others have a name and nothing else; empty: all.
+/// All devices, in the system's order; those that cannot be opened say why and have no ports. `sysfs`: where
+/// the kernel lists them. `wanted`: only these are opened, the others have a name and nothing else; empty:
+/// all.
 std::vector<Device> discover(Verbs& verbs, const std::string& sysfs = system_devices,
                              const std::vector<std::string>& wanted = {});
 

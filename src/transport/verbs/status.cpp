@@ -73,20 +73,23 @@ Error completion_error(const Place& place, ibv_wc_status status, std::uint32_t v
           at_fault(place)};
 }
 
-Error call_error(const Place& place, const std::string& what, int code) {
+std::string call_text(int code) {
   const char* remedy = "";
   if (code == ENOMEM)
     remedy =
         "; the device's or the process's limit is reached: see ulimit -l (locked memory) and ibv_devinfo -v";
   if (code == EAGAIN)
     remedy = "; the limit of a control group is reached: see rdma.max, or raise what the container may have";
-  if (code == EPERM || code == EACCES) remedy = "; the process may not use /dev/infiniband";
+  if (code == EPERM || code == EACCES || code == ENOENT)
+    remedy = "; the process may not use /dev/infiniband; in containers --device=/dev/infiniband";
   if (code == ENETUNREACH || code == EHOSTUNREACH || code == ETIMEDOUT)
     remedy = "; the address of the peer's port cannot be reached from this port: see ip route";
-  return {
-      ErrorCode::system,
-      fmt::format("verbs, {}: {}: {}{}", where(place), what, std::generic_category().message(code), remedy),
-      at_fault(place)};
+  return std::generic_category().message(code) + remedy;
+}
+
+Error call_error(const Place& place, const std::string& what, int code) {
+  return {ErrorCode::system, fmt::format("verbs, {}: {}: {}", where(place), what, call_text(code)),
+          at_fault(place)};
 }
 
 EventMeaning meaning_of(ibv_event_type event) {

@@ -30,6 +30,8 @@ struct Patience {
 Error completion_error(const Place& place, ibv_wc_status status, std::uint32_t vendor_code,
                        const Patience& patience);
 
+/// Why a call failed, and the remedy: "Permission denied; ...".
+std::string call_text(int code);
 /// The error of a call that failed: "verbs: creating a queue pair on rx0 port 1 for rank 3: Cannot allocate
 /// memory; ...".
 Error call_error(const Place& place, const std::string& what, int code);
