@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <cassert>
-#include <cstring>
 
 #include "bootstrap/frame.hpp"
+#include "transport/all_gather.hpp"
 #include "transport/shm/mapped_memory.hpp"
 #include "transport/tcp/congestion.hpp"
 #include "transport/tcp/data_socket.hpp"
@@ -19,7 +19,7 @@ namespace {
 using transport::shm::MemoryOffer;
 using transport::shm::Reach;
 
-/// What ranks tell each other; the address of the listener follows as text.
+/// What ranks tell each other, with the address of the listener.
 struct Introduction {
   std::uint64_t bytes = 0;
   std::uint32_t notifications = 0;
@@ -47,15 +47,9 @@ std::vector<Contact> exchange(const WindowSetting& setting, const transport::tcp
         direct.offer(setting.counters.get(), Counters::bytes_for(mine.notifications, setting.group.size));
   }
   const std::string address = listener != nullptr ? listener->address() : "";
-  std::vector<std::byte> message(sizeof mine + address.size());
-  std::memcpy(message.data(), &mine, sizeof mine);
-  std::memcpy(message.data() + sizeof mine, address.data(), address.size());
   std::vector<Contact> all;
-  for (const auto& bytes : setting.group.all_gather(message)) {
-    Contact& contact = all.emplace_back();
-    std::memcpy(static_cast<Introduction*>(&contact), bytes.data(), sizeof mine);
-    contact.address.assign(reinterpret_cast<const char*>(bytes.data()) + sizeof mine,
-                           bytes.size() - sizeof mine);
+  for (auto& said : transport::all_gather(setting.group, mine, address)) {
+    const Contact& contact = all.emplace_back(Contact{said.value, std::move(said.text)});
     if (contact.notifications == all.front().notifications) continue;
     const auto other = static_cast<Rank>(all.size()) - 1;
     throw Error(

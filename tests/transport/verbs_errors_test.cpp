@@ -330,6 +330,26 @@ TEST(VerbsFake, ADeviceThatCannotBeOpenedIsNamed) {
   EXPECT_EQ(faults->fired, 3);
 }
 
+// One was built without RDMA, or told to do without: what they say to each other has other meanings.
+TEST(VerbsFake, RanksOfOtherTransportsAreNamed) {
+  const auto groups = local_groups(2);
+  const auto listeners = listeners_at("127.0.0.1", 2);
+  const auto fake = fake_verbs(fabric_for(2, 1));
+  const auto expect_mismatch = [](Rank other, const auto& make) {
+    try {
+      make();
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::mismatch);
+      EXPECT_EQ(error.ranks(), std::vector<Rank>{other});
+    }
+  };
+  const std::jthread zero(
+      [&] { expect_mismatch(1, [&] { tcp::TcpTransport(groups[0], listeners[0], tcp_secret); }); });
+  expect_mismatch(
+      0, [&] { verbs::VerbsTransport(groups[1], listeners[1], tcp_secret, fake_options(1, 1), fake); });
+}
+
 TEST(VerbsFake, ExplainsThePath) {
   const auto ranks = fake_ranks(2);
   EXPECT_EQ(ranks[0]->explain(1),

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <ctime>
 
 #include <tutti/error.hpp>
 
 #include "topology/interface.hpp"
 #include "transport/tcp/congestion.hpp"
+#include "transport/all_gather.hpp"
 #include "transport/tcp/dial.hpp"
 #include "transport/tcp/purpose.hpp"
 
@@ -52,19 +52,8 @@ TcpTransport::~TcpTransport() {
 }
 
 void TcpTransport::exchange_addresses() {
-  // A port, then the address as text.
-  using Port = std::uint16_t;
-  const Port port = listener_->port();
-  std::vector<std::byte> mine(sizeof port + listener_->address().size());
-  std::memcpy(mine.data(), &port, sizeof port);
-  std::memcpy(mine.data() + sizeof port, listener_->address().data(), listener_->address().size());
-  for (const auto& contact : group_.all_gather(mine)) {
-    Port theirs = 0;
-    assert(contact.size() > sizeof theirs);
-    std::memcpy(&theirs, contact.data(), sizeof theirs);
-    const auto text = std::span(contact).subspan(sizeof theirs);
-    peers_.push_back({{reinterpret_cast<const char*>(text.data()), text.size()}, theirs});
-  }
+  for (auto& [port, address] : all_gather(group_, listener_->port(), listener_->address()))
+    peers_.push_back({std::move(address), port});
   assert(peers_.size() == static_cast<std::size_t>(group_.size));
 }
 

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <ctime>
 
 #include <tutti/error.hpp>
 
 #include "base/system_error.hpp"
+#include "transport/all_gather.hpp"
 #include "transport/tcp/dial.hpp"
 #include "transport/tcp/purpose.hpp"
 #include "transport/verbs/device_memory.hpp"
@@ -117,16 +117,11 @@ bool VerbsTransport::compatible(const Contact::RailContact& a, const Contact::Ra
 
 void VerbsTransport::exchange() {
   const Contact mine = contact();
-  std::vector<std::byte> message(sizeof mine + listener_->address().size());
-  std::memcpy(message.data(), &mine, sizeof mine);
-  std::memcpy(message.data() + sizeof mine, listener_->address().data(), listener_->address().size());
   shared_.agreed = {mine.message_bytes, mine.stripe_from};
-  for (const auto& theirs : group_.all_gather(message)) {
+  for (auto& [contact, address] : all_gather(group_, mine, listener_->address())) {
     Peer& peer = peers_.emplace_back();
-    assert(theirs.size() > sizeof peer.contact);
-    std::memcpy(&peer.contact, theirs.data(), sizeof peer.contact);
-    peer.address.assign(reinterpret_cast<const char*>(theirs.data()) + sizeof peer.contact,
-                        theirs.size() - sizeof peer.contact);
+    peer.contact = contact;
+    peer.address = std::move(address);
     shared_.agreed.message_bytes =
         std::min<std::size_t>(shared_.agreed.message_bytes, peer.contact.message_bytes);
     shared_.agreed.stripe_from = std::max<std::size_t>(shared_.agreed.stripe_from, peer.contact.stripe_from);
