@@ -1,6 +1,7 @@
 #include "bootstrap/frame.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "bootstrap/wire.hpp"
 
@@ -58,6 +59,11 @@ Fault to_fault(const Error& error) {
   std::string text = error.what();
   if (text.starts_with(prefix)) text.erase(0, prefix.size());
   return {error.code(), error.ranks(), std::move(text)};
+}
+
+Error with_context(const Error& error, const std::string& words, std::vector<Rank> ranks) {
+  if (!error.ranks().empty()) ranks = error.ranks();
+  return {error.code(), words + to_fault(error).text, std::move(ranks)};
 }
 
 Fault read_fault(std::span<const std::byte> payload) {

@@ -47,6 +47,8 @@ struct Fault {
 
 /// `error` without the library's prefix, which the receiver's Error puts there again.
 Fault to_fault(const Error& error);
+/// `error` with words in front of its text. Its ranks stay those at fault; where it names none, `ranks` are.
+Error with_context(const Error& error, const std::string& words, std::vector<Rank> ranks);
 
 struct StuckReport {
   std::uint64_t communicator = 0;

@@ -78,8 +78,7 @@ PrivateDescriptor connect(const WindowSetting& setting, Rank peer, const Contact
     transport::tcp::carry_data(socket->get(), setting.congestion);
     return PrivateDescriptor(std::move(*socket));
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("connecting to rank {}: {}", peer, bootstrap::to_fault(error).text),
-                {peer});
+    throw bootstrap::with_context(error, fmt::format("connecting to rank {}: ", peer), {peer});
   }
 }
 

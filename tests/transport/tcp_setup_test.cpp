@@ -9,6 +9,7 @@
 
 #include "bootstrap/ranks.hpp"
 #include "tcp_ranks.hpp"
+#include "transport/tcp/inbox.hpp"
 
 namespace tutti::transport::testing {
 
@@ -28,6 +29,21 @@ TEST(TcpSetup, ARankOfAnotherBuildIsNamed) {
     EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
     EXPECT_THAT(thrown.text, ::testing::HasSubstr("rank 1 runs another build of tutti"));
   }
+}
+
+// Rank 1 waits for the connection that rank 0 is about to make, and hears that others failed.
+TEST(TcpSetup, WhoeverFailedMeanwhileIsBlamed) {
+  const auto listeners = listeners_at("127.0.0.1", 2);
+  auto groups = local_groups(2);
+  groups[1].check_members = [] {
+    throw Error(ErrorCode::mismatch, "ranks 2 and 4 called other operations", {2, 4});
+  };
+  const auto ranks = tcp_over(listeners, groups);
+  EXPECT_FALSE(listeners[0]->open_inbox(groups[0].communicator)->open(groups[0].world[1], 0, 0));
+  const auto thrown = thrown_by([&] { ranks[1]->sender(0, 0); });
+  EXPECT_EQ(thrown.code, ErrorCode::mismatch);
+  EXPECT_EQ(thrown.ranks, (std::vector<Rank>{2, 4}));
+  EXPECT_EQ(thrown.text, "tutti: mismatch: tcp channel 0 to rank 0: ranks 2 and 4 called other operations");
 }
 
 }  // namespace

@@ -9,9 +9,10 @@
 
 #include <tutti/error.hpp>
 
+#include "bootstrap/frame.hpp"
 #include "topology/interface.hpp"
-#include "transport/tcp/congestion.hpp"
 #include "transport/all_gather.hpp"
+#include "transport/tcp/congestion.hpp"
 #include "transport/tcp/dial.hpp"
 #include "transport/tcp/purpose.hpp"
 
@@ -130,8 +131,7 @@ void TcpTransport::connect(Streams& streams, Rank peer, int channel) {
       streams.connect(place, std::move(socket));
     }
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("tcp channel {} to rank {}: {}", channel, peer, error.what()),
-                {peer});
+    throw bootstrap::with_context(error, fmt::format("tcp channel {} to rank {}: ", channel, peer), {peer});
   }
 }
 

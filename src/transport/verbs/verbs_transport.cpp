@@ -11,6 +11,7 @@
 #include <tutti/error.hpp>
 
 #include "base/system_error.hpp"
+#include "bootstrap/frame.hpp"
 #include "transport/all_gather.hpp"
 #include "transport/tcp/dial.hpp"
 #include "transport/tcp/purpose.hpp"
@@ -211,7 +212,7 @@ void VerbsTransport::connect(Rank peer) {
     assert(socket);  // nobody opens an inbox's place for control
     link(peer).begin(PrivateDescriptor(std::move(*socket)), true);
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("verbs to rank {}: {}", peer, error.what()), {peer});
+    throw bootstrap::with_context(error, fmt::format("verbs to rank {}: ", peer), {peer});
   }
 }
 
