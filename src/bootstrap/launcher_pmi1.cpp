@@ -9,6 +9,7 @@
 #include <poll.h>
 
 #include <charconv>
+#include <exception>
 #include <sstream>
 
 #include <tutti/error.hpp>
@@ -90,7 +91,7 @@ class Pmi1Launcher final : public Launcher {
   ~Pmi1Launcher() override {
     try {
       server_.ask("cmd=finalize", "finalize_ack", Deadline(goodbye_timeout));
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       // MPI in the same program said it before.
     }
   }

@@ -3,14 +3,13 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
-#include <cerrno>
-#include <chrono>
-#include <deque>
+#include <exception>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/quiet_thread.hpp"
 #include "base/system_error.hpp"
-#include "bootstrap/authenticate.hpp"
 #include "bootstrap/socket.hpp"
 #include "transport/tcp/purpose.hpp"
 
@@ -21,21 +20,18 @@ namespace {
 /// Connections in the middle of their handshake at most. The oldest gives way: a rank needs milliseconds, so
 /// the oldest is a stranger.
 constexpr std::size_t max_half_open = 256;
-constexpr std::chrono::seconds handshake_timeout(10);
-/// How long to leave new connections waiting in the kernel when the process is out of descriptors or memory.
-constexpr int exhausted_pause_ms = 100;
-
-bool exhausted(int code) { return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM; }
+constexpr int out_of_memory_pause_ms = 100;
 
 }  // namespace
 
 TcpListener::TcpListener(const std::string& address, const bootstrap::Secret& secret)
-    : address_(address), secret_(secret), stop_(FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+    : address_(address), stop_(FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
   generation_ = fork_generation();
   if (!stop_) throw_errno("eventfd");
-  socket_ = PrivateDescriptor(bootstrap::listen_at({address, 0}));
-  port_ = bootstrap::local_endpoint(socket_.get()).port;
-  thread_ = quiet_thread([this] { serve(); });
+  FileDescriptor socket = bootstrap::listen_at({address, 0});
+  port_ = bootstrap::local_endpoint(socket.get()).port;
+  bootstrap::Lobby lobby(std::move(socket), secret, max_half_open);
+  thread_ = quiet_thread([this, lobby = std::move(lobby)]() mutable { serve(lobby); });
 }
 
 TcpListener::~TcpListener() {
@@ -65,30 +61,23 @@ void TcpListener::file(int world_rank, std::uint64_t purpose, FileDescriptor con
     inbox->file(world_rank, what.channel, what.stream, std::move(connection));
 }
 
-void TcpListener::serve() {
-  using bootstrap::Accepting;
-  std::deque<Accepting> half_open;
+void TcpListener::serve(bootstrap::Lobby& lobby) {
   std::vector<pollfd> polled;
-  bool pause = false;
+  const auto enter = [this](FileDescriptor connection, const bootstrap::Hello& hello) {
+    file(hello.rank, hello.purpose, std::move(connection));
+  };
   for (;;) {
-    polled.assign({{stop_.get(), POLLIN, 0}, {pause ? -1 : socket_.get(), POLLIN, 0}});
-    for (const auto& connection : half_open) polled.push_back({connection.fd(), POLLIN, 0});
-    const int handshakes_ms = half_open.empty() ? -1 : half_open.front().deadline().poll_ms();
-    ::poll(polled.data(), polled.size(), pause ? exhausted_pause_ms : handshakes_ms);
-    if (polled[0].revents != 0) return;
-    pause = false;
-    if (polled[1].revents != 0) {
-      FileDescriptor fresh = bootstrap::accept_from(socket_.get());
-      pause = !fresh && exhausted(errno);
-      if (half_open.size() == max_half_open) half_open.pop_front();
-      if (fresh) half_open.emplace_back(std::move(fresh), secret_, handshake_timeout);
+    try {
+      polled.assign(1, {stop_.get(), POLLIN, 0});
+      lobby.add_to(polled);
+      ::poll(polled.data(), polled.size(), lobby.poll_ms());
+      if (polled[0].revents != 0) return;
+      lobby.advance(std::span(polled).subspan(1), enter);
+    } catch (const std::exception&) {
+      // Out of memory. Ranks whose connection was dropped try again.
+      pollfd stop{stop_.get(), POLLIN, 0};
+      if (::poll(&stop, 1, out_of_memory_pause_ms) > 0) return;
     }
-    std::erase_if(half_open, [this](Accepting& connection) {
-      const auto state = connection.advance();
-      if (state == Accepting::State::authenticated)
-        file(connection.hello().rank, connection.hello().purpose, connection.take());
-      return state != Accepting::State::pending;
-    });
   }
 }
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/fork_guard.hpp"
-#include "bootstrap/session.hpp"
+#include "bootstrap/lobby.hpp"
 #include "transport/tcp/inbox.hpp"
 
 namespace tutti::transport::tcp {
@@ -33,15 +33,13 @@ class TcpListener {
   std::shared_ptr<Inbox> open_inbox(std::uint64_t communicator);
 
  private:
-  void serve();
+  void serve(bootstrap::Lobby& lobby);
   void file(int world_rank, std::uint64_t purpose, FileDescriptor connection);
 
   std::string address_;
   std::uint16_t port_ = 0;
-  bootstrap::Secret secret_;
   std::uint64_t generation_ =
       0;  ///< in a forked child, where the thread does not exist, fork_generation differs
-  PrivateDescriptor socket_;
   PrivateDescriptor stop_;
   std::mutex mutex_;
   std::map<std::uint64_t, std::weak_ptr<Inbox>> inboxes_;

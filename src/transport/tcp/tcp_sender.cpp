@@ -12,9 +12,8 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <system_error>
-
-#include <tutti/error.hpp>
 
 namespace tutti::transport::tcp {
 
@@ -173,7 +172,7 @@ void TcpSender::finish(const Deadline& deadline) noexcept {
       ::poll(waits.data(), waits.size(), deadline.poll_ms());
       progress();
     }
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return;  // the peer is gone, and what was queued with it
   }
   if (backlogged_) return;

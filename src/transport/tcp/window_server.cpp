@@ -3,11 +3,19 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include <exception>
+
 #include "base/quiet_thread.hpp"
 #include "base/system_error.hpp"
 #include "transport/tcp/data_socket.hpp"
 
 namespace tutti::transport::tcp {
+
+namespace {
+
+constexpr int window_out_of_memory_pause_ms = 100;
+
+}  // namespace
 
 WindowServer::WindowServer(Served served, Rank rank, std::vector<Rank> world, std::shared_ptr<Inbox> inbox)
     : served_(std::move(served)),
@@ -34,28 +42,50 @@ void WindowServer::accept() {
     if (r == rank_) continue;
     auto socket = inbox_->take(world_[static_cast<std::size_t>(r)], 0, 0);
     if (!socket) continue;
-    carry_data(socket.get(), served_.congestion);
-    connections_.emplace_back(r, std::move(socket), served_);
+    try {
+      carry_data(socket.get(), served_.congestion);
+      connections_.emplace_back(r, std::move(socket), served_);
+    } catch (const std::exception&) {
+      // Out of memory: this peer finds its connection closed, the others are taken.
+    }
   }
 }
 
+// Out of memory one peer loses the window, the others go on.
+bool WindowServer::advance(ServedConnection& one) {
+  try {
+    return one.advance();
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+bool WindowServer::serve_once() {
+  polled_.assign({{stop_.get(), POLLIN, 0}, {inbox_->event(), POLLIN, 0}});
+  bool more = false;
+  for (const auto& connection : connections_) {
+    polled_.push_back({connection.fd(), connection.events(), 0});
+    more = more || connection.events() == 0;
+  }
+  ::poll(polled_.data(), polled_.size(), more ? 0 : -1);
+  if (polled_[0].revents != 0) return false;
+  std::size_t index = 2;
+  for (auto it = connections_.begin(); it != connections_.end(); ++index) {
+    const bool due = polled_[index].revents != 0 || it->events() == 0;
+    it = due && !advance(*it) ? connections_.erase(it) : std::next(it);
+  }
+  if (polled_[1].revents != 0) accept();
+  return true;
+}
+
 void WindowServer::serve() {
-  std::vector<pollfd> polled;
   for (;;) {
-    polled.assign({{stop_.get(), POLLIN, 0}, {inbox_->event(), POLLIN, 0}});
-    bool more = false;
-    for (const auto& connection : connections_) {
-      polled.push_back({connection.fd(), connection.events(), 0});
-      more = more || connection.events() == 0;
+    try {
+      if (!serve_once()) return;
+    } catch (const std::exception&) {
+      pollfd stop{stop_.get(), POLLIN, 0};
+      if (::poll(&stop, 1, window_out_of_memory_pause_ms) > 0) return;
     }
-    ::poll(polled.data(), polled.size(), more ? 0 : -1);
-    if (polled[0].revents != 0) return;
-    std::size_t index = 2;
-    for (auto it = connections_.begin(); it != connections_.end(); ++index) {
-      const bool due = polled[index].revents != 0 || it->events() == 0;
-      it = due && !it->advance() ? connections_.erase(it) : std::next(it);
-    }
-    if (polled[1].revents != 0) accept();
   }
 }
 

@@ -3,6 +3,8 @@
 /// the bytes.
 #pragma once
 
+#include <poll.h>
+
 #include <list>
 #include <memory>
 #include <thread>
@@ -26,7 +28,9 @@ class WindowServer {
 
  private:
   void serve();
+  bool serve_once();  ///< false: it is to end
   void accept();
+  static bool advance(ServedConnection& one);
 
   Served served_;
   Rank rank_;
@@ -35,6 +39,7 @@ class WindowServer {
   PrivateDescriptor stop_;
   std::uint64_t generation_ = fork_generation();
   std::list<ServedConnection> connections_;
+  std::vector<pollfd> polled_;  ///< kept for its capacity
   std::unique_ptr<std::thread> thread_;
 };
 

@@ -141,7 +141,7 @@ VerbsTransport::~VerbsTransport() {
     deliver();
     for (auto& peer : peers_)
       if (peer.link) peer.link->say_bye();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     // the peers are gone, or the device is; what they lack is theirs to report
   }
   peers_.clear();
