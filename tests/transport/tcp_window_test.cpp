@@ -1,4 +1,5 @@
 // The server of a window's memory, and who talks to it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <new>
+#include <span>
 #include <utility>
 
 #include <tutti/error.hpp>
@@ -21,6 +23,7 @@ namespace tutti::transport::testing {
 namespace {
 
 using bootstrap::test::thrown_by;
+using ::testing::HasSubstr;
 
 std::pair<FileDescriptor, FileDescriptor> connected_sockets() {
   std::array<int, 2> ends{};
@@ -70,6 +73,60 @@ TEST_F(TcpWindow, OutOfMemoryOnePeerIsLostAndTheOthersAreServed) {
   other->notify(0);
   finish(*other);
   EXPECT_EQ(counted, 1);
+}
+
+/// Frames of a server that is not there.
+class TcpWindowFrames : public ::testing::Test {
+ protected:
+  void answer(tcp::WindowFrame frame) { write(&frame, sizeof frame); }
+  void write(const void* bytes, std::size_t count) {
+    ASSERT_EQ(::send(ends_.first.get(), bytes, count, MSG_NOSIGNAL), static_cast<ssize_t>(count));
+  }
+  std::pair<FileDescriptor, FileDescriptor> ends_ = connected_sockets();
+  std::unique_ptr<tcp::TcpMemory> memory_ = memory_over(std::move(ends_.second));
+};
+
+TEST_F(TcpWindowFrames, AnAnswerHasComeWithItsLastByte) {
+  const std::array text{'l', 'a', 't', 'e'};
+  answer({.kind = tcp::WindowKind::answer, .number = 1, .b = text.size()});
+  const auto ask = [&](int milliseconds) {
+    return memory_->ask(std::as_bytes(std::span(text)), Deadline(std::chrono::milliseconds(milliseconds)));
+  };
+  EXPECT_EQ(thrown_by([&] { static_cast<void>(ask(0)); }).code, ErrorCode::timeout);
+  EXPECT_EQ(memory_->done(), 0U);
+  write(text.data(), text.size());
+  EXPECT_EQ(memory_->done(), 1U);
+  answer({.kind = tcp::WindowKind::answer, .number = 2, .b = 0});
+  EXPECT_TRUE(ask(20'000).empty());
+}
+
+TEST_F(TcpWindowFrames, ALateAnswerIsNotTakenForThatOfTheNextQuestion) {
+  const std::array late{std::byte{2}}, right{std::byte{3}};
+  const auto ask = [&] { return memory_->ask(late, Deadline(std::chrono::milliseconds(0))); };
+  const auto say = [&](std::uint64_t number, std::span<const std::byte> bytes) {
+    answer({.kind = tcp::WindowKind::answer, .number = number, .b = bytes.size()});
+    write(bytes.data(), bytes.size());
+  };
+  EXPECT_EQ(thrown_by([&] { static_cast<void>(ask()); }).code, ErrorCode::timeout);
+  say(1, late);
+  EXPECT_EQ(thrown_by([&] { static_cast<void>(ask()); }).code, ErrorCode::timeout);
+  say(2, late);
+  say(3, right);
+  EXPECT_THAT(ask(), ::testing::ElementsAreArray(right));
+}
+
+TEST_F(TcpWindowFrames, NumbersThatMakeNoSenseAreRefused) {
+  memory_->notify(0);
+  memory_->notify(0);
+  answer({.kind = tcp::WindowKind::done, .number = 2});
+  EXPECT_EQ(memory_->done(), 2U);
+  memory_->notify(0);
+  for (const std::uint64_t number : {0, 2, 4}) {
+    answer({.kind = tcp::WindowKind::done, .number = number});
+    EXPECT_THAT(thrown_by([&] { memory_->done(); }).text, HasSubstr("answers what was not asked")) << number;
+  }
+  answer({.kind = tcp::WindowKind::done, .number = 3});
+  EXPECT_EQ(memory_->done(), 3U);
 }
 
 }  // namespace

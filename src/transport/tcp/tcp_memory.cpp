@@ -74,11 +74,8 @@ void TcpMemory::compare_swap(std::size_t offset, std::uint64_t expected, std::ui
 }
 
 std::vector<std::byte> TcpMemory::ask(std::span<const std::byte> question, const Deadline& deadline) {
-  answered_ = false;
   start({.kind = WindowKind::ask, .b = question.size()}, question.data(), question.size());
-  while (!answered_) {
-    done();
-    if (answered_) break;
+  while (done() < started_) {
     if (deadline.passed())
       throw Error(ErrorCode::timeout, fmt::format("rank {} did not answer", target_), {target_});
     wait(std::chrono::milliseconds(std::clamp(deadline.poll_ms(), 1, 50)));
@@ -128,18 +125,22 @@ void TcpMemory::take(const WindowFrame& frame) {
                     target_),
         {target_});
   };
-  if (frame.magic != WindowFrame::expected_magic || frame.number > started_) violated();
+  if (frame.magic != WindowFrame::expected_magic || frame.number <= done_ || frame.number > started_)
+    violated();
   done_ = frame.number;
+  const auto expect = [&](std::byte* into) {
+    payload_ = into;
+    payload_left_ = frame.b;
+    // Not done before the last byte is here.
+    if (payload_left_ > 0) --done_;
+  };
   switch (frame.kind) {
     case WindowKind::done:
       return;
     case WindowKind::data:
       if (awaited_.empty() || awaited_.front().bytes != frame.b) violated();
-      payload_ = awaited_.front().into;
-      payload_left_ = frame.b;
+      expect(awaited_.front().into);
       awaited_.pop_front();
-      // Not before its last byte is here.
-      if (payload_left_ > 0) --done_;
       return;
     case WindowKind::value:
       if (awaited_.empty() || awaited_.front().bytes != sizeof frame.a) violated();
@@ -149,9 +150,7 @@ void TcpMemory::take(const WindowFrame& frame) {
     case WindowKind::answer:
       if (frame.b > longest_question) violated();
       answer_.resize(frame.b);
-      payload_ = answer_.data();
-      payload_left_ = frame.b;
-      answered_ = frame.b == 0;
+      expect(answer_.data());
       return;
     default:
       violated();
@@ -175,10 +174,7 @@ bool TcpMemory::read_some() {
   }
   payload_ += *got;
   payload_left_ -= *got;
-  if (payload_left_ == 0) {
-    done_ = head_.number;
-    answered_ = answered_ || head_.kind == WindowKind::answer;
-  }
+  if (payload_left_ == 0) done_ = head_.number;
   return true;
 }
 

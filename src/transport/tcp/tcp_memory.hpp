@@ -70,7 +70,6 @@ class TcpMemory final : public RemoteMemory {
   std::byte* payload_ = nullptr;
   std::size_t payload_left_ = 0;
   std::vector<std::byte> answer_;
-  bool answered_ = false;
 };
 
 }  // namespace tutti::transport::tcp
