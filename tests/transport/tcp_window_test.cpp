@@ -75,6 +75,25 @@ TEST_F(TcpWindow, OutOfMemoryOnePeerIsLostAndTheOthersAreServed) {
   EXPECT_EQ(counted, 1);
 }
 
+TEST_F(TcpWindow, WhyAQuestionWasRefusedIsTold) {
+  tcp::Served served;
+  bool refuse = true;
+  served.ask = [&](Rank from, std::span<const std::byte> question) {
+    if (std::exchange(refuse, false))
+      throw Error(ErrorCode::system, "creating a queue pair: out of memory", {from});
+    return std::vector(question.begin(), question.end());
+  };
+  const tcp::WindowServer server(served, 0, {10, world_of_rank_1, world_of_rank_2}, inbox_);
+  const auto memory = reached_by(world_of_rank_2);
+  const std::array question{std::byte{1}, std::byte{2}};
+  const auto ask = [&] { return memory->ask(question, Deadline(std::chrono::seconds(20))); };
+  const auto thrown = thrown_by([&] { static_cast<void>(ask()); });
+  EXPECT_EQ(thrown.code, ErrorCode::system);
+  EXPECT_EQ(thrown.text, "tutti: system: rank 0 refuses: creating a queue pair: out of memory");
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{0});
+  EXPECT_THAT(ask(), ::testing::ElementsAreArray(question)) << "the connection goes on";
+}
+
 /// Frames of a server that is not there.
 class TcpWindowFrames : public ::testing::Test {
  protected:

@@ -9,9 +9,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <tutti/error.hpp>
 
+#include "bootstrap/frame.hpp"
 #include "bootstrap/socket.hpp"
 
 namespace tutti::transport::tcp {
@@ -100,17 +102,23 @@ bool ServedConnection::begin(const WindowFrame& frame) {
 }
 
 // The current payload is complete.
-bool ServedConnection::take_payload() {
+void ServedConnection::take_payload() {
   ++finished_;
-  if (!asking_) return true;
-  asking_ = false;
+  if (std::exchange(asking_, false)) answer_question();
+}
+
+void ServedConnection::answer_question() {
+  WindowFrame frame{.kind = WindowKind::answer};
   try {
     tail_copy_ = served_.ask(peer_, question_);
-  } catch (const Error&) {
-    return false;
+  } catch (const Error& error) {
+    const auto [code, ranks, text] = bootstrap::to_fault(error);
+    const auto words = std::as_bytes(std::span(text)).first(std::min(text.size(), longest_question));
+    tail_copy_.assign(words.begin(), words.end());
+    frame.kind = WindowKind::refused;
+    frame.a = static_cast<std::uint64_t>(code);
   }
-  answer({.kind = WindowKind::answer}, tail_copy_.data(), tail_copy_.size());
-  return true;
+  answer(frame, tail_copy_.data(), tail_copy_.size());
 }
 
 ServedConnection::Flow ServedConnection::read() {
@@ -129,7 +137,8 @@ ServedConnection::Flow ServedConnection::read() {
     }
     payload_ += taken;
     payload_left_ -= taken;
-    return payload_left_ > 0 || take_payload() ? Flow::moved : Flow::over;
+    if (payload_left_ == 0) take_payload();
+    return Flow::moved;
   }
   if (ready >= sizeof(WindowFrame)) {
     WindowFrame frame;

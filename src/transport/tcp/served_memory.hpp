@@ -22,7 +22,7 @@ struct Served {
   /// Counts a notification: number, source. The number was checked.
   std::function<void(std::uint32_t, Rank)> notify;
   std::uint32_t notifications = 0;
-  /// Another transport's question, of a rank; may be empty. Throws Error: the connection is then closed.
+  /// Another transport's question, of a rank; may be empty. Throws Error: the rank that asks throws it, too.
   std::function<std::vector<std::byte>(Rank, std::span<const std::byte>)> ask;
   std::string congestion;  ///< of connections: see congestion.hpp
 };
@@ -42,7 +42,8 @@ class ServedConnection {
   enum class Flow : std::uint8_t { moved, blocked, over };
   Flow read();
   Flow write();
-  bool take_payload();
+  void take_payload();
+  void answer_question();
   bool begin(const WindowFrame& frame);
   void answer(WindowFrame frame, const std::byte* payload, std::size_t bytes);
   [[nodiscard]] std::byte* word(std::uint64_t offset) const;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <string_view>
 #include <system_error>
 
 #include <tutti/error.hpp>
@@ -80,6 +81,11 @@ std::vector<std::byte> TcpMemory::ask(std::span<const std::byte> question, const
       throw Error(ErrorCode::timeout, fmt::format("rank {} did not answer", target_), {target_});
     wait(std::chrono::milliseconds(std::clamp(deadline.poll_ms(), 1, 50)));
   }
+  if (refused_)
+    throw Error(*refused_,
+                fmt::format("rank {} refuses: {}", target_,
+                            std::string_view(reinterpret_cast<const char*>(answer_.data()), answer_.size())),
+                {target_});
   return std::move(answer_);
 }
 
@@ -148,7 +154,10 @@ void TcpMemory::take(const WindowFrame& frame) {
       awaited_.pop_front();
       return;
     case WindowKind::answer:
-      if (frame.b > longest_question) violated();
+    case WindowKind::refused:
+      if (frame.b > longest_question || frame.a > static_cast<std::uint64_t>(ErrorCode::forked)) violated();
+      refused_.reset();
+      if (frame.kind == WindowKind::refused) refused_ = static_cast<ErrorCode>(frame.a);
       answer_.resize(frame.b);
       expect(answer_.data());
       return;

@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <tutti/error.hpp>
 
 #include "base/deadline.hpp"
 #include "base/fork_guard.hpp"
@@ -33,7 +36,8 @@ class TcpMemory final : public RemoteMemory {
   std::uint64_t done() override;
   void wait(std::chrono::microseconds longest) override;
 
-  /// Asks the server what another transport wants to know. Blocking. Throws Error(timeout, peer_lost).
+  /// Asks the server what another transport wants to know. Blocking. Throws Error(timeout, peer_lost), and
+  /// what the target threw instead of an answer.
   std::vector<std::byte> ask(std::span<const std::byte> question, const Deadline& deadline);
   /// Throws Error(peer_lost) if the target has closed the connection. A system call.
   void check() { read(); }
@@ -70,6 +74,7 @@ class TcpMemory final : public RemoteMemory {
   std::byte* payload_ = nullptr;
   std::size_t payload_left_ = 0;
   std::vector<std::byte> answer_;
+  std::optional<ErrorCode> refused_;  ///< `answer_` is the text of this error
 };
 
 }  // namespace tutti::transport::tcp

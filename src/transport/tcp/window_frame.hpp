@@ -16,10 +16,11 @@ enum class WindowKind : std::uint32_t {
   compare_swap,  ///< a: offset, b: expected, c: desired
   ask,           ///< b: bytes; payload follows: what another transport says to its like
   // from the server
-  done,    ///< nothing but `number`
-  data,    ///< b: bytes; payload follows: the answer to a get
-  value,   ///< a: the answer to an atomic
-  answer,  ///< b: bytes; payload follows
+  done,     ///< nothing but `number`
+  data,     ///< b: bytes; payload follows: the answer to a get
+  value,    ///< a: the answer to an atomic
+  answer,   ///< b: bytes; payload follows
+  refused,  ///< a: ErrorCode, b: bytes; payload follows: why there is no answer, in words
 };
 
 /// In the byte order of the sender: a peer of the other one fails at `magic`.
