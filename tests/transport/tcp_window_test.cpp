@@ -4,12 +4,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
 #include <new>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <tutti/error.hpp>
 
@@ -132,6 +134,32 @@ TEST_F(TcpWindowFrames, ALateAnswerIsNotTakenForThatOfTheNextQuestion) {
   say(2, late);
   say(3, right);
   EXPECT_THAT(ask(), ::testing::ElementsAreArray(right));
+}
+
+// The network is full, and the question is still here when its asker has given up.
+TEST(TcpWindowQuestions, AQuestionOutlivesItsAsker) {
+  std::vector<std::byte> data(4 << 20), received;
+  auto [server, mine] = connected_sockets();
+  const auto connection = std::make_shared<PrivateDescriptor>(std::move(mine));
+  tcp::TcpMemory memory(
+      data.data(), 0, [connection] { return std::move(*connection); }, "a test");
+  const Block all{.local = 0, .remote = 0, .bytes = data.size()};
+  memory.put({&all, 1});
+  std::vector question(24, std::byte{1});
+  EXPECT_EQ(thrown_by([&] {
+              static_cast<void>(memory.ask(question, Deadline(std::chrono::milliseconds(0))));
+            }).code,
+            ErrorCode::timeout);
+  std::ranges::fill(question, std::byte{2});
+  const std::size_t expected = data.size() + question.size() + 2 * sizeof(tcp::WindowFrame);
+  const Deadline deadline(std::chrono::seconds(20));
+  for (std::array<std::byte, 65536> part{}; received.size() < expected;) {
+    ASSERT_FALSE(deadline.passed());
+    const auto got = ::recv(server.get(), part.data(), part.size(), MSG_DONTWAIT);
+    if (got > 0) received.insert(received.end(), part.begin(), part.begin() + got);
+    ASSERT_EQ(memory.done(), 0U);
+  }
+  EXPECT_THAT(std::span(received).last(question.size()), ::testing::Each(std::byte{1}));
 }
 
 TEST_F(TcpWindowFrames, NumbersThatMakeNoSenseAreRefused) {

@@ -38,7 +38,7 @@ void TcpMemory::lost(const std::string& cause) const {
 
 void TcpMemory::start(const WindowFrame& frame, const std::byte* payload, std::size_t bytes) {
   if (!socket_) socket_ = connect_();
-  out_.push_back({frame, payload, bytes});
+  out_.push_back({.frame = frame, .payload = payload, .bytes = bytes});
   ++started_;
 }
 
@@ -75,7 +75,10 @@ void TcpMemory::compare_swap(std::size_t offset, std::uint64_t expected, std::ui
 }
 
 std::vector<std::byte> TcpMemory::ask(std::span<const std::byte> question, const Deadline& deadline) {
-  start({.kind = WindowKind::ask, .b = question.size()}, question.data(), question.size());
+  start({.kind = WindowKind::ask, .b = question.size()}, nullptr, question.size());
+  // It may have to wait here for longer than the caller does.
+  out_.back().copy.assign(question.begin(), question.end());
+  out_.back().payload = out_.back().copy.data();
   while (done() < started_) {
     if (deadline.passed())
       throw Error(ErrorCode::timeout, fmt::format("rank {} did not answer", target_), {target_});

@@ -47,6 +47,7 @@ class TcpMemory final : public RemoteMemory {
     WindowFrame frame;
     const std::byte* payload = nullptr;
     std::size_t bytes = 0;
+    std::vector<std::byte> copy{};  ///< of a payload that may not stay
   };
   struct Awaited {
     std::byte* into = nullptr;  ///< of a get, or of the value of an atomic
