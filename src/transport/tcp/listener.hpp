@@ -7,10 +7,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 
-#include "base/fork_guard.hpp"
-#include "bootstrap/lobby.hpp"
+#include "base/serving_thread.hpp"
+#include "bootstrap/session.hpp"
 #include "transport/tcp/inbox.hpp"
 
 namespace tutti::transport::tcp {
@@ -22,7 +21,6 @@ class TcpListener {
  public:
   /// `address`: numeric, IPv4 or IPv6; the system chooses the port. Throws Error(system, invalid_argument).
   TcpListener(const std::string& address, const bootstrap::Secret& secret);
-  ~TcpListener();
   TcpListener(const TcpListener&) = delete;
   TcpListener& operator=(const TcpListener&) = delete;
 
@@ -33,17 +31,13 @@ class TcpListener {
   std::shared_ptr<Inbox> open_inbox(std::uint64_t communicator);
 
  private:
-  void serve(bootstrap::Lobby& lobby);
   void file(int world_rank, std::uint64_t purpose, FileDescriptor connection);
 
   std::string address_;
   std::uint16_t port_ = 0;
-  std::uint64_t generation_ =
-      0;  ///< in a forked child, where the thread does not exist, fork_generation differs
-  PrivateDescriptor stop_;
   std::mutex mutex_;
   std::map<std::uint64_t, std::weak_ptr<Inbox>> inboxes_;
-  std::unique_ptr<std::thread> thread_;
+  ServingThread thread_;
 };
 
 }  // namespace tutti::transport::tcp

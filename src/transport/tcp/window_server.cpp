@@ -1,39 +1,14 @@
 #include "transport/tcp/window_server.hpp"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-
 #include <exception>
 
-#include "base/quiet_thread.hpp"
-#include "base/system_error.hpp"
 #include "transport/tcp/data_socket.hpp"
 
 namespace tutti::transport::tcp {
 
-namespace {
-
-constexpr int window_out_of_memory_pause_ms = 100;
-
-}  // namespace
-
 WindowServer::WindowServer(Served served, Rank rank, std::vector<Rank> world, std::shared_ptr<Inbox> inbox)
-    : served_(std::move(served)),
-      rank_(rank),
-      world_(std::move(world)),
-      inbox_(std::move(inbox)),
-      stop_(FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
-  if (!stop_) throw_errno("eventfd");
-  thread_ = quiet_thread([this] { serve(); });
-}
-
-WindowServer::~WindowServer() {
-  if (fork_generation() != generation_) {
-    static_cast<void>(thread_.release());  // it runs in the parent only
-    return;
-  }
-  ::eventfd_write(stop_.get(), 1);
-  thread_->join();
+    : served_(std::move(served)), rank_(rank), world_(std::move(world)), inbox_(std::move(inbox)) {
+  thread_.start([this] { serve(); });
 }
 
 void WindowServer::accept() {
@@ -60,33 +35,20 @@ bool WindowServer::advance(ServedConnection& one) {
   }
 }
 
-bool WindowServer::serve_once() {
-  polled_.assign({{stop_.get(), POLLIN, 0}, {inbox_->event(), POLLIN, 0}});
+void WindowServer::serve() {
+  polled_.assign({thread_.stop(), {inbox_->event(), POLLIN, 0}});
   bool more = false;
   for (const auto& connection : connections_) {
     polled_.push_back({connection.fd(), connection.events(), 0});
     more = more || connection.events() == 0;
   }
   ::poll(polled_.data(), polled_.size(), more ? 0 : -1);
-  if (polled_[0].revents != 0) return false;
   std::size_t index = 2;
   for (auto it = connections_.begin(); it != connections_.end(); ++index) {
     const bool due = polled_[index].revents != 0 || it->events() == 0;
     it = due && !advance(*it) ? connections_.erase(it) : std::next(it);
   }
   if (polled_[1].revents != 0) accept();
-  return true;
-}
-
-void WindowServer::serve() {
-  for (;;) {
-    try {
-      if (!serve_once()) return;
-    } catch (const std::exception&) {
-      pollfd stop{stop_.get(), POLLIN, 0};
-      if (::poll(&stop, 1, window_out_of_memory_pause_ms) > 0) return;
-    }
-  }
 }
 
 }  // namespace tutti::transport::tcp

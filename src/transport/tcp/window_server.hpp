@@ -7,10 +7,9 @@
 
 #include <list>
 #include <memory>
-#include <thread>
 #include <vector>
 
-#include "base/fork_guard.hpp"
+#include "base/serving_thread.hpp"
 #include "transport/tcp/inbox.hpp"
 #include "transport/tcp/served_memory.hpp"
 
@@ -22,13 +21,11 @@ class WindowServer {
  public:
   /// Takes connections from `inbox`. `world`: world ranks, by rank.
   WindowServer(Served served, Rank rank, std::vector<Rank> world, std::shared_ptr<Inbox> inbox);
-  ~WindowServer();
   WindowServer(const WindowServer&) = delete;
   WindowServer& operator=(const WindowServer&) = delete;
 
  private:
   void serve();
-  bool serve_once();  ///< false: it is to end
   void accept();
   static bool advance(ServedConnection& one);
 
@@ -36,11 +33,9 @@ class WindowServer {
   Rank rank_;
   std::vector<Rank> world_;
   std::shared_ptr<Inbox> inbox_;
-  PrivateDescriptor stop_;
-  std::uint64_t generation_ = fork_generation();
   std::list<ServedConnection> connections_;
   std::vector<pollfd> polled_;  ///< kept for its capacity
-  std::unique_ptr<std::thread> thread_;
+  ServingThread thread_;
 };
 
 }  // namespace tutti::transport::tcp
