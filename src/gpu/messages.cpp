@@ -44,6 +44,10 @@ void add_move(Parts& to, std::uint64_t bytes, std::uint32_t salt, const device::
 
 }  // namespace
 
+bool is_message(const Call& call) {
+  return call.operation == Operation::send || call.operation == Operation::receive;
+}
+
 std::vector<std::byte> message_program(std::span<const Call> calls, Rank rank, int slices,
                                        const device::Arena& arena) {
   Parts to;

@@ -12,6 +12,9 @@
 
 namespace tutti::gpu {
 
+/// A send or a receive.
+[[nodiscard]] bool is_message(const Call& call);
+
 /// Sends and receives of `rank`, side by side: those to one peer, and those from one, are a lane, in the
 /// order of the calls. Buffer i of the launch is that of call i. A message to oneself is a copy from a send's
 /// buffer to that of the receive of the same place among its kind; both must be there and of one size.

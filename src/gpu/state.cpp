@@ -8,8 +8,11 @@
 
 #include <tutti/error.hpp>
 
+#include "gpu/messages.hpp"
+
 namespace tutti::detail {
 
+using gpu::is_message;
 using gpu::OnDevice;
 using gpu::Pointer;
 using gpu::Stream;
@@ -18,10 +21,6 @@ namespace {
 
 [[noreturn]] void refuse(const Call& call, const std::string& why) {
   throw Error(ErrorCode::invalid_argument, describe(call) + ": " + why);
-}
-
-bool is_message(const Call& call) {
-  return call.operation == Operation::send || call.operation == Operation::receive;
 }
 
 gpu::Setting checked(gpu::Setting setting) {

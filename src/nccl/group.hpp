@@ -14,7 +14,7 @@ namespace tutti::nccl {
 struct Job {
   std::shared_ptr<Comm> comm;  ///< whose state says how it goes
   std::function<void(Turn&)> work;
-  ncclComm_t* handle = nullptr;  ///< set to null, and forgotten, when a blocking job fails
+  ncclComm_t* handle = nullptr;  ///< set to null, and forgotten, when a blocking job fails, or cannot begin
   const char* function = "";
   std::shared_ptr<Comm> on = comm;  ///< whose turn it waits for
 };

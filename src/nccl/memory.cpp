@@ -54,7 +54,7 @@ void Comm::drop_registration(Registration::Kind kind, const void* registration) 
 
 void Comm::open_window(Registration& window) {
   const std::scoped_lock lock(use_);
-  static_cast<void>(communicator());
+  static_cast<void>(communicator());  // refuses what was aborted since
   try {
     window.reach = gpu_->register_memory(window.memory, window.bytes);
   } catch (const Error& error) {

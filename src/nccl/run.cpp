@@ -2,18 +2,11 @@
 #include <algorithm>
 
 #include "communicator/check.hpp"
+#include "gpu/messages.hpp"
 #include "nccl/comm.hpp"
 #include "nccl/result.hpp"
 
 namespace tutti::nccl {
-
-namespace {
-
-bool is_message(const Call& call) {
-  return call.operation == Operation::send || call.operation == Operation::receive;
-}
-
-}  // namespace
 
 void Comm::check() {
   // A job holds it; its own state says how that goes.
@@ -25,7 +18,7 @@ void Comm::plan(std::span<const Queued> calls) {
   const std::scoped_lock lock(use_);
   if (!gpu_) return;
   for (const Queued& queued : calls)
-    if (!is_message(queued.call)) static_cast<void>(gpu_->explain(queued.call));
+    if (!gpu::is_message(queued.call)) static_cast<void>(gpu_->explain(queued.call));
 }
 
 // The others wait for the first stream, or it for them.

@@ -97,7 +97,7 @@ struct Report {
   std::uint32_t cause = 0;
   std::uint32_t awaited = 0;
   std::int32_t peer = -1;
-  std::uint32_t lane = 0;
+  std::uint32_t unused = 0;
   std::uint64_t sequence = 0;             ///< of the launch
   std::uint32_t expected = 0, found = 0;  ///< tags that differ
 };

@@ -361,9 +361,7 @@ class Executor {
     return program_.counted ? blocks.displacement(o.rank) * launch_.counts.element_bytes : 0;
   }
 
-  [[nodiscard]] TUTTI_DEVICE Wait begin_wait() const {
-    return Wait(group_, launch_.sequence, static_cast<std::uint32_t>(lane_));
-  }
+  [[nodiscard]] TUTTI_DEVICE Wait begin_wait() const { return Wait(group_, launch_.sequence); }
   [[nodiscard]] TUTTI_DEVICE std::uint32_t tag(const Instruction& instruction) const {
     return launch_.tag ^ (program_.counted ? salt_of(total(instruction)) : instruction.salt);
   }

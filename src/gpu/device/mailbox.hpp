@@ -13,9 +13,6 @@
 
 namespace tutti::gpu::device {
 
-/// The pattern that shows that the memory is shared.
-inline constexpr std::size_t mailbox_proof_bytes = proof_bytes;
-
 /// Offsets in bytes into a mailbox, which is zero at first.
 struct Mailbox {
   std::uint32_t slices = 1;
@@ -24,7 +21,7 @@ struct Mailbox {
   [[nodiscard]] TUTTI_DEVICE static std::size_t proof() { return 0; }
   /// 64-bit: Arena::call of the writer.
   [[nodiscard]] TUTTI_DEVICE static std::size_t call(std::uint64_t number) {
-    return mailbox_proof_bytes + 8 * (number % kept_calls);
+    return proof_bytes + 8 * (number % kept_calls);
   }
   /// 64-bit: messages that the writer has taken from the mailbox of the other direction.
   [[nodiscard]] TUTTI_DEVICE std::size_t taken(int channel, int slice) const {
@@ -54,9 +51,7 @@ struct Mailbox {
   [[nodiscard]] TUTTI_DEVICE std::size_t bytes() const { return slots() + bytes_of_slots(); }
 
  private:
-  [[nodiscard]] TUTTI_DEVICE static std::size_t words() {
-    return mailbox_proof_bytes + std::size_t{8} * kept_calls;
-  }
+  [[nodiscard]] TUTTI_DEVICE static std::size_t words() { return proof_bytes + std::size_t{8} * kept_calls; }
   [[nodiscard]] TUTTI_DEVICE std::size_t fifos() const { return std::size_t{channels} * slices; }
   [[nodiscard]] TUTTI_DEVICE std::size_t fifo(int channel, int slice) const {
     return static_cast<std::size_t>(channel) * slices + static_cast<std::size_t>(slice);

@@ -12,8 +12,7 @@ namespace tutti::gpu::device {
 /// One wait of one thread. Ask `goes_on` after every poll that found nothing.
 class Wait {
  public:
-  TUTTI_DEVICE Wait(const Membership& group, std::uint64_t sequence, std::uint32_t lane)
-      : group_(group), sequence_(sequence), lane_(lane) {}
+  TUTTI_DEVICE Wait(const Membership& group, std::uint64_t sequence) : group_(group), sequence_(sequence) {}
 
   /// False when it is over: the cause is reported, and this rank stops.
   TUTTI_DEVICE bool goes_on(int peer, Awaited awaited) {
@@ -63,7 +62,6 @@ class Wait {
     Report& report = group_.control->report;
     report.awaited = static_cast<std::uint32_t>(awaited);
     report.peer = peer;
-    report.lane = lane_;
     report.sequence = sequence_;
     report.expected = expected;
     report.found = found;
@@ -72,7 +70,6 @@ class Wait {
 
   const Membership& group_;
   std::uint64_t sequence_;
-  std::uint32_t lane_;
   std::uint32_t polls_ = 0;
   std::uint64_t since_ = 0;
 };
