@@ -1,6 +1,7 @@
 // tutti-perf as a user runs it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 
 #include "command.hpp"
 #include "perf/benchmark.hpp"
+#include "perf/launch.hpp"
 
 namespace tutti {
 namespace {
@@ -175,6 +177,25 @@ TEST(Perf, RunsUnderMpirun) {
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("ranks 3 "));
   EXPECT_THAT(outcome.output, HasSubstr("# Out of bounds values : 0 OK"));
+}
+
+TEST(Launch, NamesTheToolWhoseRankWasKilled) {
+  perf::Settings settings;
+  settings.ranks = 2;
+  const pid_t parent = ::getpid();
+  testing::internal::CaptureStderr();
+  bool well = true;
+  try {
+    well = perf::run_processes("some-tool", settings, [](const Communicator& comm) {
+      if (comm.rank() == 1) ::raise(SIGKILL);
+      return true;
+    });
+  } catch (const Error&) {  // rank 0, where it still looked for the other
+    if (::getpid() == parent) throw;
+  }
+  if (::getpid() != parent) std::_Exit(EXIT_SUCCESS);
+  EXPECT_FALSE(well);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::StartsWith("some-tool: rank 1 (pid "));
 }
 
 // Each process would start ranks of its own, and print a table of its own.
