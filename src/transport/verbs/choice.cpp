@@ -30,6 +30,7 @@ std::vector<std::string> names(const std::vector<Device>& devices) {
 /// Those that have no active port, with the reason where it is another one.
 std::string idle_devices(const std::vector<Device>& devices) {
   std::vector<std::string> all;
+  all.reserve(devices.size());
   for (const auto& device : devices)
     all.push_back(device.unusable.empty() ? device.name
                                           : fmt::format("{} (which {})", device.name, device.unusable));
