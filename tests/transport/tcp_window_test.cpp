@@ -121,6 +121,15 @@ TEST_F(TcpWindowFrames, AnAnswerHasComeWithItsLastByte) {
   EXPECT_TRUE(ask(20'000).empty());
 }
 
+TEST_F(TcpWindowFrames, WhoHasAnsweredEverythingMayLeave) {
+  const auto ask = [&] { return memory_->ask({}, Deadline(std::chrono::milliseconds(0))); };
+  EXPECT_EQ(thrown_by([&] { static_cast<void>(ask()); }).code, ErrorCode::timeout);
+  answer({.kind = tcp::WindowKind::answer, .number = 1, .b = 0});
+  ASSERT_EQ(::shutdown(ends_.first.get(), SHUT_WR), 0);
+  EXPECT_EQ(memory_->done(), 1U);
+  EXPECT_EQ(thrown_by([&] { memory_->check(); }).code, ErrorCode::peer_lost);
+}
+
 TEST_F(TcpWindowFrames, ALateAnswerIsNotTakenForThatOfTheNextQuestion) {
   const std::array late{std::byte{2}}, right{std::byte{3}};
   const auto ask = [&] { return memory_->ask(late, Deadline(std::chrono::milliseconds(0))); };
