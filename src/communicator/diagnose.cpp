@@ -207,9 +207,9 @@ std::string Impl::title(const Task& task) const {
 
 // Transports do not know which call they serve.
 Error Impl::of_call(const Task* task, const Error& error) const {
-  const auto [code, ranks, text] = bootstrap::to_fault(error);
-  if (task == nullptr || text.find(describe(task->call)) != std::string::npos) return error;
-  return {code, title(*task) + ": " + text, ranks};
+  if (task == nullptr || std::string(error.what()).find(describe(task->call)) != std::string::npos)
+    return error;
+  return bootstrap::with_context(error, title(*task) + ": ", {});
 }
 
 std::exception_ptr Impl::fail(const Task* task) {
