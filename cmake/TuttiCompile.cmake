@@ -21,8 +21,8 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 if(TUTTI_SANITIZE)
   add_compile_options(-fsanitize=${TUTTI_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TUTTI_SANITIZE})
-  if(TUTTI_SANITIZE MATCHES "address,undefined")  # slow to compile; the first two are AddressSanitizer's, too
-    add_compile_options(-fno-sanitize=null,object-size,vptr)
+  if(TUTTI_SANITIZE MATCHES "address,undefined")  # slow to compile; all but the last are AddressSanitizer's, too
+    add_compile_options(-fno-sanitize=null,object-size,pointer-overflow,vptr)
   endif()
   # Sanitizers do not see an index past the end of a vector that has more room.
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
@@ -52,7 +52,7 @@ function(tutti_strict target)
     endif()
   endif()
   if(CMAKE_UNITY_BUILD)  # several files compiled as one, for time: what they say of each other means nothing
-    target_compile_options(${target} PRIVATE -Wno-shadow -Wno-subobject-linkage)
+    target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
   if(PROJECT_IS_TOP_LEVEL)
     target_compile_options(${target} PRIVATE -Werror)

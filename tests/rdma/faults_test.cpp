@@ -318,7 +318,8 @@ INSTANTIATE_TEST_SUITE_P(Each, LabWeather,
                          [](const auto& one) { return one.param.name; });
 
 TEST_P(LabWeather, TheDataIsRight) {
-  const auto [name, terms, shown_by] = GetParam();
+  const auto [fault, terms, shown_by] = GetParam();
+  const std::string name = fault;
   const FaultEverywhere weather(4, terms);
   std::optional<Rise> shown;
   if (shown_by != nullptr) shown.emplace(4, 1, shown_by);
@@ -332,7 +333,7 @@ TEST_P(LabWeather, TheDataIsRight) {
     }
     const auto start = Clock::now();
     for (int k = 0; k < 5; ++k) comm.barrier();
-    if (std::string(name) == "delay") {
+    if (name == "delay") {
       EXPECT_GT(Clock::now() - start, 5 * 2ms) << "no delay";
     }
   });
@@ -345,7 +346,8 @@ TEST_P(LabWeather, TheDataIsRight) {
 // Every rank puts to one of the next node and looks at what it gets now and then: immediates and totals in
 // turn.
 TEST_P(LabWeather, NotificationsAreCountedAndFollowTheirData) {
-  const auto [name, terms, shown_by] = GetParam();
+  const auto [fault, terms, shown_by] = GetParam();
+  const std::string name = fault;
   const FaultEverywhere weather(4, terms);
   std::optional<Rise> shown;
   if (shown_by != nullptr) shown.emplace(4, 1, shown_by);

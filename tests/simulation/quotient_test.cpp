@@ -47,7 +47,8 @@ INSTANTIATE_TEST_SUITE_P(Collectives, Representatives,
                          });
 
 TEST_P(Representatives, AreSimulatedAsEverybodyIs) {
-  for (const auto& [count, size] : {std::pair{8, 4}, {5, 3}, {1, 8}, {16, 1}}) {
+  for (const auto& nodes_of : {std::pair{8, 4}, {5, 3}, {1, 8}, {16, 1}}) {
+    const int count = nodes_of.first, size = nodes_of.second;
     const Network network = nodes(count, size);
     const int n = count * size;
     const Workload workload{.collective = GetParam().collective,
