@@ -21,6 +21,24 @@ std::uint64_t child_number(std::uint64_t parent, std::uint64_t count, int color)
   return (h ^ (h >> 29)) >> 17;
 }
 
+std::string measured(const PathTrial& trial, std::string_view direct) {
+  if (!trial.decided()) return " (not yet measured)\n";
+  const std::array names{std::string_view("slots"), std::string_view("past the caches"), direct};
+  const PathTrial::Times times = trial.decided_by();
+  std::string text;
+  const char* before = " (measured: ";
+  for (std::size_t p = 0; p < names.size(); ++p)
+    if (times[p] != 0)
+      text += fmt::format("{}{} {:.1f} us", std::exchange(before, ", "), names[p], times[p] / 1e3);
+  return text + ")\n";
+}
+
+std::string explain_own_trial(const Plan& plan) {
+  const bool past_caches = plan.own_trial->path(plan.own_presumed) == Path::past_caches;
+  return std::string("  through slots, this rank's results stored ") +
+         (past_caches ? "past the caches" : "in the caches") + measured(*plan.own_trial, "");
+}
+
 std::string explain_trial(const Plan& plan) {
   const bool mapped = plan.mapped && !plan.asks;
   std::string text = mapped ? "  at present: " : "  plain memory: ";
@@ -30,14 +48,7 @@ std::string explain_trial(const Plan& plan) {
   else
     text += "through slots of shared memory";
   if (path == Path::past_caches) text += ", results stored past the caches";
-  if (!plan.trial->decided()) return text + " (not yet measured)\n";
-  const std::array names{"slots", "past the caches", mapped ? "each other's memory" : "attach"};
-  const PathTrial::Times times = plan.trial->decided_by();
-  const char* before = " (measured: ";
-  for (std::size_t p = 0; p < names.size(); ++p)
-    if (times[p] != 0)
-      text += fmt::format("{}{} {:.1f} us", std::exchange(before, ", "), names[p], times[p] / 1e3);
-  return text + ")\n";
+  return text + measured(*plan.trial, mapped ? "each other's memory" : "attach");
 }
 
 }  // namespace
@@ -154,6 +165,7 @@ std::string Impl::explain(const Call& call) {
                 ? "no: the call is too small for it to pay, or its operation has no such form\n"
                 : "no: no memory was allocated or registered with this communicator\n";
   if (plan->trial) text += explain_trial(*plan);
+  if (plan->own_trial) text += explain_own_trial(*plan);
   return text;
 }
 

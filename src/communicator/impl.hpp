@@ -181,6 +181,9 @@ struct Impl {
   void take_number(Task& task);
   void begin_main(Task& task);
   static void decide(Task& task);
+  [[nodiscard]] static PathTrial::Turn own_turn(const Plan& plan, const PathTrial::Turn& of_all);
+  /// Of a call that blocked, where a trial wants it.
+  static void record_times(const Task& task);
   void begin(Task& task);
   void offer(Task& task);
   const execution::Program& offer_program(bool each);

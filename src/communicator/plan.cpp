@@ -241,7 +241,9 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
       lower_settings(plan, call, sizes, algorithm != nullptr && sends_from_memory(setting_, *algorithm));
   settings.whole_steps = user != nullptr;
   const bool chosen = user == nullptr && setting_.shared_memory && setting_.options->algorithm.empty();
-  const bool stores = chosen && tries_stores(circumstances);
+  Circumstances own = circumstances;
+  if (shape.private_sizes) own.bytes = total(call.out_counts) * size_of(call.type);
+  const bool stores = chosen && tries_stores(own);
   const std::size_t presumed_stream_from = std::min(settings.stream_from, settings.stream_received_from);
   if (stores) settings.stream_received_from = never;
   plan.program = execution::lower(schedule, overview, setting_.rank, shape, settings, *setting_.channels,
@@ -265,7 +267,7 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
     settings.stream_from = 0;
     plan.past_caches = lazily(*algorithm, settings, plan.program.divisor);
   }
-  add_trial(plan, circumstances, presumed_stream_from);
+  add_trials(plan, circumstances, shape.private_sizes ? &own : nullptr, presumed_stream_from);
 }
 
 // Registered memory has a rule of its own.
@@ -312,20 +314,29 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_
   plan.attach_first = plan.attached && sizes_known && attach_pays(circumstances);
 }
 
-void Planner::add_trial(Plan& plan, const Circumstances& circumstances, std::size_t presumed_stream_from) {
-  const bool mapped = plan.mapped && !plan.asks;
-  Paths paths{Path::slots};
-  if (plan.past_caches) paths.add(Path::past_caches);
-  if (plan.attached || mapped) paths.add(Path::direct);
-  if (paths.size() == 1) return;
+const std::shared_ptr<PathTrial>& Planner::trial_of(const PlanKey& key, const Circumstances& circumstances,
+                                                    Paths paths) {
   constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
-  const auto range = static_cast<int>(std::bit_width(plan.bytes)) / bits_a_range;
-  auto& trial = trials_[{plan.key.operation, plan.key.type, plan.key.op, range, paths}];
+  const auto range = static_cast<int>(std::bit_width(circumstances.bytes)) / bits_a_range;
+  auto& trial = trials_[{key.operation, key.type, key.op, range, paths}];
   if (trial == nullptr)
     trial = std::make_shared<PathTrial>(
         paths, takes_long(circumstances) ? PathTrial::of_long_calls : PathTrial::usual);
-  plan.trial = trial;
-  if (plan.past_caches && plan.bytes >= presumed_stream_from) plan.presumed = Path::past_caches;
+  return trial;
+}
+
+void Planner::add_trials(Plan& plan, const Circumstances& circumstances, const Circumstances* own,
+                         std::size_t presumed_stream_from) {
+  const bool mapped = plan.mapped && !plan.asks;
+  Paths paths{Path::slots};
+  if (plan.past_caches && own == nullptr) paths.add(Path::past_caches);
+  if (plan.attached || mapped) paths.add(Path::direct);
+  if (paths.size() > 1) plan.trial = trial_of(plan.key, circumstances, paths);
+  if (plan.past_caches) {
+    const bool presumed = (own == nullptr ? circumstances : *own).bytes >= presumed_stream_from;
+    if (own != nullptr) plan.own_trial = trial_of(plan.key, *own, {Path::slots, Path::past_caches});
+    if (presumed) (own == nullptr ? plan.presumed : plan.own_presumed) = Path::past_caches;
+  }
   // Whoever registers memory for blocks of any length has long ones.
   if (plan.attach_first || (mapped && direct_pays(circumstances))) plan.presumed = Path::direct;
 }

@@ -72,8 +72,13 @@ struct Plan {
   bool attach_first = false;         ///< by attach before the trial has measured it
   Path presumed = Path::slots;       ///< before any call of the trial was made
   std::shared_ptr<PathTrial> trial;  ///< between `program` and the others, where results are the same
+  /// Between `program` and `past_caches`, by this rank alone: where ranks do not know each other's sizes.
+  std::shared_ptr<PathTrial> own_trial;
+  Path own_presumed = Path::slots;  ///< likewise
   /// Calls run `program` on the caller's buffers, whatever others do.
-  [[nodiscard]] bool plain() const { return !copies_input && !asks && trial == nullptr; }
+  [[nodiscard]] bool plain() const {
+    return !copies_input && !asks && trial == nullptr && own_trial == nullptr;
+  }
 };
 
 class Planner {
@@ -129,9 +134,13 @@ class Planner {
                      const execution::LowerSettings& settings);
   /// Whether the calls themselves show if results are better stored past the caches.
   [[nodiscard]] bool tries_stores(const Circumstances& circumstances) const;
-  /// Of the ways that the plan has, if there are several. `presumed_stream_from`: bytes from which results go
-  /// past the caches before they are known to gain.
-  void add_trial(Plan& plan, const Circumstances& circumstances, std::size_t presumed_stream_from);
+  /// Of the ways that the plan has, if there are several. `own`: with the bytes of this rank's results, where
+  /// others do not know them.
+  /// `presumed_stream_from`: bytes from which results go past the caches before they are known to gain.
+  void add_trials(Plan& plan, const Circumstances& circumstances, const Circumstances* own,
+                  std::size_t presumed_stream_from);
+  [[nodiscard]] const std::shared_ptr<PathTrial>& trial_of(const PlanKey& key,
+                                                           const Circumstances& circumstances, Paths paths);
   /// `algorithm` is one of the library's, which stay.
   LazyProgram lazily(const Algorithm& algorithm, const execution::LowerSettings& settings,
                      std::int64_t divisor);

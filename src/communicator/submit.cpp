@@ -190,7 +190,19 @@ void Impl::issue(Task& task, bool again) {
   task.done = task.plan != nullptr && task.plan->empty;
   completed += task.done ? 1 : 0;
   task.begun = task.offering = task.on_others = false;
-  task.turn = {};
+  task.turn = task.own_turn = {};
+}
+
+// Of a rank that decides by itself how it stores what comes through slots. What all of them time, it does as
+// it decided.
+PathTrial::Turn Impl::own_turn(const Plan& plan, const PathTrial::Turn& of_all) {
+  if (plan.own_trial == nullptr || of_all.path != Path::slots || of_all.decides) return {};
+  if (of_all.timed) return {.path = plan.own_trial->path(plan.own_presumed)};
+  PathTrial::Turn turn = plan.own_trial->next(plan.own_presumed);
+  if (!turn.decides) return turn;
+  const PathTrial::Times times = plan.own_trial->times();
+  plan.own_trial->decide({&times, 1});
+  return {.path = plan.own_trial->path(plan.own_presumed)};
 }
 
 // Not before all calls before it are done, which may decide by which way it goes.
@@ -203,10 +215,12 @@ void Impl::begin(Task& task) {
     return;
   }
   if (plan->trial) task.turn = plan->trial->next(plan->presumed);
-  if (task.turn.timed && task.turn.path != Path::slots)
+  task.own_turn = own_turn(*plan, task.turn);
+  const bool timed = task.turn.timed || task.own_turn.timed;
+  if (timed && (task.turn.path != Path::slots || task.own_turn.path != Path::slots))
     for (const auto* program : {&plan->mapped, &plan->attached, &plan->past_caches})
       if (*program) (void)(*program)->get(task.call);  // not part of the time
-  if (task.turn.timed) task.since = Clock::now();
+  if (timed) task.since = Clock::now();
   if (!plan->asks && task.turn.path != Path::direct && !task.turn.decides) {
     begin_main(task);
     return;
@@ -294,8 +308,8 @@ void Impl::begin_main(Task& task) {
       program = &plan.attached->get(task.call);
   }
   task.on_others = program != nullptr;
-  if (!task.on_others)
-    program = task.turn.path == Path::past_caches ? &plan.past_caches->get(task.call) : &plan.program;
+  const bool past_caches = task.turn.path == Path::past_caches || task.own_turn.path == Path::past_caches;
+  if (!task.on_others) program = past_caches ? &plan.past_caches->get(task.call) : &plan.program;
   if (task.scratch.size() < program->scratch_bytes) task.scratch.resize(program->scratch_bytes);
   task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out),
                   task.scratch.data(), task.on_others ? &task.peers : nullptr};
@@ -345,6 +359,11 @@ inline Task* Impl::recall(const Call& call) {
   return kept != nullptr && is_ready(*kept, call) ? latest = kept : nullptr;
 }
 
+void Impl::record_times(const Task& task) {
+  if (task.turn.timed) task.plan->trial->record(task.turn.path, Clock::now() - task.since);
+  if (task.own_turn.timed) task.plan->own_trial->record(task.own_turn.path, Clock::now() - task.since);
+}
+
 void Impl::run(const Call& call) {
   Task* const task = recall(call);
   if (task == nullptr || queued(call)) return run_anew(call);
@@ -376,7 +395,7 @@ void Impl::run_anew(const Call& call) {
   try {
     issue(task, again);
     wait_direct(task);
-    if (task.turn.timed) task.plan->trial->record(task.turn.path, Clock::now() - task.since);
+    record_times(task);
   } catch (...) {
     std::rethrow_exception(fail(&task));
   }

@@ -71,6 +71,7 @@ struct Task {
   bool offering = false;     ///< still exchanging offers
   bool on_others = false;    ///< runs on buffers of others, mapped or by attach
   PathTrial::Turn turn;      ///< where the plan has a trial
+  PathTrial::Turn own_turn;  ///< where the plan has one of this rank alone, and the other one's is by slots
   Clock::time_point since;   ///< of a call that it times
   std::uint64_t ticket = 0;  ///< order among sends to, or receives from, one peer
   bool done = false;

@@ -429,6 +429,46 @@ TEST(PathTrial, LongMessagesAreTriedPastTheCaches) {
   });
 }
 
+// Of all_to_all_v ranks know their own sizes only: each of them tries by itself how to store what it receives. Rank 0
+// of these has long blocks, and the others short ones.
+TEST(PathTrial, LongResultsOfUnknownSizesAreTriedPastTheCachesByEachRank) {
+  const std::size_t cache = topology::last_cache_bytes();
+  run_processes(3, over("shm"), [&](Communicator& comm) {
+    const std::size_t longest = cache / sizeof(std::uint32_t) / 2;
+    const auto length = [&](int to) { return to == 0 ? longest : std::size_t{1000}; };
+    std::vector<std::size_t> to_counts, to_places, from_counts(3, length(comm.rank())), from_places;
+    for (const int rank : {0, 1, 2}) {
+      to_places.push_back(rank == 0 ? 0 : to_places.back() + to_counts.back());
+      to_counts.push_back(length(rank));
+      from_places.push_back(static_cast<std::size_t>(rank) * length(comm.rank()));
+    }
+    std::vector<std::uint32_t> in(longest + 2000), out(3 * length(comm.rank()));
+    const std::uint32_t calls = of_long_calls.first_gap + of_long_calls.calls(2) + usual.first_gap + 20;
+    std::vector<std::uint32_t> pattern(in.size() + 3 * calls);
+    std::iota(pattern.begin(), pattern.end(), 1U);
+    Call call{.operation = Operation::all_to_all_v, .type = DataType::uint32, .in = in.data(), .out = out.data()};
+    call.in_counts = to_counts, call.in_displacements = to_places;
+    call.out_counts = from_counts, call.out_displacements = from_places;
+    for (std::uint32_t number = 0; number < calls; ++number) {
+      const auto data_of = [&](int rank) { return pattern.data() + 3 * number + rank; };
+      std::copy_n(data_of(comm.rank()), in.size(), in.data());
+      std::fill(out.begin(), out.end(), 0U);
+      issue(comm, call);
+      for (const int from : {0, 1, 2}) {
+        const std::size_t block = length(comm.rank());
+        const std::size_t at = to_places[static_cast<std::size_t>(comm.rank())];
+        ASSERT_EQ(std::memcmp(out.data() + static_cast<std::size_t>(from) * block, data_of(from) + at,
+                              block * sizeof(std::uint32_t)),
+                  0)
+            << "from " << from << ", call " << number;
+      }
+    }
+    const std::string text = comm.explain(call);
+    EXPECT_EQ(text.find("this rank's results stored") != std::string::npos, comm.rank() == 0) << text;
+    EXPECT_EQ(text.find(" us, past the caches ") != std::string::npos, comm.rank() == 0) << text;
+  });
+}
+
 TEST(PathTrial, ResultsAreTheSameBitForBitInRegisteredMemory) {
   for (const int ranks : rank_counts)
     run_processes(ranks, over("shm"), [](Communicator& comm) {
