@@ -353,7 +353,8 @@ TEST(PathTrial, LongResultsAreTriedPastTheCaches) {
       std::copy_n(mine.data() + number, in.size(), in.data());
       std::fill(out.begin(), out.end(), 0.0F);
       issue(comm, call);
-      ASSERT_EQ(std::memcmp(out.data(), average.data() + number, out.size() * sizeof(float)), 0) << "call " << number;
+      ASSERT_EQ(std::memcmp(out.data(), average.data() + number, out.size() * sizeof(float)), 0)
+          << "call " << number;
     }
     EXPECT_NE(comm.explain(call).find(" us, past the caches "), std::string::npos) << comm.explain(call);
   });
@@ -429,8 +430,8 @@ TEST(PathTrial, LongMessagesAreTriedPastTheCaches) {
   });
 }
 
-// Of all_to_all_v ranks know their own sizes only: each of them tries by itself how to store what it receives. Rank 0
-// of these has long blocks, and the others short ones.
+// Of all_to_all_v ranks know their own sizes only: each of them tries by itself how to store what it
+// receives. Rank 0 of these has long blocks, and the others short ones.
 TEST(PathTrial, LongResultsOfUnknownSizesAreTriedPastTheCachesByEachRank) {
   const std::size_t cache = topology::last_cache_bytes();
   run_processes(3, over("shm"), [&](Communicator& comm) {
@@ -446,7 +447,8 @@ TEST(PathTrial, LongResultsOfUnknownSizesAreTriedPastTheCachesByEachRank) {
     const std::uint32_t calls = of_long_calls.first_gap + of_long_calls.calls(2) + usual.first_gap + 20;
     std::vector<std::uint32_t> pattern(in.size() + 3 * calls);
     std::iota(pattern.begin(), pattern.end(), 1U);
-    Call call{.operation = Operation::all_to_all_v, .type = DataType::uint32, .in = in.data(), .out = out.data()};
+    Call call{
+        .operation = Operation::all_to_all_v, .type = DataType::uint32, .in = in.data(), .out = out.data()};
     call.in_counts = to_counts, call.in_displacements = to_places;
     call.out_counts = from_counts, call.out_displacements = from_places;
     for (std::uint32_t number = 0; number < calls; ++number) {
