@@ -265,8 +265,8 @@ TEST(Session, RankThatGaveUpMayComeAgain) {
 }
 
 TEST(Session, NonsenseRanksAreRefused) {
-  for (const auto& [rank, size] : {std::pair(0, 0), {-1, 2}, {2, 2}, {0, -1}})
-    EXPECT_EQ(thrown_by([&] { Session::join(UniqueId::create(), rank, size, 1s); }).code,
+  for (const auto& place : {std::pair(0, 0), {-1, 2}, {2, 2}, {0, -1}})
+    EXPECT_EQ(thrown_by([&] { Session::join(UniqueId::create(), place.first, place.second, 1s); }).code,
               ErrorCode::invalid_argument);
   EXPECT_EQ(thrown_by([&] { Session::join(UniqueId{}, 0, 2, 1s); }).code, ErrorCode::invalid_argument);
   EXPECT_EQ(thrown_by([&] { Session::join(UniqueId::create("lo"), 0, 1 << 30, 1s); }).code,

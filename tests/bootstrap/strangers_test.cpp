@@ -175,8 +175,8 @@ TEST(Strangers, AMemberThatExceedsAFrameLimitOrSpeaksNonsenseIsLost) {
         FrameHeader{FrameKind::contribute, 0, 3}, FrameHeader{FrameKind::stuck, 0, 0},
         FrameHeader{FrameKind::welcome, 0, 0}, FrameHeader{FrameKind{99}, 0, 0}}) {
     const auto id = UniqueId::create();
-    const auto [endpoint, secret] = read(id);
     std::thread traitor([&] {
+      const auto [endpoint, secret] = read(id);
       const auto socket =
           connect_authenticated(endpoint.address, endpoint.port, secret, {1, 2, 0}, Deadline(5s));
       Bytes frame(sizeof header + 3);

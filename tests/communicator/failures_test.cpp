@@ -310,7 +310,7 @@ TEST(FailuresOfThreads, ThatNameNobodyElseAreTheCause) {
 }
 
 TEST(Timeouts, WithoutALimitAreLongAndNoneIsRefused) {
-  constexpr auto for_ever = std::chrono::milliseconds::max();
+  static constexpr auto for_ever = std::chrono::milliseconds::max();
   run_local(
       2,
       [](Communicator& comm) {
