@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include <tutti/error.hpp>
-
 #include "transport/all_gather.hpp"
 
 namespace tutti::gpu {
@@ -37,7 +35,7 @@ Agreement agree(const Setting& setting, const std::vector<Proposal>& mine) {
   std::vector<std::vector<Proposal>> all;
   for (const std::string& text : all_gather(setting.group, text_of(mine))) {
     all.push_back(proposals_of(text));
-    if (all.back().size() != size) throw Error(ErrorCode::mismatch, "ranks run different versions of tutti");
+    if (all.back().size() != size) transport::throw_another_build(static_cast<Rank>(all.size()) - 1);
   }
   Agreement agreement;
   for (std::size_t a = 0; a < size; ++a)
