@@ -332,11 +332,11 @@ void Planner::add_trials(Plan& plan, const Circumstances& circumstances, const C
   if (plan.past_caches && own == nullptr) paths.add(Path::past_caches);
   if (plan.attached || mapped) paths.add(Path::direct);
   if (paths.size() > 1) plan.trial = trial_of(plan.key, circumstances, paths);
-  if (plan.past_caches) {
-    const bool presumed = (own == nullptr ? circumstances : *own).bytes >= presumed_stream_from;
-    if (own != nullptr) plan.own_trial = trial_of(plan.key, *own, {Path::slots, Path::past_caches});
-    if (presumed) (own == nullptr ? plan.presumed : plan.own_presumed) = Path::past_caches;
-  }
+  if (plan.past_caches && own != nullptr)
+    plan.own_trial = trial_of(plan.key, *own, {Path::slots, Path::past_caches});
+  Path& presumed = own != nullptr ? plan.own_presumed : plan.presumed;
+  const std::size_t bytes = own != nullptr ? own->bytes : circumstances.bytes;
+  if (plan.past_caches && bytes >= presumed_stream_from) presumed = Path::past_caches;
   // Whoever registers memory for blocks of any length has long ones.
   if (plan.attach_first || (mapped && direct_pays(circumstances))) plan.presumed = Path::direct;
 }

@@ -135,8 +135,8 @@ class Planner {
   /// Whether the calls themselves show if results are better stored past the caches.
   [[nodiscard]] bool tries_stores(const Circumstances& circumstances) const;
   /// Of the ways that the plan has, if there are several. `own`: with the bytes of this rank's results, where
-  /// others do not know them.
-  /// `presumed_stream_from`: bytes from which results go past the caches before they are known to gain.
+  /// others do not know them. `presumed_stream_from`: bytes from which results go past the caches before they
+  /// are known to gain.
   void add_trials(Plan& plan, const Circumstances& circumstances, const Circumstances* own,
                   std::size_t presumed_stream_from);
   [[nodiscard]] const std::shared_ptr<PathTrial>& trial_of(const PlanKey& key,

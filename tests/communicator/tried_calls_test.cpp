@@ -1,0 +1,343 @@
+// Calls that try several ways: whatever they take, results are the same.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "communicator/exercise.hpp"
+#include "communicator/path_trial.hpp"
+#include "communicator/plan.hpp"
+#include "communicator/ranks.hpp"
+#include "gpu/flatten.hpp"
+#include "topology/cache.hpp"
+
+namespace tutti::test {
+namespace {
+
+#ifndef __SANITIZE_THREAD__  // which sees one process, and here ranks are processes
+
+constexpr std::uint32_t calls_with_a_trial = PathTrial::usual.first_gap + PathTrial::usual.calls(2) + 3;
+
+Call reduction_call(Operation operation, DataType type, Reduction reduction, std::size_t count,
+                    const std::byte* in, std::byte* out) {
+  return {.operation = operation,
+          .type = type,
+          .reduction = reduction,
+          .root = 0,
+          .in = in,
+          .out = out,
+          .count = count};
+}
+
+/// As many calls as it takes to try both paths; all must give what the first one gave. float32 or bfloat16.
+void expect_same_bits(Communicator& comm, const Call& call, std::byte* in, std::byte* out) {
+  const std::size_t parts =
+      call.operation == Operation::reduce_scatter ? static_cast<std::size_t>(comm.size()) : 1;
+  const std::size_t element = size_of(call.type), bytes = call.count * element;
+  std::mt19937 random(static_cast<unsigned>(comm.rank()));
+  std::uniform_real_distribution<float> any(-1.0F, 1.0F);
+  for (std::size_t i = 0; i < parts * call.count; ++i) {
+    const float value = any(random);  // a bfloat16 is its upper half
+    std::memcpy(in + i * element, reinterpret_cast<const std::byte*>(&value) + sizeof value - element,
+                element);
+  }
+  std::vector<std::byte> first;
+  for (std::uint32_t number = 0; number < calls_with_a_trial; ++number) {
+    std::memset(out, 0, bytes);  // what is read too early is not right by chance
+    comm.barrier();              // nobody reads it from peers' memory any more
+    issue(comm, call);
+    if (number == 0) first.assign(out, out + bytes);
+    ASSERT_EQ(std::memcmp(out, first.data(), bytes), 0)
+        << name(call.operation) << " " << name(call.type) << " count " << call.count << " call " << number;
+    comm.barrier();
+  }
+}
+
+#ifdef __OPTIMIZE__
+constexpr auto rank_counts = {3, 4, 5};
+constexpr auto byte_counts = {20'000, 400'000, 1'500'000};
+#else  // for a debugger, and for sanitizers, to which few ranks and short calls show what they look for
+constexpr auto rank_counts = {3};
+constexpr auto byte_counts = {20'000, 400'000};
+#endif
+
+void expect_same_bits_of_all_reductions(Communicator& comm, std::byte* in, std::byte* out) {
+  for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter, Operation::reduce})
+    for (const DataType type : {DataType::float32, DataType::bfloat16})
+      for (const std::size_t bytes : byte_counts)
+        for (const Reduction reduction :
+             {Reduction(ReduceOp::sum), Reduction(ReduceOp::average), scaled_sum(0.3)})
+          expect_same_bits(comm, reduction_call(operation, type, reduction, bytes / size_of(type), in, out),
+                           in, out);
+}
+
+// A trial may not show in the results: what folds in another order than peers' memory is read has none.
+TEST(PathTrial, ResultsAreTheSameBitForBitOnEitherPath) {
+  for (const int ranks : rank_counts)
+    run_processes(ranks, over("shm"), [](Communicator& comm) {
+      std::vector<std::byte> in(8'000'000), out(2'000'000);
+      expect_same_bits_of_all_reductions(comm, in.data(), out.data());
+      const std::string why = comm.explain(reduction_call(Operation::all_reduce, DataType::float32,
+                                                          ReduceOp::sum, 100'000, in.data(), out.data()));
+      if (why.find("plain memory") == std::string::npos) GTEST_SKIP() << "no cross-memory attach here";
+      EXPECT_NE(why.find("(measured: slots "), std::string::npos) << why;
+      EXPECT_GT(comm.stats().bytes_direct, 0U) << "attach was not tried";
+    });
+}
+
+TEST(PathTrial, LongReductionsOfTwoRanksAreTheSameBitForBit) {
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    std::vector<std::byte> in(9'000'000), out(9'000'000);
+    const Call shorter = reduction_call(Operation::all_reduce, DataType::float32, ReduceOp::sum, 100'000,
+                                        in.data(), out.data());
+    if (comm.explain(shorter).find("plain memory") == std::string::npos)
+      GTEST_SKIP() << "no cross-memory attach here";
+    for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter}) {
+      const std::size_t count = in.size() / sizeof(float) / (operation == Operation::all_reduce ? 1 : 2);
+      const Call call =
+          reduction_call(operation, DataType::float32, ReduceOp::sum, count, in.data(), out.data());
+      const auto before = comm.stats().bytes_direct;
+      expect_same_bits(comm, call, in.data(), out.data());
+      EXPECT_GT(comm.stats().bytes_direct, before) << "attach was not tried";
+    }
+  });
+}
+
+TEST(PathTrial, LongCallsAreTriedBothWaysSoon) {
+  run_processes(3, over("shm"), [](Communicator& comm) {
+    std::vector<float> in(3'000'000), out(9'000'000);
+    const Call call{.operation = Operation::all_gather,
+                    .type = DataType::float32,
+                    .in = in.data(),
+                    .out = out.data(),
+                    .count = in.size()};
+    if (comm.explain(call).find("plain memory") == std::string::npos)
+      GTEST_SKIP() << "no cross-memory attach here";
+    for (std::uint32_t number = 0;
+         number < PathTrial::of_long_calls.first_gap + PathTrial::of_long_calls.calls(3) + 1; ++number) {
+      std::iota(in.begin(), in.end(), static_cast<float>(number + 7 * static_cast<unsigned>(comm.rank())));
+      comm.all_gather(std::span<const float>(in), std::span(out));
+      for (std::size_t r = 0; r < 3; ++r)
+        for (const std::size_t i : {std::size_t{0}, in.size() / 2, in.size() - 1})
+          EXPECT_EQ(out[r * in.size() + i], static_cast<float>(i) + static_cast<float>(number + 7 * r));
+    }
+    EXPECT_NE(comm.explain(call).find("(measured: slots "), std::string::npos) << comm.explain(call);
+    EXPECT_GT(comm.stats().bytes_direct, 0U);
+  });
+}
+
+// What one rank plans first of a range of sizes, here to explain it, may not decide when it tries what.
+TEST(PathTrial, OfCallsOfOneRangeDoesNotDependOnWhichARankPlansFirst) {
+  const std::size_t shorter = std::size_t{10} << 20, longer = std::size_t{20} << 20;  // bytes in all
+  run_processes(4, over("shm", 5s), [&](Communicator& comm) {
+    std::vector<float> in(longer / sizeof(float) / 4, 1), out(longer / sizeof(float));
+    const auto call_of = [&](std::size_t bytes) {
+      return Call{.operation = Operation::all_gather,
+                  .type = DataType::float32,
+                  .in = in.data(),
+                  .out = out.data(),
+                  .count = bytes / sizeof(float) / 4};
+    };
+    if (comm.rank() == 0) {
+      EXPECT_FALSE(comm.explain(call_of(longer)).empty());
+    }
+    for (const std::size_t bytes : {shorter, longer})
+      for (std::uint32_t number = 0;
+           number < PathTrial::of_long_calls.first_gap + PathTrial::of_long_calls.calls(3) + 2; ++number) {
+        issue(comm, call_of(bytes));
+        EXPECT_EQ(out[bytes / sizeof(float) - 1], 1);
+      }
+  });
+}
+
+TEST(PathTrial, LongResultsAreTriedPastTheCaches) {
+  const std::size_t cache = topology::last_cache_bytes();
+  run_processes(3, over("shm"), [&](Communicator& comm) {
+    std::vector<float> in(cache / 3 / sizeof(float) + 13), out(in.size());
+    const Call call = reduction_call(Operation::all_reduce, DataType::float32, ReduceOp::average, in.size(),
+                                     reinterpret_cast<const std::byte*>(in.data()),
+                                     reinterpret_cast<std::byte*>(out.data()));
+    ASSERT_NE(comm.explain(call).find("through slots of shared memory (not yet measured)"),
+              std::string::npos);
+    const std::uint32_t calls = PathTrial::of_long_calls.first_gap + PathTrial::of_long_calls.calls(2) + 1;
+    // What is given to a call lies one element further than what was given to the one before.
+    std::vector<float> average(in.size() + calls), mine(average.size());
+    for (std::size_t i = 0; i < average.size(); ++i) {
+      average[i] = static_cast<float>(i % 50);
+      mine[i] = average[i] + static_cast<float>(comm.rank() - 1);
+    }
+    for (std::uint32_t number = 0; number < calls; ++number) {
+      std::copy_n(mine.data() + number, in.size(), in.data());
+      std::fill(out.begin(), out.end(), 0.0F);
+      issue(comm, call);
+      ASSERT_EQ(std::memcmp(out.data(), average.data() + number, out.size() * sizeof(float)), 0)
+          << "call " << number;
+    }
+    EXPECT_NE(comm.explain(call).find(" us, past the caches "), std::string::npos) << comm.explain(call);
+  });
+}
+
+TEST(PathTrial, TheWayPastTheCachesStoresPastThem) {
+  const std::size_t cache = topology::last_cache_bytes();
+  gpu::NamedChannels channels;
+  const Options options;
+  const auto tuning = tuning::Tuning::defaults();
+  const tuning::Scene scene{.transport = "shm", .ranks = 4};
+  Planner planner({.size = 4,
+                   .max_message = 64 << 10,
+                   .channels = &channels,
+                   .options = &options,
+                   .tuning = tuning,
+                   .scene = scene,
+                   .choices = tuning->choices(scene)});
+  const auto stores = [](const execution::Program& program) {
+    bool past = false;
+    for (const auto& lane : program.lanes)
+      for (const execution::Part& part : lane)
+        for (const execution::Instruction& i : part.instructions) past = past || i.streaming_sinks != 0;
+    return past;
+  };
+  std::vector<std::byte> memory(1);  // nobody touches it
+  for (const Operation operation :
+       {Operation::all_reduce, Operation::reduce, Operation::reduce_scatter, Operation::all_gather,
+        Operation::gather, Operation::scatter, Operation::all_to_all, Operation::broadcast}) {
+    const Call call{.operation = operation, .in = memory.data(), .out = memory.data() + 1, .count = cache};
+    const auto plan = planner.plan(call, {});
+    ASSERT_TRUE(plan->past_caches) << name(operation);
+    EXPECT_TRUE(stores(plan->past_caches->get(call))) << name(operation);
+    EXPECT_FALSE(stores(plan->program)) << name(operation);
+  }
+}
+
+// What is only moved: three ways, or two where there is no cross-memory attach.
+TEST(PathTrial, LongMessagesAreTriedPastTheCaches) {
+  const std::size_t cache = topology::last_cache_bytes();
+  run_processes(2, over("shm"), [&](Communicator& comm) {
+    const std::size_t count = cache / sizeof(std::uint32_t) / 4 * 2 + 14;
+    std::vector<std::uint32_t> in(count), out(count);
+    for (const Operation operation : {Operation::all_gather, Operation::all_to_all, Operation::broadcast}) {
+      const bool whole = operation == Operation::broadcast;
+      const Call call{.operation = operation,
+                      .type = DataType::uint32,
+                      .root = 1,
+                      .in = in.data(),
+                      .out = out.data(),
+                      .count = whole ? count : count / 2};
+      const std::uint32_t calls =
+          std::max(PathTrial::usual.first_gap + PathTrial::usual.calls(3),
+                   PathTrial::of_long_calls.first_gap + PathTrial::of_long_calls.calls(3)) +
+          1;
+      const std::size_t half = count / 2, mine = static_cast<std::size_t>(comm.rank()) * half;
+      std::vector<std::uint32_t> pattern(count + 2 * calls);
+      std::iota(pattern.begin(), pattern.end(), 1U);
+      for (std::uint32_t number = 0; number < calls; ++number) {
+        // Every rank's and call's data begins elsewhere.
+        const auto data_of = [&](int rank) { return pattern.data() + 2 * number + rank; };
+        std::copy_n(data_of(comm.rank()), count, in.data());
+        std::fill(out.begin(), out.end(), 0U);
+        issue(comm, call);
+        for (const int part : {0, 1}) {
+          const std::size_t begin = part == 0 ? 0 : half;
+          const int from = whole ? 1 : part;
+          const std::size_t at = whole ? begin : operation == Operation::all_gather ? 0 : mine;
+          ASSERT_EQ(std::memcmp(out.data() + begin, data_of(from) + at, half * sizeof(std::uint32_t)), 0)
+              << name(operation) << ", part " << part << ", call " << number;
+        }
+      }
+      EXPECT_NE(comm.explain(call).find(" us, past the caches "), std::string::npos) << comm.explain(call);
+    }
+  });
+}
+
+// Of all_to_all_v ranks know their own sizes only: each of them tries by itself how to store what it
+// receives. Rank 0 of these has long blocks, and the others short ones.
+TEST(PathTrial, LongResultsOfUnknownSizesAreTriedPastTheCachesByEachRank) {
+  const std::size_t cache = topology::last_cache_bytes();
+  run_processes(3, over("shm"), [&](Communicator& comm) {
+    const std::size_t longest = cache / sizeof(std::uint32_t) / 2;
+    const auto length = [&](int to) { return to == 0 ? longest : std::size_t{1000}; };
+    std::vector<std::size_t> to_counts, to_places, from_counts(3, length(comm.rank())), from_places;
+    for (const int rank : {0, 1, 2}) {
+      to_places.push_back(rank == 0 ? 0 : to_places.back() + to_counts.back());
+      to_counts.push_back(length(rank));
+      from_places.push_back(static_cast<std::size_t>(rank) * length(comm.rank()));
+    }
+    std::vector<std::uint32_t> in(longest + 2000), out(3 * length(comm.rank()));
+    const std::uint32_t calls = PathTrial::of_long_calls.first_gap + PathTrial::of_long_calls.calls(2) +
+                                PathTrial::usual.first_gap + 20;
+    std::vector<std::uint32_t> pattern(in.size() + 3 * calls);
+    std::iota(pattern.begin(), pattern.end(), 1U);
+    Call call{
+        .operation = Operation::all_to_all_v, .type = DataType::uint32, .in = in.data(), .out = out.data()};
+    call.in_counts = to_counts, call.in_displacements = to_places;
+    call.out_counts = from_counts, call.out_displacements = from_places;
+    for (std::uint32_t number = 0; number < calls; ++number) {
+      const auto data_of = [&](int rank) { return pattern.data() + 3 * number + rank; };
+      std::copy_n(data_of(comm.rank()), in.size(), in.data());
+      std::fill(out.begin(), out.end(), 0U);
+      issue(comm, call);
+      for (const int from : {0, 1, 2}) {
+        const std::size_t block = length(comm.rank());
+        const std::size_t at = to_places[static_cast<std::size_t>(comm.rank())];
+        ASSERT_EQ(std::memcmp(out.data() + static_cast<std::size_t>(from) * block, data_of(from) + at,
+                              block * sizeof(std::uint32_t)),
+                  0)
+            << "from " << from << ", call " << number;
+      }
+    }
+    const std::string text = comm.explain(call);
+    EXPECT_EQ(text.find("this rank's results stored") != std::string::npos, comm.rank() == 0) << text;
+    EXPECT_EQ(text.find(" us, past the caches ") != std::string::npos, comm.rank() == 0) << text;
+  });
+}
+
+TEST(PathTrial, ResultsAreTheSameBitForBitInRegisteredMemory) {
+  for (const int ranks : rank_counts)
+    run_processes(ranks, over("shm"), [](Communicator& comm) {
+      const auto in = comm.allocate<std::uint8_t>(8'000'000), out = comm.allocate<std::uint8_t>(2'000'000);
+      expect_same_bits_of_all_reductions(comm, reinterpret_cast<std::byte*>(in.data()),
+                                         reinterpret_cast<std::byte*>(out.data()));
+    });
+}
+
+// Short calls may lose by telling each other where buffers are, by how much depends on who shares processors.
+TEST(PathTrial, ShortCallsInRegisteredMemoryAreTriedBothWays) {
+  run_processes(3, over("shm"), [](Communicator& comm) {
+    const auto in = comm.allocate<float>(400'000), out = comm.allocate<float>(1'200'000);
+    const auto direct_bytes_of_calls = [&](std::size_t count, std::uint32_t calls) {
+      const auto before = comm.stats().bytes_direct;
+      for (std::uint32_t call = 0; call < calls; ++call)
+        comm.all_gather(std::span<const float>(in.span()).first(count), out.span().first(3 * count));
+      comm.barrier();
+      return comm.stats().bytes_direct - before;
+    };
+    const auto why = [&](std::size_t count) {
+      return comm.explain({.operation = Operation::all_gather,
+                           .type = DataType::float32,
+                           .in = in.data(),
+                           .out = out.data(),
+                           .count = count});
+    };
+    constexpr std::size_t shorter = 2'000, longer = 100'000;
+    EXPECT_EQ(direct_bytes_of_calls(shorter, PathTrial::usual.first_gap), 0U);
+    EXPECT_NE(why(shorter).find("at present: through slots of shared memory (not yet measured)"),
+              std::string::npos)
+        << why(shorter);
+    EXPECT_GT(direct_bytes_of_calls(shorter, PathTrial::usual.calls(2)), 0U);
+    EXPECT_EQ(direct_bytes_of_calls(shorter, 0), 0U);
+    direct_bytes_of_calls(shorter, 1);
+    EXPECT_NE(why(shorter).find("(measured: slots "), std::string::npos) << why(shorter);
+    for (std::uint32_t call = 0; call < calls_with_a_trial; ++call)
+      EXPECT_GT(direct_bytes_of_calls(longer, 1), 0U) << call;
+    EXPECT_EQ(why(longer).find("at present"), std::string::npos) << why(longer);
+  });
+}
+
+#endif  // __SANITIZE_THREAD__
+
+}  // namespace
+}  // namespace tutti::test
