@@ -16,6 +16,7 @@ Path PathTrial::path_at(std::uint32_t number) const {
 void PathTrial::begin_gap() {
   call_ = 0;
   gap_ = std::min(cadence_.growth * gap_, cadence_.longest_gap);
+  glanced_ = !cadence_.glances;
 }
 
 PathTrial::Turn PathTrial::next(Path presumed) {
@@ -29,12 +30,28 @@ PathTrial::Turn PathTrial::next(Path presumed) {
     return {path_, false, false, decided()};
   }
   const std::uint32_t at = call_++ - gap_;
+  return glanced_ ? next_to_compare(at) : next_to_glance(at);
+}
+
+// By the present path, whose calls went before, as many as count.
+PathTrial::Turn PathTrial::next_to_glance(std::uint32_t at) {
   if (at == 0) samples_ = {};
+  const std::uint32_t number = at < cadence_.counted ? 0 : at - cadence_.counted + 1;
+  if (number < tried_.size()) return {path_at(number), true, false, true};
+  call_ = gap_;
+  glanced_ = glances_ = true;
+  return {path_, false, true, true};
+}
+
+PathTrial::Turn PathTrial::next_to_compare(std::uint32_t at) {
+  if (at == 0)
+    for (const Path path : all_paths)
+      if (path != path_ || !cadence_.glances) samples_[static_cast<std::size_t>(path)].clear();
+  glances_ = false;
   const std::uint32_t each = cadence_.settling + cadence_.counted;
-  if (at < cadence_.calls(tried_.size())) {
-    const std::uint32_t settled = at + cadence_.settling;  // by the present path were the calls before
-    return {path_at(settled / each), settled % each >= cadence_.settling, false, true};
-  }
+  const std::uint32_t settled = at + (cadence_.glances ? each : cadence_.settling);
+  const std::uint32_t number = settled / each;
+  if (number < tried_.size()) return {path_at(number), settled % each >= cadence_.settling, false, true};
   begin_gap();
   return {path_, false, true, true};
 }
@@ -62,7 +79,7 @@ PathTrial::Times PathTrial::times() const {
 // A rank that comes early waits in each call for what others do between calls. It waits by either path, so
 // the difference of the sums is still what the paths cost. One long call each says less: so much can happen
 // between two of them that waiting outweighs both, and only the rank that comes last waits for nobody.
-void PathTrial::decide(std::span<const Times> of_ranks) {
+PathTrial::Times PathTrial::costs(std::span<const Times> of_ranks) const {
   std::array<std::uint64_t, all_paths.size()> costs{};
   std::uint64_t ranks = 0;
   for (const Times& times : of_ranks) {
@@ -74,13 +91,32 @@ void PathTrial::decide(std::span<const Times> of_ranks) {
     }
     ++ranks;
   }
-  if (ranks == 0) return;
-  if (!cadence_.by_last_to_come)
-    for (std::uint64_t& cost : costs) cost /= ranks;
+  const std::uint64_t parts = cadence_.by_last_to_come ? 1 : std::max<std::uint64_t>(ranks, 1);
+  Times means{};
+  for (std::size_t p = 0; p < costs.size(); ++p) means[p] = static_cast<std::uint32_t>(costs[p] / parts);
+  return means;
+}
+
+void PathTrial::decide(std::span<const Times> of_ranks) {
+  const Times costs = this->costs(of_ranks);
+  if (costs[static_cast<std::size_t>(path_)] == 0) return;
   for (const Path path : all_paths)
-    if (const auto p = static_cast<std::size_t>(path); tried_.contains(path))
-      decided_by_[p] = static_cast<std::uint32_t>(costs[p]);
-  const auto time = [&](Path p) { return static_cast<double>(costs[static_cast<std::size_t>(p)]); };
+    if (const auto p = static_cast<std::size_t>(path); tried_.contains(path)) decided_by_[p] = costs[p];
+  if (glances_) return leave_out_hopeless();
+  take_fastest();
+}
+
+void PathTrial::leave_out_hopeless() {
+  const auto time = [&](Path p) { return static_cast<double>(decided_by_[static_cast<std::size_t>(p)]); };
+  Paths left{path_};
+  for (const Path path : all_paths)
+    if (tried_.contains(path) && time(path) < hopeless * time(path_)) left.add(path);
+  tried_ = left;
+  if (tried_.size() == 1) begin_gap();
+}
+
+void PathTrial::take_fastest() {
+  const auto time = [&](Path p) { return static_cast<double>(decided_by_[static_cast<std::size_t>(p)]); };
   Path fastest = path_;
   for (const Path path : all_paths)
     if (tried_.contains(path) && time(path) < time(fastest)) fastest = path;

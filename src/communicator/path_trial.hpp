@@ -48,7 +48,8 @@ class Paths {
 /// all are at the same place: some calls by each path, the present one first, then one in which the ranks
 /// exchange their times and decide. That is repeated, every time after several times as many calls: the first
 /// calls of a program are not typical, and neighbours, and what the operating system runs where, change. A
-/// path that was far from the fastest is left out of every other trial.
+/// path that was far from the fastest is left out of every other trial. Trials of short calls begin with one
+/// by each path, after which the ranks leave out what is hopeless: it may take ten times as long.
 class PathTrial {
  public:
   /// How many calls that takes.
@@ -58,16 +59,20 @@ class PathTrial {
     std::uint32_t first_gap, growth, longest_gap;  ///< before a trial; each is `growth` times the one before
     double gain;           ///< below this part of the present path's time another is taken: more may be noise
     bool by_last_to_come;  ///< the shortest time of any rank counts, not the mean
+    bool glances;          ///< one call by each path goes before the others
+    /// Where no path is hopeless, but for the call that decides.
     [[nodiscard]] constexpr std::uint32_t calls(std::uint32_t paths) const {
-      return paths * (settling + counted) - settling;
+      return paths * (settling + counted) - settling + (glances ? paths : 0);
     }
   };
-  static constexpr Cadence usual{1, 4, 20, 4, 10'240, 0.95, false};
+  static constexpr Cadence usual{1, 4, 20, 4, 10'240, 0.95, false, true};
   /// Of calls that take milliseconds: there may not be many, and two tell as much as many short ones. But
   /// until the last cache holds what a path finds there each time, several pass; docs/experiments.md.
-  static constexpr Cadence of_long_calls{3, 2, 4, 16, 256, 0.92, true};
+  static constexpr Cadence of_long_calls{3, 2, 4, 16, 256, 0.92, true, false};
   /// Times the fastest: a path that takes longer is far from it.
   static constexpr double far = 1.5;
+  /// Times the present path: what one call takes that no call can that finds in the caches what it needs.
+  static constexpr double hopeless = 3;
 
   /// Nanoseconds of a call by each path, the mean of the shortest two in a row; 0: none was timed.
   using Times = std::array<std::uint32_t, all_paths.size()>;
@@ -97,8 +102,15 @@ class PathTrial {
  private:
   /// The `number`-th path of a trial: the present one, then the others.
   [[nodiscard]] Path path_at(std::uint32_t number) const;
+  [[nodiscard]] Turn next_to_glance(std::uint32_t at);
+  [[nodiscard]] Turn next_to_compare(std::uint32_t at);
   /// The calls from here on go before the next trial.
   void begin_gap();
+  /// The mean over ranks that timed all paths that are tried, or the shortest time of any; zeros: no rank
+  /// did.
+  [[nodiscard]] Times costs(std::span<const Times> of_ranks) const;
+  void leave_out_hopeless();
+  void take_fastest();
   Paths paths_;
   Paths tried_ = paths_;  ///< in the next trial
   Cadence cadence_;
@@ -106,6 +118,8 @@ class PathTrial {
   Path path_ = Path::slots;
   std::uint32_t call_ = 0;  ///< since the last trial
   std::uint32_t gap_ = cadence_.first_gap;
+  bool glanced_ = !cadence_.glances;  ///< in this trial
+  bool glances_ = false;              ///< the latest call that decides ended a glance
   std::array<std::vector<std::uint32_t>, all_paths.size()> samples_;
   Times decided_by_{};
 };

@@ -24,21 +24,21 @@ std::vector<Path> settle_among(Path first, const Takes& takes, const PathTrial::
   Paths paths;
   for (const auto& [path, times] : takes) paths.add(path);
   std::vector<PathTrial> ranks(takes.at(first).size(), PathTrial(paths, cadence));
-  for (std::uint32_t call = 0; call < cadence.first_gap + cadence.calls(paths.size()); ++call)
+  const std::uint32_t last = cadence.first_gap + cadence.calls(paths.size());
+  for (std::uint32_t call = 0; call <= last; ++call) {
+    std::vector<PathTrial::Times> times;
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       const auto turn = ranks[r].next(first);
-      EXPECT_FALSE(turn.decides);
+      EXPECT_TRUE(turn.decides || call < last);
+      if (turn.decides) times.push_back(ranks[r].times());
       const int time = takes.at(turn.path)[r];
       if (turn.timed && time != 0) ranks[r].record(turn.path, nanoseconds(time));
     }
-  std::vector<PathTrial::Times> times;
-  for (auto& rank : ranks) {
-    EXPECT_TRUE(rank.next(first).decides);
-    times.push_back(rank.times());
+    if (!times.empty())
+      for (auto& rank : ranks) rank.decide(times);
   }
   std::vector<Path> chosen;
   for (auto& rank : ranks) {
-    rank.decide(times);
     chosen.push_back(rank.path(first));
     EXPECT_EQ(rank.next(first).path, rank.path(first));
   }
@@ -154,12 +154,14 @@ TEST(PathTrial, TwoCallsInARowTell) {
   const std::map<Path, std::vector<int>> takes{{Path::slots, {1500, 400, 1500, 9000}},
                                                {Path::direct, {1100, 1100, 1100, 1100}}};
   std::map<Path, std::size_t> timed;
-  for (std::uint32_t call = 0; call < usual.first_gap + usual.calls(2); ++call) {
+  for (int decisions = 0; decisions < 2;) {
     const auto turn = trial.next(Path::direct);
     if (turn.timed) trial.record(turn.path, nanoseconds(takes.at(turn.path)[timed[turn.path]++]));
+    if (!turn.decides) continue;
+    trial.decide(std::vector{trial.times()});
+    timed[Path::slots] = 0;  // the first one was a glance
+    ++decisions;
   }
-  EXPECT_TRUE(trial.next(Path::direct).decides);
-  trial.decide(std::vector{trial.times()});
   EXPECT_EQ(trial.path(Path::direct), Path::slots);
   EXPECT_EQ(trial.decided_by()[static_cast<std::size_t>(Path::slots)], 950U);
 }
@@ -177,8 +179,12 @@ TEST(PathTrial, IsRepeatedEverMoreRarely) {
   for (const auto& cadence : {usual, of_long_calls}) {
     PathTrial trial({Path::slots, Path::direct}, cadence);
     std::vector<std::uint32_t> decisions;
-    for (std::uint32_t call = 0; call < 100'000; ++call)
-      if (trial.next(Path::slots).decides) decisions.push_back(call);
+    bool glances = cadence.glances;
+    for (std::uint32_t call = 0; call < 100'000; ++call) {
+      if (!trial.next(Path::slots).decides) continue;
+      if (!glances) decisions.push_back(call);
+      glances = !glances && cadence.glances;
+    }
     ASSERT_GT(decisions.size(), 10U);
     EXPECT_EQ(decisions[0], cadence.first_gap + cadence.calls(2));
     std::uint32_t gap = cadence.first_gap;
@@ -187,6 +193,59 @@ TEST(PathTrial, IsRepeatedEverMoreRarely) {
       EXPECT_EQ(decisions[i] - decisions[i - 1], cadence.calls(2) + 1 + gap);
     }
   }
+}
+
+TEST(PathTrial, HopelessPathsAreTriedOnce) {
+  PathTrial trial({Path::slots, Path::past_caches, Path::direct});
+  std::map<Path, int> takes{{Path::slots, 900}, {Path::past_caches, 800}, {Path::direct, 2800}};
+  std::map<Path, std::uint32_t> calls;
+  for (int decisions = 0; decisions < 2;) {
+    const auto turn = trial.next(Path::slots);
+    ++calls[turn.path];
+    if (turn.timed) trial.record(turn.path, nanoseconds(takes[turn.path]));
+    if (!turn.decides) continue;
+    trial.decide(std::vector{trial.times()});
+    ++decisions;
+  }
+  EXPECT_EQ(calls[Path::direct], 1U);
+  EXPECT_EQ(calls[Path::past_caches], 1 + usual.settling + usual.counted);
+  EXPECT_EQ(trial.path(Path::slots), Path::past_caches);
+  EXPECT_EQ(trial.decided_by()[static_cast<std::size_t>(Path::direct)], 2800U);
+}
+
+TEST(PathTrial, WhereAllOthersAreHopelessItEndsSoon) {
+  PathTrial trial({Path::slots, Path::direct});
+  std::map<Path, int> takes{{Path::slots, 900}, {Path::direct, 2800}};
+  std::vector<std::uint32_t> decisions;
+  for (std::uint32_t call = 0; decisions.size() < 2; ++call) {
+    const auto turn = trial.next(Path::slots);
+    if (turn.timed) trial.record(turn.path, nanoseconds(takes[turn.path]));
+    if (!turn.decides) continue;
+    trial.decide(std::vector{trial.times()});
+    EXPECT_EQ(trial.path(Path::slots), Path::slots);
+    EXPECT_TRUE(trial.decided());
+    decisions.push_back(call);
+    takes[Path::direct] = 300;  // in the trial after the next, which has no rivals
+  }
+  EXPECT_EQ(decisions[0], usual.first_gap + usual.counted + 1);
+  const std::uint32_t next_gaps = usual.first_gap * usual.growth * (1 + usual.growth);
+  EXPECT_EQ(decisions[1] - decisions[0], next_gaps + usual.counted + 1 + 1);
+  for (PathTrial::Turn turn; !(turn = trial.next(Path::slots)).decides;)
+    if (turn.timed) trial.record(turn.path, nanoseconds(takes[turn.path]));
+  trial.decide(std::vector{trial.times()});
+  EXPECT_EQ(trial.path(Path::slots), Path::direct);
+}
+
+// Ranks that time no call, since none waits for one, leave nothing out.
+TEST(PathTrial, NothingIsHopelessThatNobodyTimed) {
+  PathTrial trial({Path::slots, Path::direct});
+  std::uint32_t calls = 0;
+  for (int decisions = 0; decisions < 2; ++calls) {
+    if (!trial.next(Path::slots).decides) continue;
+    trial.decide(std::vector{trial.times()});
+    ++decisions;
+  }
+  EXPECT_EQ(calls, usual.first_gap + usual.calls(2) + 1);
 }
 
 }  // namespace
