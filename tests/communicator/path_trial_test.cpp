@@ -236,6 +236,21 @@ TEST(PathTrial, WhereAllOthersAreHopelessItEndsSoon) {
   EXPECT_EQ(trial.path(Path::slots), Path::direct);
 }
 
+TEST(PathTrial, AGlanceDoesNotCount) {
+  PathTrial trial({Path::slots, Path::direct});
+  int by_direct = 100;
+  for (int decisions = 0; decisions < 2;) {
+    const auto turn = trial.next(Path::slots);
+    if (turn.timed) trial.record(turn.path, nanoseconds(turn.path == Path::slots ? 900 : by_direct));
+    if (!turn.decides) continue;
+    trial.decide(std::vector{trial.times()});
+    by_direct = 1200;
+    ++decisions;
+  }
+  EXPECT_EQ(trial.path(Path::slots), Path::slots);
+  EXPECT_EQ(trial.decided_by()[static_cast<std::size_t>(Path::direct)], 1200U);
+}
+
 // Ranks that time no call, since none waits for one, leave nothing out.
 TEST(PathTrial, NothingIsHopelessThatNobodyTimed) {
   PathTrial trial({Path::slots, Path::direct});
