@@ -71,7 +71,7 @@ class PathTrial {
   static constexpr Cadence of_long_calls{3, 2, 4, 16, 256, 0.92, true, false};
   /// Times the fastest: a path that takes longer is far from it.
   static constexpr double far = 1.5;
-  /// Times the present path: what one call takes that no call can that finds in the caches what it needs.
+  /// Times the present path's: a first call that takes longer has more against it than cold caches.
   static constexpr double hopeless = 3;
 
   /// Nanoseconds of a call by each path, the mean of the shortest two in a row; 0: none was timed.
@@ -106,8 +106,7 @@ class PathTrial {
   [[nodiscard]] Turn next_to_compare(std::uint32_t at);
   /// The calls from here on go before the next trial.
   void begin_gap();
-  /// The mean over ranks that timed all paths that are tried, or the shortest time of any; zeros: no rank
-  /// did.
+  /// The mean over ranks that timed all that is tried, or the shortest time of any. Zeros: no rank did.
   [[nodiscard]] Times costs(std::span<const Times> of_ranks) const;
   void leave_out_hopeless();
   void take_fastest();
