@@ -47,20 +47,23 @@ def two_hosts():
             remove(name)
 
 
-def iperf_gb_per_s(names, streams):
-    """What iperf3 reaches from the first host to the second."""
+def iperf_gb_per_s(names, streams, both_ways=False):
+    """What iperf3 reaches from the first host to the second, or on average each way, by as many connections in each at once."""
     server = subprocess.Popen([*inside(names[1]), "iperf3", "-s", "-1", "--forceflush"], stdout=subprocess.PIPE,
                               text=True)
     try:
         for line in server.stdout:
             if "listening" in line:
                 break
-        client = [*inside(names[0]), "iperf3", "-c", ADDRESSES[1], "-P", str(streams), "-t", "2", "-J"]
+        client = [*inside(names[0]), "iperf3", "-c", ADDRESSES[1], "-P", str(streams), "-t", "2", "-J",
+                  *(["--bidir"] if both_ways else [])]
         asked = subprocess.run(client, capture_output=True, text=True, timeout=30, check=False)
         report = json.loads(asked.stdout)
         if "error" in report:
             raise RuntimeError(f"iperf3 failed: {report['error']}")
-        return report["end"]["sum_received"]["bits_per_second"] / 8e9
+        ways = [report["end"][way]["bits_per_second"] / 8e9
+                for way in ("sum_received", *(["sum_received_bidir_reverse"] if both_ways else []))]
+        return sum(ways) / len(ways)
     finally:
         server.kill()
         server.wait()

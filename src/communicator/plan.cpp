@@ -188,7 +188,7 @@ Circumstances Planner::circumstances_of(const Call& call, const execution::Shape
   circumstances.collective = *collective_of(call.operation);
   circumstances.bytes = shape.private_sizes ? assumed_private_bytes : bytes_of(call, setting_.size);
   circumstances.ranks = setting_.size;
-  circumstances.shared_memory = setting_.shared_memory;
+  circumstances.transport = setting_.scene.transport;
   circumstances.node_size = setting_.node_size;
   circumstances.rank_order = setting_.options->rank_order;
   circumstances.forced = setting_.options->algorithm;

@@ -21,7 +21,7 @@ bool carries_uneven(std::string_view algorithm) {
 std::size_t piece_of(const Circumstances& call) {
   // Whole blocks; what is folded after reading it goes through a buffer of one piece a rank.
   if (call.one_sided) return call.attach_only && reducing(call.collective) ? 256 * KiB : 1024 * MiB;
-  return tuning::piece(call.collective, call.bytes, call.ranks, call.shared_memory);
+  return tuning::piece(call.collective, call.bytes, call.ranks, call.transport);
 }
 
 // Where ranks may write into each other's memory, all share the work of each call. Of a short broadcast the

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include <tutti/schedule.hpp>
 
@@ -19,11 +20,11 @@ struct Circumstances {
   Collective collective = Collective::all_reduce;
   std::size_t bytes = 0;  ///< nccl-tests' size of the call: the larger of input and output
   int ranks = 1;
-  bool shared_memory = true;  ///< all ranks share memory; otherwise messages cross a network
-  int node_size = 0;          ///< ranks a node; 0: nodes are not equal blocks of ranks
-  bool uneven = false;        ///< a v-form
-  bool one_sided = false;     ///< peers' buffers can be reached
-  bool attach_only = false;   ///< ... but only read, by cross-memory attach
+  std::string_view transport = "shm";  ///< as of tuning::Scene; only what `piece` becomes depends on it
+  int node_size = 0;                   ///< ranks a node; 0: nodes are not equal blocks of ranks
+  bool uneven = false;                 ///< a v-form
+  bool one_sided = false;              ///< peers' buffers can be reached
+  bool attach_only = false;            ///< ... but only read, by cross-memory attach
   bool rank_order = false;
   std::string_view forced;                   ///< algorithm name, or empty
   const tuning::Choices* choices = nullptr;  ///< of all operations; not needed if `one_sided`

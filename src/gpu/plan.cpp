@@ -40,13 +40,11 @@ std::uint64_t mix(std::uint64_t h, std::string_view text) {
   return h;
 }
 
-Circumstances circumstances_of(const Call& call, const execution::Shape& shape, const Setting& setting,
-                               bool network) {
+Circumstances circumstances_of(const Call& call, const execution::Shape& shape, const Setting& setting) {
   Circumstances c;
   c.collective = *collective_of(call.operation);
   c.bytes = shape.private_sizes ? assumed_private_bytes : bytes_of(call, setting.group.size);
   c.ranks = setting.group.size;
-  c.shared_memory = !network;
   c.node_size = setting.node_size;
   c.choices = setting.choices.get();
   c.rank_order = setting.rank_order;
@@ -120,7 +118,7 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
                                     bool reachable) {
   const int size = setting_.group.size;
   const execution::Shape shape = shape_of(call, setting_.group.rank, size);
-  Circumstances circumstances = circumstances_of(call, shape, setting_, connection_.needs_network());
+  Circumstances circumstances = circumstances_of(call, shape, setting_);
   auto plan = std::make_unique<Plan>();
   plan->key = key;
   plan->title = describe(call);

@@ -54,7 +54,7 @@ simulation::Result simulated(const Question& question, const Algorithm& algorith
   return simulation::simulate(algorithm.make(scene.ranks, 0, scene.host_size), network_of(scene, costs),
                               {.collective = question.collective,
                                .bytes = question.bytes,
-                               .piece = piece(question.collective, question.bytes, scene.ranks, shared),
+                               .piece = piece(question.collective, question.bytes, scene.ranks, scene.transport),
                                .max_message = max_message(scene),
                                .views = !shared && algorithm.views,
                                .calls = calls});

@@ -46,7 +46,7 @@ Workload workload(const Case& c) {
   const std::size_t bytes = c.count * sizeof(float) * static_cast<std::size_t>(blocks ? c.ranks : 1);
   return {.collective = collective,
           .bytes = bytes,
-          .piece = tuning::piece(collective, bytes, c.ranks, c.shared),
+          .piece = tuning::piece(collective, bytes, c.ranks, c.shared ? "shm" : "tcp"),
           .max_message = c.shared ? Layout(c.ranks).max_message() : tcp_message};
 }
 

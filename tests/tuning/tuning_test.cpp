@@ -1,8 +1,10 @@
 // What follows from measured constants, and the file they are kept in.
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <span>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -13,6 +15,7 @@
 #include "topology/discover.hpp"
 #include "tuning/decide.hpp"
 #include "tuning/file.hpp"
+#include "tuning/pieces.hpp"
 
 namespace tutti::tuning {
 namespace {
@@ -28,6 +31,38 @@ const HostCosts slow_bytes{
     .call = 1e-9, .alpha = 1e-9, .overhead = 1e-9, .step = 1e-9, .copy = 1e-6, .fold = 1e-6};
 
 Tuning of(const HostCosts& costs) { return {7, {{"shm", 4, {{1024, costs}}}}}; }
+
+TEST(Pieces, AreShortWhereTwoRanksSendBothWaysOverTcp) {
+  constexpr std::size_t KiB = 1024, MiB = 1024 * KiB;
+  for (const Collective both : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
+                                Collective::all_to_all}) {
+    EXPECT_EQ(piece(both, 1 * MiB, 2, "tcp"), 64 * KiB);
+    EXPECT_EQ(piece(both, 8 * MiB, 2, "tcp"), 1 * MiB) << "long calls lie in cold memory anyway";
+    EXPECT_EQ(piece(both, 1 * MiB, 4, "tcp"), 1 * MiB);
+    EXPECT_EQ(piece(both, 1 * MiB, 2, "verbs"), 1 * MiB) << "adapters copy nothing into sockets";
+  }
+  EXPECT_EQ(piece(Collective::broadcast, 1 * MiB, 2, "tcp"), 1 * MiB) << "nothing comes back meanwhile";
+}
+
+TEST(Pieces, OfACommunicatorAreThoseOfItsTransport) {
+  const UniqueId id = UniqueId::create("lo");
+  std::array<std::uint64_t, 2> sent{};
+  std::vector<std::thread> ranks;
+  for (Rank r = 0; r < 2; ++r)
+    ranks.emplace_back([&, r] {
+      Options options;
+      options.transport = "tcp";
+      options.interface = "lo";
+      Communicator comm(id, r, 2, options);
+      const std::vector<float> in(1 << 17);
+      std::vector<float> out(1 << 18);
+      const auto before = comm.stats().messages_sent;
+      comm.all_gather(std::span(in), std::span(out));
+      sent.at(static_cast<std::size_t>(r)) = comm.stats().messages_sent - before;
+    });
+  for (auto& rank : ranks) rank.join();
+  EXPECT_THAT(sent, testing::Each(8)) << "512 KiB in pieces of 64 KiB";
+}
 
 TEST(Curve, GoesStraightBetweenPointsInLogarithms) {
   HostCosts high = slow_messages;

@@ -52,12 +52,12 @@ Explanation explain(const Request& request, const topology::World& world) {
   circumstances.collective = collective;
   circumstances.bytes = request.bytes;
   circumstances.ranks = world.size();
-  circumstances.shared_memory = request.nodes == 1;
+  circumstances.transport = request.nodes == 1 ? "shm" : "tcp";
   const int host_size = world.size() / request.nodes;
   circumstances.node_size = host_size;
   const auto tuning = tuning::Tuning::defaults();
   const auto choices = tuning->choices(
-      {.transport = request.nodes == 1 ? "shm" : "tcp", .ranks = world.size(), .host_size = host_size});
+      {.transport = std::string(circumstances.transport), .ranks = world.size(), .host_size = host_size});
   circumstances.choices = choices.get();
   found.library = select(circumstances);
   found.network = described ? simulation::network_of(world) : simulation::host_network(world.size(), {});
