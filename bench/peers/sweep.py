@@ -71,12 +71,13 @@ def run(libraries, ranks_list, operations, sizes, modes, repeats, seconds, place
     """All results of all repetitions. Libraries take turns, and each repetition starts with another one."""
     results = []
     for ranks in ranks_list:
-        launches = [job for library in libraries for job in plan(library, ranks, operations, sizes, place, chosen)]
+        launches = [(mode, *job) for mode in modes for library in libraries
+                    for job in plan(library, ranks, operations, sizes, place, chosen)]
         for repetition in range(repeats):
             print(f"{ranks} ranks, repetition {repetition + 1} of {repeats}: {len(launches)} launches", flush=True)
             first = repetition * len(launches) // repeats
-            for variant, points in launches[first:] + launches[:first]:
-                results += attempt(variant, ranks, points, steady(modes, seconds), place)
+            for mode, variant, points in launches[first:] + launches[:first]:
+                results += attempt(variant, ranks, points, steady([mode], seconds), place)
     return results
 
 

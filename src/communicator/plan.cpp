@@ -52,8 +52,17 @@ std::shared_ptr<Plan> emptied(std::shared_ptr<const Plan> over) {
   return plan;
 }
 
-// Ranks that do not know each other's sizes must still cut messages alike.
-constexpr std::size_t assumed_private_bytes = std::size_t{1} << 20;
+// Ranks that do not know each other's sizes must still cut messages alike, and take turns alike. Two know what
+// goes each way, though not what the other keeps.
+bool sizes_known(const execution::Shape& shape, int ranks) { return !shape.private_sizes || ranks == 2; }
+
+std::size_t bytes_known(const Call& call, const execution::Shape& shape, Rank rank, int ranks) {
+  constexpr std::size_t assumed = std::size_t{1} << 20U;
+  if (!shape.private_sizes) return bytes_of(call, ranks);
+  if (!sizes_known(shape, ranks)) return assumed;
+  const auto peer = static_cast<std::size_t>(1 - rank);
+  return shape.input[peer].bytes + shape.output[peer].bytes;
+}
 
 // Results that no cache will hold go past the caches; docs/experiments.md.
 std::size_t cache_to_stream_past() {
@@ -186,7 +195,7 @@ const std::shared_ptr<const Plan>& Planner::plan(const Call& call, const Sizes& 
 Circumstances Planner::circumstances_of(const Call& call, const execution::Shape& shape) const {
   Circumstances circumstances;
   circumstances.collective = *collective_of(call.operation);
-  circumstances.bytes = shape.private_sizes ? assumed_private_bytes : bytes_of(call, setting_.size);
+  circumstances.bytes = bytes_known(call, shape, setting_.rank, setting_.size);
   circumstances.ranks = setting_.size;
   circumstances.transport = setting_.scene.transport;
   circumstances.node_size = setting_.node_size;
@@ -262,7 +271,7 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   plan.hash = static_cast<std::uint32_t>(mix(h, plan.program.piece) >> 32);
 
   if (!chosen || setting_.size == 1) return;
-  add_one_sided(plan, circumstances, !shape.private_sizes, settings);
+  add_one_sided(plan, circumstances, sizes_known(shape, setting_.size), settings);
   if (stores) {
     settings.stream_from = 0;
     plan.past_caches = lazily(*algorithm, settings, plan.program.divisor);

@@ -90,6 +90,46 @@ TEST_P(Mismatches, AreNamedOnEveryRank) {
   }
 }
 
+// Rank 1 of two does not expect what rank 0 sends in the last call. `right`: calls before it.
+void disagree_on_lengths(Communicator& comm, int right) {
+  const auto peer = static_cast<std::size_t>(1 - comm.rank());
+  const std::vector<float> in(100'000);
+  std::vector<float> out(100'000);
+  std::vector<std::size_t> to(2), from(2);
+  to[peer] = comm.rank() == 0 ? 90'000 : 10;
+  from[peer] = comm.rank() == 0 ? 10 : 90'000;
+  const auto call = [&] { comm.all_to_all_v(std::span(in), to, {}, std::span(out), from, {}); };
+  for (int number = 0; number < right; ++number) call();
+  if (comm.rank() == 1) from[peer] = 20;
+  call();
+  comm.barrier();
+}
+
+// Rank 0 has all that it expects, and may be in the barrier when rank 1 notices.
+void expect_named(const bootstrap::test::Thrown& thrown) {
+  EXPECT_TRUE(thrown.code == ErrorCode::mismatch || thrown.code == ErrorCode::aborted) << thrown.text;
+  EXPECT_NE(thrown.text.find("all_to_all_v("), std::string::npos) << thrown.text;
+}
+
+// In a trial one may tell the other where its buffer is while that one sends through slots.
+constexpr auto calls_before = {0, 10, 20, 22, 24, 25, 26, 27, 30};
+
+TEST_P(Mismatches, OfLengthsBetweenTwoRanks) {
+  for (const int right : calls_before)
+    for (const auto& result : outcomes(2, over(GetParam(), 10s),
+                                       [&](Communicator& comm) { disagree_on_lengths(comm, right); }))
+      expect_named(result);
+}
+
+#ifndef __SANITIZE_THREAD__  // which sees one process
+TEST(MismatchesOfProcesses, OfLengthsBetweenTwoRanks) {
+  for (const int right : calls_before)
+    run_processes(2, over("shm", 10s), [&](Communicator& comm) {
+      expect_named(thrown_by([&] { disagree_on_lengths(comm, right); }));
+    });
+}
+#endif
+
 TEST(Options, ThatDifferAreNamedBeforeAnythingRuns) {
   Options other_order = over("shm"), other_algorithm = over("shm"), other_nodes = over("shm"),
           other_streams = over("shm");

@@ -253,6 +253,42 @@ TEST(PathTrial, LongMessagesAreTriedPastTheCaches) {
   });
 }
 
+// Two ranks both know what an all_to_all_v exchanges, so sizes are tried apart, though neither knows how long
+// the block is that the other keeps.
+TEST(PathTrial, TwoRanksTryTheSizesOfAllToAllVApart) {
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    const auto me = static_cast<std::size_t>(comm.rank()), peer = 1 - me;
+    const std::vector<std::uint8_t> in(1'000'000, static_cast<std::uint8_t>(me + 1));
+    std::vector<std::uint8_t> out(1'000'000);
+    std::vector<std::size_t> to(2), from(2);
+    Call call{.operation = Operation::all_to_all_v, .type = DataType::uint8, .in = in.data(), .out = out.data()};
+    call.in_counts = to, call.out_counts = from;
+    const auto sized = [&](std::size_t of_rank_0, std::size_t of_rank_1) -> const Call& {
+      to[peer] = me == 0 ? of_rank_0 : of_rank_1;
+      from[peer] = me == 0 ? of_rank_1 : of_rank_0;
+      to[me] = from[me] = me == 0 ? 10 : 300'000;
+      return call;
+    };
+    if (comm.explain(sized(300'000, 100)).find("plain memory") == std::string::npos)
+      GTEST_SKIP() << "no cross-memory attach here";
+    EXPECT_EQ(comm.explain(sized(100, 5000)).find("plain memory"), std::string::npos) << "too short";
+    for (std::uint32_t number = 0; number < calls_with_a_trial; ++number) {
+      std::ranges::fill(out, std::uint8_t{0});
+      issue(comm, sized(number % 2 == 0 ? 300'000 : 100, number % 2 == 0 ? 100 : 300'000));
+      const std::size_t kept = from[me], got = from[peer], at = me == 0 ? kept : 0;
+      ASSERT_TRUE(std::all_of(out.begin() + static_cast<std::ptrdiff_t>(at),
+                              out.begin() + static_cast<std::ptrdiff_t>(at + got),
+                              [&](std::uint8_t byte) { return byte == peer + 1; }))
+          << "call " << number;
+    }
+    EXPECT_NE(comm.explain(sized(100'000, 200'100)).find("(measured: slots "), std::string::npos)
+        << "as many bytes, whoever sends them: " << comm.explain(call);
+    EXPECT_NE(comm.explain(sized(50'000, 20'000)).find("(not yet measured)"), std::string::npos)
+        << "others, never tried: " << comm.explain(call);
+    EXPECT_GT(comm.stats().bytes_direct, 0U) << "attach was not tried";
+  });
+}
+
 // Of all_to_all_v ranks know their own sizes only: each of them tries by itself how to store what it
 // receives. Rank 0 of these has long blocks, and the others short ones.
 TEST(PathTrial, LongResultsOfUnknownSizesAreTriedPastTheCachesByEachRank) {
