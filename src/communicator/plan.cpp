@@ -52,8 +52,8 @@ std::shared_ptr<Plan> emptied(std::shared_ptr<const Plan> over) {
   return plan;
 }
 
-// Ranks that do not know each other's sizes must still cut messages alike, and take turns alike. Two know what
-// goes each way, though not what the other keeps.
+// Ranks that do not know each other's sizes must still cut messages alike, and take turns alike. Two know
+// what goes each way, though not what the other keeps.
 bool sizes_known(const execution::Shape& shape, int ranks) { return !shape.private_sizes || ranks == 2; }
 
 std::size_t bytes_known(const Call& call, const execution::Shape& shape, Rank rank, int ranks) {

@@ -51,13 +51,14 @@ simulation::Result simulated(const Question& question, const Algorithm& algorith
   constexpr int enough = 12;
   if (calls == 0) calls = enough;
   if (calls > 2 && question.bytes >= large) calls = 2;
-  return simulation::simulate(algorithm.make(scene.ranks, 0, scene.host_size), network_of(scene, costs),
-                              {.collective = question.collective,
-                               .bytes = question.bytes,
-                               .piece = piece(question.collective, question.bytes, scene.ranks, scene.transport),
-                               .max_message = max_message(scene),
-                               .views = !shared && algorithm.views,
-                               .calls = calls});
+  return simulation::simulate(
+      algorithm.make(scene.ranks, 0, scene.host_size), network_of(scene, costs),
+      {.collective = question.collective,
+       .bytes = question.bytes,
+       .piece = piece(question.collective, question.bytes, scene.ranks, scene.transport),
+       .max_message = max_message(scene),
+       .views = !shared && algorithm.views,
+       .calls = calls});
 }
 
 Simulated simulate(const Question& question, const Algorithm& algorithm, const Costs& costs, int calls) {

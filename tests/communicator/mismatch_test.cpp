@@ -116,8 +116,8 @@ constexpr auto calls_before = {0, 10, 20, 22, 24, 25, 26, 27, 30};
 
 TEST_P(Mismatches, OfLengthsBetweenTwoRanks) {
   for (const int right : calls_before)
-    for (const auto& result : outcomes(2, over(GetParam(), 10s),
-                                       [&](Communicator& comm) { disagree_on_lengths(comm, right); }))
+    for (const auto& result :
+         outcomes(2, over(GetParam(), 10s), [&](Communicator& comm) { disagree_on_lengths(comm, right); }))
       expect_named(result);
 }
 

@@ -261,7 +261,8 @@ TEST(PathTrial, TwoRanksTryTheSizesOfAllToAllVApart) {
     const std::vector<std::uint8_t> in(1'000'000, static_cast<std::uint8_t>(me + 1));
     std::vector<std::uint8_t> out(1'000'000);
     std::vector<std::size_t> to(2), from(2);
-    Call call{.operation = Operation::all_to_all_v, .type = DataType::uint8, .in = in.data(), .out = out.data()};
+    Call call{
+        .operation = Operation::all_to_all_v, .type = DataType::uint8, .in = in.data(), .out = out.data()};
     call.in_counts = to, call.out_counts = from;
     const auto sized = [&](std::size_t of_rank_0, std::size_t of_rank_1) -> const Call& {
       to[peer] = me == 0 ? of_rank_0 : of_rank_1;

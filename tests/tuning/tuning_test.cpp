@@ -34,8 +34,8 @@ Tuning of(const HostCosts& costs) { return {7, {{"shm", 4, {{1024, costs}}}}}; }
 
 TEST(Pieces, AreShortWhereTwoRanksSendBothWaysOverTcp) {
   constexpr std::size_t KiB = 1024, MiB = 1024 * KiB;
-  for (const Collective both : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
-                                Collective::all_to_all}) {
+  for (const Collective both :
+       {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather, Collective::all_to_all}) {
     EXPECT_EQ(piece(both, 1 * MiB, 2, "tcp"), 64 * KiB);
     EXPECT_EQ(piece(both, 8 * MiB, 2, "tcp"), 1 * MiB) << "long calls lie in cold memory anyway";
     EXPECT_EQ(piece(both, 1 * MiB, 4, "tcp"), 1 * MiB);
