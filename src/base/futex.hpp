@@ -10,15 +10,15 @@
 #include <chrono>
 #include <climits>
 #include <cstdint>
-#include <ctime>
+
+#include "base/timespec.hpp"
 
 namespace tutti {
 
 /// Sleeps while `word` holds `expected`, at most `longest`. May return early.
 inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
                        std::chrono::microseconds longest) {
-  timespec limit{static_cast<time_t>(longest.count() / 1'000'000),
-                 static_cast<long>(longest.count() % 1'000'000) * 1000};
+  const timespec limit = timespec_of(longest);
   ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, expected, &limit, nullptr, 0);
 }
 

@@ -13,9 +13,9 @@
 
 namespace tutti {
 
-std::string read_file(const std::string& what, const std::string& file) {
+std::string read_file(const std::string& what, const std::string& file, std::string_view remedy) {
   const auto refuse = [&](const std::string& why) {
-    throw Error(ErrorCode::invalid_argument, what + " \"" + file + "\": " + why);
+    throw Error(ErrorCode::invalid_argument, what + " \"" + file + "\": " + why + std::string(remedy));
   };
   const auto cannot = [&] { refuse("cannot be read: " + std::generic_category().message(errno)); };
   const FileDescriptor stream(uninterrupted([&] { return ::open(file.c_str(), O_RDONLY | O_CLOEXEC); }));

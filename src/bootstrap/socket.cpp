@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/system_error.hpp"
+#include "base/uninterrupted.hpp"
 
 namespace tutti::bootstrap {
 namespace {
@@ -154,22 +155,18 @@ bool wait_for(int descriptor, short events, const Limit& limit) {
 }
 
 std::optional<std::size_t> send_some(int socket, std::span<const std::byte> data) {
-  for (;;) {
-    const auto sent = ::send(socket, data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent >= 0) return static_cast<std::size_t>(sent);
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
-    if (errno != EINTR) return std::nullopt;
-  }
+  const auto sent =
+      uninterrupted([&] { return ::send(socket, data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT); });
+  if (sent >= 0) return static_cast<std::size_t>(sent);
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
+  return std::nullopt;
 }
 
 std::optional<std::size_t> receive_some(int socket, std::span<std::byte> into) {
-  for (;;) {
-    const auto received = ::recv(socket, into.data(), into.size(), MSG_DONTWAIT);
-    if (received > 0) return static_cast<std::size_t>(received);
-    if (received == 0) return std::nullopt;
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
-    if (errno != EINTR) return std::nullopt;
-  }
+  const auto received = uninterrupted([&] { return ::recv(socket, into.data(), into.size(), MSG_DONTWAIT); });
+  if (received > 0) return static_cast<std::size_t>(received);
+  if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
+  return std::nullopt;
 }
 
 }  // namespace tutti::bootstrap

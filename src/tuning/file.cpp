@@ -42,7 +42,7 @@ bool some_machine_was_tuned() {
 }  // namespace
 
 std::unique_ptr<const Tuning> load(const std::string& file) {
-  return from_json(read_file("tuning", file), '"' + file + '"');
+  return from_json(read_file("tuning", file, remedy), '"' + file + '"');
 }
 
 std::string file_of(std::uint64_t machine) {

@@ -10,6 +10,9 @@
 
 namespace tutti::tuning {
 
+/// What the messages about a file that is no tuning end with.
+inline constexpr std::string_view remedy = "; run tutti-tune again, or do without by TUTTI_TUNING=off";
+
 /// With all that was decided; ends with a line break.
 std::string to_json(const Tuning& tuning);
 /// Throws Error(invalid_argument) that says what is wrong. `name`: what it calls the text.

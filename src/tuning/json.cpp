@@ -114,8 +114,7 @@ std::unique_ptr<const Tuning> from_json(std::string_view text, const std::string
     for (auto& [scene, choices] : kept) tuning->keep(scene, std::move(choices));
     return tuning;
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::invalid_argument, "tuning " + name + ": " + error.what() +
-                                                 "; run tutti-tune again, or do without by TUTTI_TUNING=off");
+    throw Error(ErrorCode::invalid_argument, "tuning " + name + ": " + error.what() + std::string(remedy));
   }
 }
 

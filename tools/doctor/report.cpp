@@ -95,7 +95,7 @@ void write_json(const std::string& file, const Report& report) {
     fmt::print("{}", text);
     return;
   }
-  write_file(file, text);
+  OutputFile(file).write(text);
 }
 
 }  // namespace tutti::doctor

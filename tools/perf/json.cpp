@@ -1,6 +1,5 @@
 #include <nlohmann/json.hpp>
 
-#include "output_file.hpp"
 #include "perf/report.hpp"
 
 namespace tutti::perf {
@@ -27,8 +26,8 @@ nlohmann::json to_json(const Row& row) {
 
 }  // namespace
 
-void write_json(const std::string& file, const Settings& settings, const std::vector<Place>& places,
-                const std::vector<Row>& rows) {
+std::string to_json(const Settings& settings, const std::vector<Place>& places,
+                    const std::vector<Row>& rows) {
   nlohmann::json json{{"operation", settings.benchmark.name},
                       {"transport", settings.options.transport},
                       {"algorithm", settings.options.algorithm},
@@ -42,8 +41,7 @@ void write_json(const std::string& file, const Settings& settings, const std::ve
   const Summary summary = summarise(rows);
   json["wrong"] = summary.wrong;
   json["average_busbw_gbs"] = summary.average_busbw;
-
-  write_file(file, json.dump(2) + '\n');
+  return json.dump(2) + '\n';
 }
 
 }  // namespace tutti::perf

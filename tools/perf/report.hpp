@@ -49,8 +49,7 @@ void print_head(std::FILE* to);
 void print_row(std::FILE* to, const Row& row);
 void print_tail(std::FILE* to, const Summary& summary);
 
-/// Throws Error(system) when the file cannot be written.
-void write_json(const std::string& file, const Settings& settings, const std::vector<Place>& places,
-                const std::vector<Row>& rows);
+/// All of it, as JSON.
+std::string to_json(const Settings& settings, const std::vector<Place>& places, const std::vector<Row>& rows);
 
 }  // namespace tutti::perf

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <sstream>
 
 #include "output_file.hpp"
@@ -200,7 +201,8 @@ bool sweep(Communicator& comm, const Settings& settings, std::FILE* to) {
   const std::vector<Point> all = points(settings, comm.size());
   const std::vector<Place> places = gather_places(comm);
   const bool reports = comm.rank() == 0;
-  if (reports && !settings.json.empty()) check_writable(settings.json);
+  std::optional<OutputFile> json;
+  if (reports && !settings.json.empty()) json.emplace(settings.json);
   const Progress progress(reports);
   if (reports) {
     print_ranks(to, settings, places);
@@ -217,7 +219,7 @@ bool sweep(Communicator& comm, const Settings& settings, std::FILE* to) {
   }
   const Summary summary = summarise(rows);
   if (reports) print_tail(to, summary);
-  if (reports && !settings.json.empty()) write_json(settings.json, settings, places, rows);
+  if (json) json->write(to_json(settings, places, rows));
   return summary.wrong == 0;
 }
 

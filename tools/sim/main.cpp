@@ -1,7 +1,7 @@
 /// tutti-sim: predicts operations on machines that need not be there. `tutti-sim --help` says how.
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <string>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,8 +19,9 @@ using namespace tutti;
 
 void run(const sim::Settings& settings) {
   const topology::Machine machine = topology::load(settings.topology);
-  for (const std::string& file : {settings.json, settings.plot})
-    if (!file.empty()) check_writable(file);
+  std::optional<OutputFile> json, plot;
+  if (!settings.json.empty()) json.emplace(settings.json);
+  if (!settings.plot.empty()) plot.emplace(settings.plot);
   nlohmann::json all = nlohmann::json::array();
   std::vector<sim::Point> points;
   sim::print_header(stdout);
@@ -37,11 +38,11 @@ void run(const sim::Settings& settings) {
       std::fflush(stdout);
       points.push_back(
           {network.ranks, static_cast<double>(bytes), answer.ranking.candidates.at(0).result.seconds});
-      if (!settings.json.empty()) all.push_back(sim::to_json(network, answer));
+      if (json) all.push_back(sim::to_json(network, answer));
     }
   }
-  if (!settings.json.empty()) write_file(settings.json, all.dump(2) + '\n');
-  if (!settings.plot.empty()) write_file(settings.plot, sim::plot(settings.collective, std::move(points)));
+  if (json) json->write(all.dump(2) + '\n');
+  if (plot) plot->write(sim::plot(settings.collective, std::move(points)));
 }
 
 }  // namespace

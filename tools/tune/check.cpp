@@ -6,9 +6,9 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 
-#include "output_file.hpp"
 #include "perf/measure.hpp"
 #include "tuning/decide.hpp"
 
@@ -118,8 +118,7 @@ void print(std::FILE* to, const std::vector<Verdict>& verdicts) {
   if (all.count != 0) print_summary(to, "all", all);
 }
 
-void write_json(const std::string& file, const std::vector<Verdict>& verdicts,
-                const std::vector<Measured>& measured) {
+std::string to_json(const std::vector<Verdict>& verdicts, const std::vector<Measured>& measured) {
   nlohmann::ordered_json all = {{"questions", nlohmann::ordered_json::array()},
                                 {"samples", nlohmann::ordered_json::array()}};
   const auto question = [](const tuning::Question& q) {
@@ -144,7 +143,7 @@ void write_json(const std::string& file, const std::vector<Verdict>& verdicts,
     json["rounds"] = rounds;
     all["samples"].push_back(std::move(json));
   }
-  write_file(file, all.dump(1) + '\n');
+  return all.dump(1) + '\n';
 }
 
 }  // namespace tutti::tune

@@ -29,7 +29,7 @@ double regret_of(const std::vector<double>& chosen, const std::vector<std::vecto
 std::vector<Verdict> judge(const std::vector<Measured>& measured, const tuning::Tuning& tuning);
 /// A line an operation and number of ranks, and one of all.
 void print(std::FILE* to, const std::vector<Verdict>& verdicts);
-void write_json(const std::string& file, const std::vector<Verdict>& verdicts,
-                const std::vector<Measured>& measured);
+/// All of both, as JSON.
+std::string to_json(const std::vector<Verdict>& verdicts, const std::vector<Measured>& measured);
 
 }  // namespace tutti::tune

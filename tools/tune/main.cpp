@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -63,11 +64,11 @@ class Draft {
     if (file_.empty())
       throw Error(ErrorCode::invalid_argument,
                   "neither XDG_CACHE_HOME nor HOME says where communicators look; name a file with --file");
-    std::error_code none;  // check_writable says that it did not work
+    std::error_code none;  // writing the draft says that it did not work
     if (const auto parent = fs::path(file_).parent_path(); !parent.empty())
       fs::create_directories(parent, none);
     if (fs::exists(file_, none) && !fs::is_regular_file(file_, none)) cannot_write(file_);
-    check_writable(draft_);
+    OutputFile(draft_).write("");
   }
   Draft(const Draft&) = delete;
   Draft& operator=(const Draft&) = delete;
@@ -77,7 +78,7 @@ class Draft {
   }
 
   void complete(const std::string& text) {
-    write_file(draft_, text);
+    OutputFile(draft_).write(text);
     std::filesystem::rename(draft_, file_);
   }
 
@@ -116,7 +117,8 @@ void check_machine(tune::Settings settings, const std::string& file) {
     fmt::print("# {} is not there: the library's default constants choose and predict\n",
                file.empty() ? "a file of constants" : file);
   }
-  if (!settings.json.empty()) check_writable(settings.json);
+  std::optional<OutputFile> json;
+  if (!settings.json.empty()) json.emplace(settings.json);
   std::vector<tune::Measured> all;
   for (const std::string& transport : settings.transports)
     for (const int ranks : settings.ranks) {
@@ -125,7 +127,7 @@ void check_machine(tune::Settings settings, const std::string& file) {
     }
   const std::vector<tune::Verdict> verdicts = tune::judge(all, *tuning);
   tune::print(stdout, verdicts);
-  if (!settings.json.empty()) tune::write_json(settings.json, verdicts, all);
+  if (json) json->write(tune::to_json(verdicts, all));
 }
 
 }  // namespace

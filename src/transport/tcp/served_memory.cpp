@@ -13,6 +13,7 @@
 
 #include <tutti/error.hpp>
 
+#include "base/uninterrupted.hpp"
 #include "bootstrap/frame.hpp"
 #include "bootstrap/socket.hpp"
 
@@ -163,8 +164,8 @@ ServedConnection::Flow ServedConnection::write() {
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
-    const auto sent = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
+    const auto sent =
+        uninterrupted([&] { return ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
     if (sent < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? Flow::blocked : Flow::over;
     const std::size_t of_heads = std::min(static_cast<std::size_t>(sent), parts[0].iov_len);
     heads_sent_ += of_heads;

@@ -1,7 +1,6 @@
 /// \file
 /// The connections between two ranks on one channel. Both directions share them: what one end answers carries
-/// the acknowledgements of what it got, so a small exchange costs two packets instead of four
-/// (docs/performance.md).
+/// the acknowledgements of what it got, so a small exchange costs two packets instead of four.
 #pragma once
 
 #include <cstddef>

@@ -9,12 +9,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <string_view>
 #include <system_error>
 
 #include <tutti/error.hpp>
 
+#include "base/timespec.hpp"
+#include "base/uninterrupted.hpp"
 #include "bootstrap/socket.hpp"
 
 namespace tutti::transport::tcp {
@@ -111,9 +112,9 @@ void TcpMemory::write() {
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = count;
-    const auto sent = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const auto sent =
+        uninterrupted([&] { return ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
     if (sent < 0) {
-      if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
       lost("closed the connection (" + std::generic_category().message(errno) + ")");
     }
@@ -206,8 +207,7 @@ std::uint64_t TcpMemory::done() {
 
 void TcpMemory::wait(std::chrono::microseconds longest) {
   pollfd one{socket_.get(), static_cast<short>(out_.empty() ? POLLIN : POLLIN | POLLOUT), 0};
-  const timespec limit{static_cast<time_t>(longest.count() / 1'000'000),
-                       static_cast<long>(longest.count() % 1'000'000) * 1000};
+  const timespec limit = timespec_of(longest);
   ::ppoll(&one, 1, &limit, nullptr);
 }
 

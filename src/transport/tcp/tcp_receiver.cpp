@@ -13,6 +13,8 @@
 
 #include <tutti/error.hpp>
 
+#include "base/uninterrupted.hpp"
+
 namespace tutti::transport::tcp {
 
 TcpReceiver::TcpReceiver(const FifoName& name, Rank world, std::shared_ptr<Streams> streams, Inbox& inbox,
@@ -74,11 +76,10 @@ bool TcpReceiver::read(std::byte* into, std::size_t bytes, Tag tag) {
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
-    const auto got = ::recvmsg(current(), &message, MSG_DONTWAIT);
+    const auto got = uninterrupted([&] { return ::recvmsg(current(), &message, MSG_DONTWAIT); });
     if (got == 0) throw_lost(name_, "it closed the connection");
     if (got < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
-      if (errno == EINTR) continue;
       throw_lost(name_, std::generic_category().message(errno));
     }
     got_ += static_cast<std::size_t>(got);

@@ -15,6 +15,8 @@
 #include <exception>
 #include <system_error>
 
+#include "base/uninterrupted.hpp"
+
 namespace tutti::transport::tcp {
 
 namespace {
@@ -126,10 +128,10 @@ void TcpSender::write(Stream& stream) {
     msghdr header{};
     header.msg_iov = gather.parts.data();
     header.msg_iovlen = gather.count;
-    const auto written = ::sendmsg(stream.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const auto written =
+        uninterrupted([&] { return ::sendmsg(stream.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL); });
     if (written < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      if (errno == EINTR) continue;
       throw_lost(name_, std::generic_category().message(errno));
     }
     advance(stream, static_cast<std::size_t>(written));

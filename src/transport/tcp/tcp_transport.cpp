@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cassert>
-#include <ctime>
 
 #include <tutti/error.hpp>
 
+#include "base/timespec.hpp"
 #include "bootstrap/frame.hpp"
 #include "topology/interface.hpp"
 #include "transport/all_gather.hpp"
@@ -173,8 +173,7 @@ void TcpTransport::wait(std::chrono::microseconds longest) {
       expects_connection = true;
   }
   if (expects_connection) waits_.push_back({inbox_->event(), POLLIN, 0});
-  const timespec limit{static_cast<time_t>(longest.count() / 1'000'000),
-                       static_cast<long>(longest.count() % 1'000'000) * 1000};
+  const timespec limit = timespec_of(longest);
   ::ppoll(waits_.data(), waits_.size(), &limit, nullptr);
   if (expects_connection && waits_.back().revents != 0) inbox_->clear_event();
 }

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <span>
 
+#include "base/timespec.hpp"
+
 namespace tutti::transport::verbs {
 
 namespace {
@@ -116,8 +118,7 @@ void ServedPairs::wait(std::chrono::microseconds longest) {
   events_.arm(completions_.get());
   if (take()) return;
   pollfd one{events_.fd(), POLLIN, 0};
-  const timespec limit{static_cast<time_t>(longest.count() / 1'000'000),
-                       static_cast<long>(longest.count() % 1'000'000) * 1000};
+  const timespec limit = timespec_of(longest);
   if (::ppoll(&one, 1, &limit, nullptr) > 0) events_.clear(completions_.get());
 }
 

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <cassert>
-#include <ctime>
 
 #include <tutti/error.hpp>
 
 #include "base/system_error.hpp"
+#include "base/timespec.hpp"
 #include "bootstrap/frame.hpp"
 #include "transport/all_gather.hpp"
 #include "transport/tcp/dial.hpp"
@@ -360,8 +360,7 @@ void VerbsTransport::wait(std::chrono::microseconds longest) {
   if (std::ranges::any_of(peers_, changing)) next_look_ = {};
   if (poll()) return;
   add_waits();
-  const timespec limit{static_cast<time_t>(longest.count() / 1'000'000),
-                       static_cast<long>(longest.count() % 1'000'000) * 1000};
+  const timespec limit = timespec_of(longest);
   if (::ppoll(waits_.data(), waits_.size(), &limit, nullptr) <= 0) return;
   const auto rails = shared_.rails.size();
   const auto happened = [](const pollfd& one) { return one.revents != 0; };
