@@ -37,7 +37,7 @@ TEST(Pieces, AreShortWhereTwoRanksSendBothWaysOverTcp) {
   for (const Collective both :
        {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather, Collective::all_to_all}) {
     EXPECT_EQ(piece(both, 1 * MiB, 2, "tcp"), 64 * KiB);
-    EXPECT_EQ(piece(both, 8 * MiB, 2, "tcp"), 1 * MiB) << "long calls lie in cold memory anyway";
+    EXPECT_EQ(piece(both, 8 * MiB, 2, "tcp"), 1 * MiB) << "long ones gain nothing";
     EXPECT_EQ(piece(both, 1 * MiB, 4, "tcp"), 1 * MiB);
     EXPECT_EQ(piece(both, 1 * MiB, 2, "verbs"), 1 * MiB) << "adapters copy nothing into sockets";
   }
