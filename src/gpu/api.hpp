@@ -122,6 +122,7 @@ class Api {
   /// One that waits for no other.
   virtual Stream create_stream() = 0;
   virtual void destroy_stream(Stream stream) noexcept = 0;
+  /// Not of a stream that is capturing, which CUDA forbids.
   virtual int stream_device(Stream stream) = 0;
   /// Another one for every stream that ever was.
   virtual std::uint64_t stream_id(Stream stream) = 0;

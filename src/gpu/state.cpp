@@ -147,7 +147,9 @@ void GpuState::check_stream(const Call& call, Stream stream) {
              "threads on this device: every rank needs a stream of its own, of cudaStreamNonBlocking");
     return;
   }
-  if (const int device = api_->stream_device(stream); stream != nullptr && device != connection_.device())
+  // Of a stream in a capture nobody may ask; CUDA refuses launches for another device than the stream's.
+  if (api_->is_capturing(stream)) return;
+  if (const int device = api_->stream_device(stream); device != connection_.device())
     refuse(call, fmt::format("the stream belongs to device {}; this Gpu is device {}", device,
                              connection_.device()));
 }

@@ -147,7 +147,10 @@ FileDescriptor EmulatedApi::export_dma_buf(const std::byte*, std::size_t bytes) 
 
 gpu::Stream EmulatedApi::create_stream() { return new Worker(current_device()); }
 void EmulatedApi::destroy_stream(gpu::Stream stream) noexcept { delete static_cast<Worker*>(stream); }
-int EmulatedApi::stream_device(gpu::Stream stream) { return worker(stream).device; }
+int EmulatedApi::stream_device(gpu::Stream stream) {
+  if (is_capturing(stream)) throw Error(ErrorCode::system, "cudaStreamGetDevice: the stream is capturing");
+  return worker(stream).device;
+}
 std::uint64_t EmulatedApi::stream_id(gpu::Stream stream) { return worker(stream).id; }
 bool EmulatedApi::is_capturing(gpu::Stream stream) { return worker(stream).graph != nullptr; }
 void EmulatedApi::synchronize(gpu::Stream stream) { worker(stream).finish(); }
