@@ -41,7 +41,8 @@ struct Device {
     must(cudaEventCreate(&end));
     for (void** buffer : {&in, &out}) {
       must(cudaMalloc(buffer, bytes));
-      must(cudaMemsetAsync(*buffer, 0, bytes, stream));
+      must(cudaMemsetAsync(*buffer, 0x3D, bytes,
+                           stream));  // small numbers, which no memory compresses to nothing
     }
     must(cudaStreamSynchronize(stream));
   }
@@ -81,12 +82,22 @@ double time_in_graph(const Device& device, tutti::Communicator& comm, int calls,
   for (int i = 0; i < calls; ++i) call();
   must(cudaStreamEndCapture(device.stream, &graph));
   must(cudaGraphInstantiate(&executable, graph, 0));
-  std::vector<double> times;
-  for (int batch = 0; batch <= batches; ++batch) {
+  must(cudaGraphUpload(executable,
+                       device.stream));  // else the first launch does it, while others' kernels run
+  must(cudaStreamSynchronize(device.stream));
+  const auto run = [&] {
     comm.barrier();
-    const double time = device.time([&] { must(cudaGraphLaunch(executable, device.stream)); });
-    if (batch > 0) times.push_back(time / calls);
+    return device.time([&] { must(cudaGraphLaunch(executable, device.stream)); });
+  };
+  // A device that was idle takes a while until its clocks are up.
+  const auto begun = std::chrono::steady_clock::now();
+  for (int warm = 0; warm == 0;) {
+    run();
+    warm = std::chrono::steady_clock::now() - begun > std::chrono::milliseconds(150) ? 1 : 0;
+    comm.broadcast(std::span(&warm, 1), 0);
   }
+  std::vector<double> times;
+  for (int batch = 0; batch < batches; ++batch) times.push_back(run() / calls);
   must(cudaGraphExecDestroy(executable));
   must(cudaGraphDestroy(graph));
   return median(times);
@@ -138,6 +149,7 @@ std::vector<Workload> workloads(int size) {
 struct Settings {
   int ranks = 2;
   std::size_t largest = 1024 * MiB;
+  int blocks = 32;
 };
 
 /// Microseconds, by all ranks at once.
@@ -161,11 +173,12 @@ double percent_of_copy(tutti::Communicator& comm, tutti::Gpu& gpu, const Device&
 
 void measure_bandwidth(tutti::Communicator& comm, const Settings& settings) {
   const Device device(settings.largest);
-  tutti::Gpu gpu(comm);
+  tutti::Gpu gpu(comm, {.blocks = settings.blocks});
   const double copy = time_of_copy(comm, device, 256 * MiB);
   if (comm.rank() == 0)
-    std::printf("  roofline: all ranks copy 256 MiB at once, %.0f GB/s read and as much written\n",
-                static_cast<double>(256 * MiB) * comm.size() / copy / 1e3);
+    std::printf(
+        "  roofline: all ranks copy 256 MiB at once, %.0f GB/s read and as much written; %d blocks a rank\n",
+        static_cast<double>(256 * MiB) * comm.size() / copy / 1e3, settings.blocks);
   for (const auto& workload : workloads(comm.size()))
     for (const DataType type : {DataType::float32, DataType::bfloat16})
       for (const std::size_t bytes : {256 * MiB, 1024 * MiB}) {
@@ -332,6 +345,7 @@ int main(int argc, char** argv) {
   app.add_option("--ranks", settings.ranks, "Ranks")->check(CLI::Range(1, 8));
   app.add_option("--largest", settings.largest, "Bytes of the longest calls, at least 256 MiB")
       ->transform(CLI::AsSizeValue(false));
+  app.add_option("--blocks", settings.blocks, "GpuOptions::blocks of long calls")->check(CLI::Range(1, 128));
   CLI11_PARSE(app, argc, argv);
   settings.largest = std::max(settings.largest, 256 * MiB);
   const Section sections[] = {

@@ -130,6 +130,8 @@ void replay(Communicator& comm, cudaStream_t stream, int times) {
   cudaGraphExec_t executable = nullptr;
   must(cudaStreamEndCapture(stream, &graph));
   must(cudaGraphInstantiate(&executable, graph, 0));
+  must(cudaGraphUpload(executable, stream));  // which the first launch would do while the others' kernels run
+  must(cudaStreamSynchronize(stream));
   comm.barrier();
   for (int time = 0; time < times; ++time) must(cudaGraphLaunch(executable, stream));
   must(cudaStreamSynchronize(stream));

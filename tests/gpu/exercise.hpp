@@ -77,13 +77,14 @@ void compare(DeviceMemory& memory, Communicator& comm, Gpu& gpu, std::size_t in_
   std::vector<float> wanted(out_count, -1);
   operation(comm, input.data(), wanted.data());
   const OnGpu<float> in(memory, input), out(memory, std::vector<float>(out_count, -1));
-  // To free device memory waits for what runs on the device, so no kernel may wait for a rank that does it.
   comm.barrier();
   auto ops = gpu.on(stream);
   operation(ops, in.data(), out.data());
   memory.synchronize(stream);
   ASSERT_NO_THROW(gpu.check()) << what;
   ASSERT_EQ(out.values(), wanted) << what << ", rank " << comm.rank();
+  // To free device memory waits for what runs on the device, so no kernel may wait for a rank that does it.
+  comm.barrier();
 }
 
 inline void exercise(DeviceMemory& memory, Communicator& comm, Gpu& gpu, std::size_t count,
