@@ -26,11 +26,15 @@ function(tutti_add_kernels target)
   set_source_files_properties(src/gpu/api.cpp PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_CUDA=1)
   file(GLOB runtime CONFIGURE_DEPENDS src/gpu/cuda_*.cpp)
   set_source_files_properties(${runtime} PROPERTIES INCLUDE_DIRECTORIES "${CUDAToolkit_INCLUDE_DIRS}")
-  set(object ${CMAKE_CURRENT_BINARY_DIR}/gpu_kernels.o)
+  # As many files as keep the processors of a small machine busy.
+  set(kernel_names kernels kernels_bytes kernels_halves kernels_words kernels_doubles)
+  set(kernels_directory ${CMAKE_CURRENT_BINARY_DIR}/gpu_kernels)
+  file(MAKE_DIRECTORY ${kernels_directory})
   # Of a directory of its own: all other files would wait for what a command of this one makes, and nvcc takes minutes.
   add_subdirectory(src/gpu)
-  set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
-  target_sources(${target} PRIVATE ${object})
+  list(TRANSFORM kernel_names REPLACE "(.+)" "${kernels_directory}/\\1.o" OUTPUT_VARIABLE objects)
+  set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+  target_sources(${target} PRIVATE ${objects})
   if(NOT CMAKE_GENERATOR MATCHES Ninja)  # which sees by the file's name who makes it
     add_dependencies(${target} tutti_kernels)
   endif()

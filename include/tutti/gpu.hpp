@@ -30,7 +30,7 @@ struct GpuOptions {
   /// from.
   int blocks = 16;
   /// Bytes of device memory for messages, about. At least 4 KiB a message are taken.
-  std::size_t memory = std::size_t{16} << 20;
+  std::size_t memory = std::size_t{20} << 20;
   /// Longest that a kernel waits for other ranks; 0: as long as the communicator's calls.
   std::chrono::milliseconds timeout{0};
   /// False: ranks of one host talk through page-locked host memory even where their devices reach each other.

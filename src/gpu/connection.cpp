@@ -34,7 +34,8 @@ device::Arena lay_out(int ranks, const GpuOptions& options) {
   constexpr std::uint32_t smallest_slot = 4096, largest_slot = 65536, packets = 8192;
   device::Arena arena;
   arena.ranks = static_cast<std::uint32_t>(ranks);
-  arena.slices = static_cast<std::uint32_t>(std::clamp(options.blocks / 2, 1, device::max_slices));
+  arena.slices = static_cast<std::uint16_t>(std::min(options.blocks, device::max_slices));
+  arena.slot_slices = static_cast<std::uint16_t>(std::min(options.blocks, device::max_slot_slices));
   arena.packet_bytes = packets;
   arena.slot_bytes = largest_slot;
   while (arena.slot_bytes > smallest_slot && arena.bytes() > options.memory) arena.slot_bytes /= 2;
@@ -105,7 +106,7 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
   group_.timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(bounded(timeout)).count());
   group_.control = reinterpret_cast<device::Control*>(control_.get());
   group_.arena = arena_;
-  group_.mailbox = {arena_.slices, arena_.slot_bytes};
+  group_.mailbox = {arena_.slot_slices, arena_.slot_bytes};
   peers_ = nearness(setting, cards);
   share_arenas(setting);
   group_.arenas[group_.rank] = memory_.get();

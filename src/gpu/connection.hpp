@@ -29,6 +29,7 @@ class Connection {
 
   [[nodiscard]] int device() const { return device_; }
   /// As launches take it, in device memory.
+  [[nodiscard]] std::byte* arena_memory() const { return memory_.get(); }
   [[nodiscard]] const device::Membership* membership() const {
     return reinterpret_cast<const device::Membership*>(membership_.get());
   }

@@ -2,7 +2,9 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include <tutti/error.hpp>
@@ -36,6 +38,20 @@ int device_in_use() {
   check(::cudaGetDevice(&device), "cudaGetDevice");
   check(::cudaSetDevice(device), "cudaSetDevice");
   return device;
+}
+
+// Room for what two blocks share; the rest of the memory is first-level cache.
+constexpr int carveout_percent = 25;
+
+template <class F>
+void for_all_kernels(const F& f) {
+  f(proof_kernel());
+  for (const DataType type : {DataType::int8, DataType::uint8, DataType::int32, DataType::uint32,
+                              DataType::int64, DataType::uint64, DataType::float16, DataType::bfloat16,
+                              DataType::float32, DataType::float64, DataType::fp8_e4m3, DataType::fp8_e5m2}) {
+    f(scale_kernel(type));
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) f(executor_kernel(type, op));
+  }
 }
 
 /// While it lives, calls that a capture of another stream would forbid are allowed on this thread.
@@ -99,19 +115,28 @@ class CudaApi final : public Api {
   // CUDA Programming Guide, "Lazy Loading", on kernels that wait for each other. Their stacks are smaller
   // than what every thread has from the beginning (cudaLimitStackSize), so no launch makes room for one.
   void load_kernels() override {
-    for (const void* kernel : {executor_kernel(), proof_kernel(), scale_kernel()}) {
+    // Nor does any wait until the device is idle to divide its shared memory anew: all want it divided alike
+    // ("Launching a kernel with a different preference [...] may insert a device-side synchronization point",
+    // CUDA Runtime API, cudaFuncSetCacheConfig).
+    for_all_kernels([](const void* kernel) {
       cudaFuncAttributes attributes;
       check(::cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
-    }
+      check(::cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, carveout_percent),
+            "cudaFuncSetAttribute");
+    });
   }
   int resident_blocks() override {
-    int a_processor = 0, processors = 0;
-    check(::cudaOccupancyMaxActiveBlocksPerMultiprocessor(&a_processor, executor_kernel(),
-                                                          static_cast<int>(block_threads), 0),
-          "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    int fewest = std::numeric_limits<int>::max(), processors = 0;
+    for_all_kernels([&](const void* kernel) {
+      int a_processor = 0;
+      check(::cudaOccupancyMaxActiveBlocksPerMultiprocessor(&a_processor, kernel,
+                                                            static_cast<int>(block_threads), 0),
+            "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+      fewest = std::min(fewest, a_processor);
+    });
     check(::cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, current_device()),
           "cudaDeviceGetAttribute");
-    return a_processor * processors;
+    return fewest * processors;
   }
 
   std::uint64_t address_space() override {
@@ -284,7 +309,7 @@ class CudaApi final : public Api {
 
   void launch(const device::Launch& launch, int lanes, int slices, Stream stream) override {
     void* arguments[] = {const_cast<device::Launch*>(&launch)};
-    check(::cudaLaunchKernel(executor_kernel(),
+    check(::cudaLaunchKernel(executor_kernel(launch.type, launch.op),
                              dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(slices)),
                              dim3(block_threads), arguments, 0, native(stream)),
           "launch of a collective");
@@ -297,7 +322,7 @@ class CudaApi final : public Api {
   }
   void launch_scale(const device::Scale& scale, Stream stream) override {
     void* arguments[] = {const_cast<device::Scale*>(&scale)};
-    check(::cudaLaunchKernel(scale_kernel(), dim3(scale_blocks), dim3(block_threads), arguments, 0,
+    check(::cudaLaunchKernel(scale_kernel(scale.type), dim3(scale_blocks), dim3(block_threads), arguments, 0,
                              native(stream)),
           "launch of a scaled copy");
   }

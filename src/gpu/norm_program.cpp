@@ -38,7 +38,7 @@ class Builder {
         std::max<std::size_t>((shape.row_bytes + arena.slot_bytes - 1) / arena.slot_bytes, 1);
     piece_ = ((shape.row_bytes + pieces - 1) / pieces + 15) / 16 * 16;
     const std::size_t rows = rows_an_iteration(), iterations = (shape.tokens + rows - 1) / rows;
-    const auto most = std::min<std::size_t>(arena.slices, static_cast<std::size_t>(shape.blocks));
+    const auto most = std::min<std::size_t>(arena.slot_slices, static_cast<std::size_t>(shape.blocks));
     to_.header.slices = static_cast<std::uint32_t>(std::clamp<std::size_t>(iterations, 1, most));
     to_.header.stride = rows * shape.row_bytes;
     to_.header.type = shape.type;

@@ -30,6 +30,7 @@ std::uint32_t append(std::vector<std::byte>& to, const std::vector<T>& array) {
 
 inline std::vector<std::byte> pack(Parts& parts) {
   std::vector<std::byte> flat(sizeof parts.header);
+  for (device::Part& part : parts.parts) part.first_iteration %= parts.header.slices;
   parts.header.lanes = static_cast<std::uint32_t>(parts.lanes.size());
   parts.header.lanes_at = append(flat, parts.lanes);
   parts.header.parts_at = append(flat, parts.parts);

@@ -71,7 +71,10 @@ void Planner::upload(Plan& plan, const std::vector<std::byte>& flat) {
   const auto& header = *reinterpret_cast<const device::Program*>(flat.data());
   plan.lanes = static_cast<int>(header.lanes);
   plan.slices = static_cast<int>(header.slices);
+  plan.type = header.type;
+  plan.op = header.op;
   plan.scratch_bytes = header.scratch_bytes * header.slices;
+  plan.flat_bytes = flat.size();
   plan.program_bytes = std::bit_ceil(std::max(flat.size(), smallest_program));
   plan.program = room_for(plan.program_bytes);
   api_->upload(plan.program, flat.data(), flat.size());
@@ -140,8 +143,9 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
   const Schedule schedule = algorithm.make(size, call.root, setting_.node_size);
   const int lanes = std::max(1, static_cast<int>(schedule.lanes.front().size()));
   const std::size_t chunk = circumstances.bytes / static_cast<std::size_t>(std::max(schedule.chunks, 1));
-  const int most = std::max(
-      1, std::min<int>(setting_.options.blocks / lanes, static_cast<int>(connection_.arena().slices)));
+  const device::Arena& arena = connection_.arena();
+  const int most = std::max(1, std::min<int>(setting_.options.blocks / lanes,
+                                             algorithm.one_sided ? arena.slices : arena.slot_slices));
   const int slices = static_cast<int>(
       std::clamp<std::size_t>(circumstances.bytes / bytes_a_slice, 1, static_cast<std::size_t>(most)));
 
@@ -181,7 +185,7 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
 int Planner::message_slices() const {
   constexpr int most = 4;
   return std::clamp(setting_.options.blocks / (2 * setting_.group.size), 1,
-                    std::min(most, static_cast<int>(connection_.arena().slices)));
+                    std::min<int>(most, connection_.arena().slot_slices));
 }
 
 Plan& Planner::messages(std::span<const Call> calls) {
@@ -216,7 +220,7 @@ Plan& Planner::counted_exchange(DataType type) {
   plan->key = key;
   plan->counts = counts;
   plan->title = "all_to_all_v (counts on the device)";
-  const int slices = std::clamp(setting_.options.blocks / 2, 1, static_cast<int>(connection_.arena().slices));
+  const int slices = std::clamp<int>(setting_.options.blocks / 2, 1, connection_.arena().slot_slices);
   upload(*plan,
          counted_exchange_program(setting_.group.rank, setting_.group.size, slices, connection_.arena()));
   plan->tag = static_cast<std::uint32_t>(mix(mix(0, "counted"), static_cast<std::uint64_t>(type)) >> 32);

@@ -24,7 +24,10 @@ struct Plan {
   std::string title;                ///< as errors name the call
   std::byte* program = nullptr;     ///< in memory of the planner's
   std::size_t program_bytes = 0;    ///< of that
+  std::size_t flat_bytes = 0;       ///< of the program in it
   int lanes = 0, slices = 1;
+  DataType type = DataType::uint8;  ///< of the program, as `op`
+  ReduceOp op = ReduceOp::sum;
   std::size_t scratch_bytes = 0;  ///< of all slices
   std::uint32_t tag = 0;          ///< equal on ranks that make the same call by the same algorithm
   /// Reads a copy of the input: in place by a schedule that is not, or multiplied by the call's factor.

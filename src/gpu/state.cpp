@@ -231,8 +231,12 @@ GpuState::Prepared GpuState::prepare(gpu::Plan& plan, const gpu::device::Launch&
   gpu::device::Launch& launch = prepared.launch;
   launch.scratch = plan.scratch_bytes == 0 ? nullptr : at_least(scratch_, plan.scratch_bytes);
   launch.program = reinterpret_cast<const gpu::device::Program*>(plan.program);
+  launch.program_bytes = static_cast<std::uint32_t>(plan.flat_bytes);
   launch.group = connection_.membership();
+  launch.arena = connection_.arena_memory();
   launch.tag = plan.tag;
+  launch.type = plan.type;
+  launch.op = plan.op;
   return prepared;
 }
 

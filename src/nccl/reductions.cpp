@@ -46,7 +46,7 @@ ncclRedOp_t Reductions::add(const void* scalar, ncclDataType_t type, ncclScalarR
   if (residence == ncclScalarDevice)
     made.factor_at = static_cast<const std::byte*>(scalar);
   else if (residence == ncclScalarHostImmediate)
-    gpu::device::with_format(ours, ReduceOp::sum, [&]<class Format, class Op>() {
+    gpu::device::with_format(ours, [&]<class Format>() {
       typename Format::Stored stored;
       std::memcpy(&stored, scalar, sizeof stored);
       made.factor = static_cast<double>(Format::decode(stored));

@@ -2,7 +2,9 @@
 /// Ranks whose GPU is a set of host threads.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -21,13 +23,14 @@ class DeviceRanks {
     int threads = 3;  ///< a block
     std::uint32_t slot_bytes = 1024, packet_bytes = 256;
     std::uint64_t timeout_ns = 60'000'000'000;
+    bool far_programs = false;  ///< as if they did not fit into shared memory
   };
 
   DeviceRanks(int size, const Settings& settings)
       : settings_(settings), controls_(static_cast<std::size_t>(size)) {
     gpu::device::Arena layout;
     layout.ranks = static_cast<std::uint32_t>(size);
-    layout.slices = static_cast<std::uint32_t>(settings.slices);
+    layout.slices = layout.slot_slices = static_cast<std::uint16_t>(settings.slices);
     layout.slot_bytes = settings.slot_bytes;
     layout.packet_bytes = settings.packet_bytes;
     for (int r = 0; r < size; ++r) arenas_.emplace_back(allocate(layout.bytes()), &std::free);
@@ -56,7 +59,12 @@ class DeviceRanks {
       launch.input = all[r].input.data();
       launch.output = all[r].output.data();
       launch.scratch = scratch[r].data();
+      launch.program_bytes = settings_.far_programs ? std::numeric_limits<std::uint32_t>::max()
+                                                    : static_cast<std::uint32_t>(flat[r].size());
       launch.group = &members_[r];
+      launch.arena = arenas_[r].get();
+      launch.type = launch.program->type;
+      launch.op = launch.program->op;
       launch.sequence = sequence_;
       launch.tag = 7 + static_cast<std::uint32_t>(r) * tag_step;
       start_launch(threads, launch, settings_.threads);

@@ -226,8 +226,10 @@ void EmulatedApi::launch_proof(const gpu::device::Membership* group, gpu::device
 void EmulatedApi::launch_scale(const gpu::device::Scale& scale, gpu::Stream stream) {
   constexpr int blocks = 3;
   worker(stream).add([scale] {
-    for (int b = 0; b < blocks; ++b)
-      for (int t = 0; t < threads_a_block; ++t) gpu::device::scale(LoneThread{t}, scale, b, blocks);
+    gpu::device::with_format(scale.type, [&]<class Format>() {
+      for (int b = 0; b < blocks; ++b)
+        for (int t = 0; t < threads_a_block; ++t) gpu::device::scale<Format>(LoneThread{t}, scale, b, blocks);
+    });
   });
 }
 

@@ -104,6 +104,8 @@ TEST_P(DeviceExecutor, AgreesWithTheProcessors) {
   compare({.algorithm = GetParam(), .ranks = 8, .count = 100, .device = {.threads = 1}});
   compare({.algorithm = GetParam(), .ranks = 3, .count = 1501, .device = {.slices = 2, .threads = 2}});
   compare({.algorithm = GetParam(), .ranks = 5, .count = 611, .device = {.threads = 1}});
+  compare(
+      {.algorithm = GetParam(), .ranks = 3, .count = 300, .device = {.threads = 2, .far_programs = true}});
 }
 
 std::string algorithm_name(const testing::TestParamInfo<const Algorithm*>& info) {

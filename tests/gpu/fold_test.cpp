@@ -13,6 +13,16 @@
 namespace tutti::test {
 namespace {
 
+/// As the kernel of a type and an operation does it.
+template <class Block>
+void fold_as(const Block& block, gpu::device::Fold fold, DataType type, ReduceOp op, std::size_t bytes) {
+  fold.op = op;
+  gpu::device::with_format(type, [&]<class Format>() {
+    gpu::device::with_operation(op,
+                                [&]<class Op>() { gpu::device::fold_bytes<Format, Op>(block, fold, bytes); });
+  });
+}
+
 /// One thread of a block. A fold has no barriers, so the threads may run one after the other.
 struct Thread {
   int index, count;
@@ -59,7 +69,7 @@ class DeviceFold : public testing::TestWithParam<std::tuple<DataType, ReduceOp>>
     fold.source_count = static_cast<std::uint32_t>(c.sources);
     fold.sink_count = static_cast<std::uint32_t>(c.sinks);
     fold.modifiers = {modifiers.scaled_sources, modifiers.factor, modifiers.divisor};
-    for (int t = 0; t < c.threads; ++t) gpu::device::fold_bytes(Thread{t, c.threads}, fold, type, op, bytes);
+    for (int t = 0; t < c.threads; ++t) fold_as(Thread{t, c.threads}, fold, type, op, bytes);
     for (std::size_t k = 0; k < c.sinks; ++k) {
       const Buffer& sink = k == 0 && c.in_place ? sources.back() : sinks[k];
       const std::span<const std::byte> wanted(expected[k].data(), bytes);
@@ -106,9 +116,8 @@ TEST(DeviceCopy, ReachesAnyAddress) {
         if (bytes != 0) std::memcpy(source.data(), elements.data(), bytes);
         const std::byte* const sources[] = {source.data()};
         std::byte* const sinks[] = {sink.data()};
-        const gpu::device::Fold fold{sources, sinks, 1, 1, {}};
-        for (int t = 0; t < 3; ++t)
-          gpu::device::fold_bytes(Thread{t, 3}, fold, DataType::float64, ReduceOp::sum, bytes);
+        const gpu::device::Fold fold{sources, sinks, 1, 1, {}, {}};
+        for (int t = 0; t < 3; ++t) fold_as(Thread{t, 3}, fold, DataType::float64, ReduceOp::sum, bytes);
         ASSERT_TRUE(sink.holds(elements) && sink.guards_intact())
             << bytes << " bytes from " << from << " to " << to;
       }

@@ -59,7 +59,11 @@ inline void start_launch(std::vector<std::thread>& threads, const gpu::device::L
       for (int t = 0; t < threads_a_block; ++t)
         threads.emplace_back([=] {
           const HostBlock block(*state, t);
-          gpu::device::Executor<HostBlock>(block, state->shared, launch, lane, slice).run();
+          gpu::device::with_format(launch.type, [&]<class Format>() {
+            gpu::device::with_operation(launch.op, [&]<class Op>() {
+              gpu::device::Executor<Format, Op, HostBlock>(block, state->shared, launch, lane, slice).run();
+            });
+          });
         });
     }
 }

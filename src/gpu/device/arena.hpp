@@ -13,21 +13,24 @@ namespace tutti::gpu::device {
 
 inline constexpr int max_ranks = 64;
 inline constexpr int max_lanes = 8;    ///< those of a schedule
-inline constexpr int max_slices = 16;  ///< blocks a lane
-inline constexpr int max_blocks = max_lanes * max_slices;
-inline constexpr int channels = 4;    ///< from one rank to another
-inline constexpr int credits = 4;     ///< messages in a FIFO
-inline constexpr int kept_calls = 8;  ///< the last ones that a rank has begun
+inline constexpr int max_slices = 32;  ///< blocks a lane
+inline constexpr int max_slot_slices = 16;
+inline constexpr int max_blocks = 128;  ///< a launch
+inline constexpr int channels = 4;      ///< from one rank to another
+inline constexpr int credits = 4;       ///< messages in a FIFO
+inline constexpr int kept_calls = 8;    ///< the last ones that a rank has begun
 inline constexpr std::size_t proof_bytes = 4096;
 
 /// Offsets in bytes into an arena. Arrays of FIFOs are by the rank at the other end, channel and slice.
 struct Arena {
-  std::uint32_t ranks = 1, slices = 1;
+  std::uint32_t ranks = 1;
+  std::uint16_t slices = 1;
+  std::uint16_t slot_slices = 1;   ///< those that have slots: others move data in no messages
   std::uint32_t slot_bytes = 0;    ///< the longest message
   std::uint32_t packet_bytes = 0;  ///< the longest payload in packets
 
   /// Not 0 once a block of the owner gave up: later launches do nothing.
-  [[nodiscard]] TUTTI_DEVICE std::size_t stopped() const { return 0; }
+  [[nodiscard]] TUTTI_DEVICE static std::size_t stopped() { return 0; }
   /// 64-bit: messages sent and received, which only the owner looks at.
   [[nodiscard]] TUTTI_DEVICE std::size_t sent(int peer, int channel, int slice) const {
     return 64 + 8 * fifo(peer, channel, slice);
@@ -70,7 +73,11 @@ struct Arena {
   }
   [[nodiscard]] TUTTI_DEVICE std::size_t slot(int peer, int channel, int slice, std::uint64_t message) const {
     return packets(static_cast<int>(ranks), 0, 0) +
-           std::size_t{slot_bytes} * (credits * fifo(peer, channel, slice) + message % credits);
+           std::size_t{slot_bytes} *
+               (credits * ((static_cast<std::size_t>(peer) * channels + static_cast<std::size_t>(channel)) *
+                               slot_slices +
+                           static_cast<std::size_t>(slice)) +
+                message % credits);
   }
   [[nodiscard]] TUTTI_DEVICE std::size_t bytes() const { return slot(static_cast<int>(ranks), 0, 0, 0); }
 

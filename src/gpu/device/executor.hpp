@@ -34,43 +34,65 @@ struct Launch {
   std::byte* scratch = nullptr;  ///< `scratch_bytes` a slice
   const Program* program = nullptr;
   const Membership* group = nullptr;
+  std::byte* arena = nullptr;  ///< this rank's
   std::uint64_t sequence = 0;
   std::uint32_t tag = 0;
-  float epsilon = 0;                     ///< of a norm
+  std::uint32_t program_bytes = 0;
   std::byte* buffers[max_buffers] = {};  ///< of sends and receives, or of a norm
   Counts counts;                         ///< of counted programs
+  float epsilon = 0;                     ///< of a norm
+  DataType type = DataType::uint8;       ///< of the program, as `op`
+  ReduceOp op = ReduceOp::sum;
 };
-static_assert(sizeof(Launch) == 112 + 8 * max_buffers && offsetof(Launch, sequence) == 40 &&
-              offsetof(Launch, buffers) == 56 && offsetof(Launch, counts) == 56 + 8 * max_buffers);
+static_assert(sizeof(Launch) == 128 + 8 * max_buffers && offsetof(Launch, sequence) == 48 &&
+              offsetof(Launch, buffers) == 64 && offsetof(Launch, counts) == 64 + 8 * max_buffers);
+
+/// Programs of up to so many bytes are read from shared memory. Each step looks up a dozen of their words,
+/// one after the other, each of which would come from the device's second-level cache.
+inline constexpr std::size_t near_program_bytes = 8192;
+
+/// What tells the other end of a message, after a step, that it has been taken or is there. For the thread
+/// that looked the message up.
+struct Signal {
+  std::uint64_t* at = nullptr;  ///< nullptr: there is nothing to tell
+  std::uint64_t value = 0;
+  bool by_mail = false;
+};
 
 /// What the threads of a block share besides the launch.
 struct Shared {
+  alignas(16) std::byte program[near_program_bytes];
+  Group group;
   const std::byte* sources[max_operands];
   std::byte* sinks[max_operands];
   std::uint32_t source_flags[max_operands];  ///< of packets; 0: memory
   std::uint32_t sink_flags[max_operands];
+  Signal releases[max_operands], publications[max_operands];
   std::byte* peer_inputs[max_ranks];
   std::byte* peer_outputs[max_ranks];
   float sums[partial_sums];  ///< of a norm
 };
 
-template <class Block>
+/// For programs of one type and operation: what a kernel does not do need not be loaded into its instruction
+/// cache, and all that it does is one function, without a stack. (A stack would be in the first-level cache,
+/// which every acquire empties.)
+template <class Format, class Op, class Block>
 class Executor {
  public:
   TUTTI_DEVICE Executor(const Block& block, Shared& shared, const Launch& launch, int lane, int slice)
       : block_(block),
         shared_(shared),
         launch_(launch),
-        program_(*launch.program),
-        group_(*launch.group),
-        mine_(group_.arenas[group_.rank]),
+        is_near_(launch.program_bytes <= near_program_bytes),
+        program_(is_near_ ? *reinterpret_cast<const Program*>(shared.program) : *launch.program),
+        group_(shared.group),
+        mine_(launch.arena),
         lane_(lane),
         slice_(slice) {}
 
   TUTTI_DEVICE void run() {
-    const auto* stopped = reinterpret_cast<const std::uint32_t*>(mine_ + group_.arena.stopped());
-    if (block_.any(load_relaxed_system(stopped) != 0)) return;
-    if (program_.collective && block_index() == 0 && block_.thread() == 0) announce_call();
+    if (!begin()) return;
+    if (program_.collective && block_index() == 0 && block_.thread() == block_.threads() / 2) announce_call();
     if (program_.counted && !counts_fit()) return;
     if (program_.one_sided && !exchange_offers()) return;
     const Lane& lane = program_.lane(static_cast<std::uint32_t>(lane_));
@@ -80,16 +102,35 @@ class Executor {
   }
 
  private:
+  /// What every step reads comes into shared memory. False when this rank has stopped.
+  TUTTI_DEVICE bool begin() {
+    // Both are on their way at once.
+    const auto* const group = reinterpret_cast<const std::uint64_t*>(launch_.group);
+    const auto* const program = reinterpret_cast<const std::uint64_t*>(launch_.program);
+    constexpr std::size_t group_words = sizeof shared_.group / 8;
+    const std::size_t program_words = is_near_ ? launch_.program_bytes / 8 : 0;
+    for (auto i = static_cast<std::size_t>(block_.thread()); i < group_words || i < program_words;
+         i += static_cast<std::size_t>(block_.threads())) {
+      std::uint64_t of_group = 0, of_program = 0;
+      if (i < group_words) of_group = group[i];
+      if (i < program_words) of_program = program[i];
+      if (i < group_words) reinterpret_cast<std::uint64_t*>(&shared_.group)[i] = of_group;
+      if (i < program_words) reinterpret_cast<std::uint64_t*>(shared_.program)[i] = of_program;
+    }
+    const auto* stopped = reinterpret_cast<const std::uint32_t*>(mine_ + Arena::stopped());
+    return !block_.any(block_.thread() == 0 && load_relaxed_system(stopped) != 0);
+  }
+
   TUTTI_DEVICE bool run(const Part& part) {
     const auto slices = static_cast<std::uint64_t>(program_.slices),
                slice = static_cast<std::uint64_t>(slice_);
     // Every slice of a one-sided program has tokens of its own, which say that its part of a step is done.
-    if (program_.one_sided && program_.instruction(part.first_instruction).bytes == 0)
-      return step(program_.instruction(part.first_instruction), 0);
+    const bool tokens = program_.one_sided && program_.instruction(part.first_instruction).bytes == 0;
     const std::uint64_t iterations =
-        program_.counted ? pieces(program_.instruction(part.first_instruction)) : part.iterations;
-    for (std::uint64_t j = (slice + slices - part.first_iteration % slices) % slices; j < iterations;
-         j += slices)
+        tokens ? 1
+               : (program_.counted ? pieces(program_.instruction(part.first_instruction)) : part.iterations);
+    const std::uint64_t from = slice + (slice < part.first_iteration ? slices : 0) - part.first_iteration;
+    for (std::uint64_t j = tokens ? 0 : from; j < iterations; j += slices)
       for (std::uint32_t i = 0; i < part.instructions; ++i)
         if (!step(program_.instruction(part.first_instruction + i), j)) return false;
     return true;
@@ -100,9 +141,8 @@ class Executor {
     if (bytes == 0 && iteration != 0) return true;
     const bool packets =
         bytes != 0 && instruction.segments * units(bytes) * unit_bytes <= program_.packet_limit;
+    if (block_.any(!find_operands(instruction, iteration, packets))) return false;
     bool failed = false;
-    if (block_.thread() == 0) failed = !find_operands(instruction, iteration, packets);
-    if (block_.any(failed)) return false;
     if (instruction.normalizes)
       normalize(bytes);
     else if (packets)
@@ -110,7 +150,7 @@ class Executor {
     else if (bytes != 0)
       fold_in_memory(instruction, bytes);
     if (block_.any(failed)) return false;
-    if (block_.thread() == 0) publish_and_release(instruction, bytes, packets);
+    publish_and_release(instruction, bytes);
     return true;
   }
 
@@ -142,11 +182,11 @@ class Executor {
     std::uint64_t& calls = word(group_.arena.calls());
     const std::uint64_t number = calls + 1;
     for (int peer = 0; peer < group_.size; ++peer)
-      store_release_system(group_.by_mail(peer)
+      store_relaxed_system(group_.by_mail(peer)
                                ? word_at(group_.outboxes[peer], Mailbox::call(number))
                                : word_at(group_.arenas[peer], group_.arena.call(group_.rank, number)),
                            number << 32 | launch_.tag);
-    store_release_system(&calls, number);
+    store_relaxed_system(&calls, number);
   }
   /// What a rank keeps for itself has one size.
   TUTTI_DEVICE bool counts_fit() {
@@ -160,41 +200,78 @@ class Executor {
     return !block_.any(failed);
   }
 
-  /// Of one thread: waits for messages and room, and writes down where all operands are.
+  /// Waits for messages and room, and writes down where all operands are. Each is looked up, and its message
+  /// counted, by one thread, which later publishes or releases it; the first threads have the sources and the
+  /// last ones the sinks. False for threads that gave up.
   TUTTI_DEVICE bool find_operands(const Instruction& instruction, std::uint64_t iteration, bool packets) {
-    for (std::uint32_t i = 0; i < instruction.sources; ++i) {
-      const Operand& o = program_.operand(instruction.first_source + i);
-      shared_.source_flags[i] = 0;
-      if (o.place != Place::message) {
-        shared_.sources[i] = memory(o, iteration);
-        continue;
-      }
-      const std::uint64_t message = word(group_.arena.received(o.rank, o.channel, slice_));
-      if (packets && !group_.by_mail(o.rank)) {
-        shared_.source_flags[i] = packet_flag(message);
-        shared_.sources[i] = mine_ + group_.arena.packets(o.rank, o.channel, message);
-      } else {
-        if (!await_message(o, message, tag(instruction))) return false;
-        shared_.sources[i] = incoming(o, message).data;
-      }
+    bool found = true;
+    for_sources(instruction, [&](std::uint32_t i) {
+      found = find_source(i, program_.operand(instruction.first_source + i), tag(instruction), iteration,
+                          packets) &&
+              found;
+    });
+    for_sinks(instruction, [&](std::uint32_t i) {
+      found =
+          find_sink(i, program_.operand(instruction.first_sink + i), tag(instruction), iteration, packets) &&
+          found;
+    });
+    return found;
+  }
+  template <class F>
+  TUTTI_DEVICE void for_sources(const Instruction& instruction, const F& f) const {
+    for (auto i = static_cast<std::uint32_t>(block_.thread()); i < instruction.sources;
+         i += static_cast<std::uint32_t>(block_.threads()))
+      f(i);
+  }
+  template <class F>
+  TUTTI_DEVICE void for_sinks(const Instruction& instruction, const F& f) const {
+    for (auto i = static_cast<std::uint32_t>(block_.threads() - 1 - block_.thread()); i < instruction.sinks;
+         i += static_cast<std::uint32_t>(block_.threads()))
+      f(i);
+  }
+
+  TUTTI_DEVICE bool find_source(std::uint32_t i, const Operand& o, std::uint32_t tag, std::uint64_t iteration,
+                                bool packets) {
+    shared_.source_flags[i] = 0;
+    Signal& release = shared_.releases[i];
+    release.at = nullptr;
+    if (o.place != Place::message) {
+      shared_.sources[i] = memory(o, iteration);
+      return true;
     }
-    for (std::uint32_t i = 0; i < instruction.sinks; ++i) {
-      const Operand& o = program_.operand(instruction.first_sink + i);
-      shared_.sink_flags[i] = 0;
-      if (o.place != Place::message) {
-        shared_.sinks[i] = memory(o, iteration);
-        continue;
-      }
-      const std::uint64_t message = word(group_.arena.sent(o.rank, o.channel, slice_));
-      if (!await_room(o, message)) return false;
-      if (packets && !group_.by_mail(o.rank)) {
-        shared_.sink_flags[i] = packet_flag(message);
-        shared_.sinks[i] = group_.arenas[o.rank] + group_.arena.packets(group_.rank, o.channel, message);
-      } else {
-        shared_.sinks[i] = outgoing(o, message).data;
-      }
+    const std::uint64_t message = word(group_.arena.received(o.rank, o.channel, slice_))++;
+    const bool mail = group_.by_mail(o.rank);
+    release = {mail ? word_at(group_.outboxes[o.rank], group_.mailbox.taken(o.channel, slice_))
+                    : word_at(group_.arenas[o.rank], group_.arena.taken(group_.rank, o.channel, slice_)),
+               message + 1, mail};
+    if (packets && !mail) {
+      shared_.source_flags[i] = packet_flag(message);
+      shared_.sources[i] = mine_ + group_.arena.packets(o.rank, o.channel, message);
+      return true;
     }
-    return true;
+    shared_.sources[i] = incoming(o, message).data;
+    return await_message(o, message, tag);
+  }
+  TUTTI_DEVICE bool find_sink(std::uint32_t i, const Operand& o, std::uint32_t tag, std::uint64_t iteration,
+                              bool packets) {
+    shared_.sink_flags[i] = 0;
+    Signal& publication = shared_.publications[i];
+    publication.at = nullptr;
+    if (o.place != Place::message) {
+      shared_.sinks[i] = memory(o, iteration);
+      return true;
+    }
+    const std::uint64_t message = word(group_.arena.sent(o.rank, o.channel, slice_))++;
+    const bool mail = group_.by_mail(o.rank);
+    if (packets && !mail) {  // they tell themselves
+      shared_.sink_flags[i] = packet_flag(message);
+      shared_.sinks[i] = group_.arenas[o.rank] + group_.arena.packets(group_.rank, o.channel, message);
+    } else {
+      const Slot slot = outgoing(o, message);
+      shared_.sinks[i] = slot.data;
+      publication = {slot.flag, static_cast<std::uint64_t>(packet_flag(message)) << 32 | tag, mail};
+    }
+    return await_room(o, message);
   }
 
   TUTTI_DEVICE bool await_message(const Operand& from, std::uint64_t message, std::uint32_t tag) {
@@ -248,17 +325,18 @@ class Executor {
   TUTTI_DEVICE void normalize(std::size_t bytes) {
     const RmsNormRow row{shared_.sources[0], launch_.buffers[weight_buffer], shared_.sinks[0], bytes,
                          launch_.epsilon};
-    rms_norm(block_, shared_.sums, row, program_.type);
+    if constexpr (can_normalize<Format, Op>) rms_norm<Format>(block_, shared_.sums, row);
   }
 
   TUTTI_DEVICE void fold_in_memory(const Instruction& instruction, std::size_t bytes) {
     const Fold fold = this->fold(instruction);
-    fold_bytes(block_, fold, program_.type, program_.op, bytes);
-    for (std::uint32_t s = 1; s < instruction.segments; ++s) {
-      block_.barrier();
-      if (block_.thread() == 0) go_to_next_segment(instruction, bytes);
-      block_.barrier();
-      fold_bytes(block_, fold, program_.type, program_.op, bytes);
+    for (std::uint32_t s = 0; s < instruction.segments; ++s) {
+      if (s != 0) {
+        block_.barrier();
+        if (block_.thread() == 0) go_to_next_segment(instruction, bytes);
+        block_.barrier();
+      }
+      fold_bytes<Format, Op>(block_, fold, bytes);
     }
   }
 
@@ -281,43 +359,33 @@ class Executor {
                           &program_.operand(instruction.first_sink),
                           bytes,
                           instruction.segments};
-    bool right = true;
-    if (block_.thread() == 0) {
-      write_headers(fold, tag(instruction));
-      right = check_headers(fold, tag(instruction), begin_wait());
-    }
-    return right && fold_packets(block_, fold, program_.type, program_.op, begin_wait());
+    write_headers(block_, fold, tag(instruction));
+    const bool right = check_headers(block_, fold, tag(instruction), begin_wait());
+    return right && fold_packets<Format, Op>(block_, fold, begin_wait());
   }
 
   [[nodiscard]] TUTTI_DEVICE Fold fold(const Instruction& instruction) const {
-    Fold fold{shared_.sources, shared_.sinks, instruction.sources, instruction.sinks, {}};
+    Fold fold{shared_.sources, shared_.sinks, instruction.sources, instruction.sinks, launch_.op, {}};
     if (instruction.completes) fold.modifiers.divisor = program_.divisor;
     return fold;
   }
 
-  /// Of one thread, after a barrier: all others are through.
-  TUTTI_DEVICE void publish_and_release(const Instruction& instruction, std::size_t bytes, bool packets) {
-    for (std::uint32_t i = 0; i < instruction.sinks; ++i) {
-      const Operand& o = program_.operand(instruction.first_sink + i);
-      if (o.place != Place::message) continue;
-      const std::uint64_t message = word(group_.arena.sent(o.rank, o.channel, slice_))++;
-      if (packets && !group_.by_mail(o.rank)) continue;  // they tell themselves
-      if (group_.by_mail(o.rank))
-        *word_at(group_.outboxes[o.rank], group_.mailbox.size(o.channel, slice_, message)) =
-            bytes * instruction.segments;
-      store_release_system(outgoing(o, message).flag,
-                           static_cast<std::uint64_t>(packet_flag(message)) << 32 | tag(instruction));
-    }
-    for (std::uint32_t i = 0; i < instruction.sources; ++i) {
-      const Operand& o = program_.operand(instruction.first_source + i);
-      if (o.place != Place::message) continue;
-      const std::uint64_t taken = ++word(group_.arena.received(o.rank, o.channel, slice_));
-      store_release_system(
-          group_.by_mail(o.rank)
-              ? word_at(group_.outboxes[o.rank], group_.mailbox.taken(o.channel, slice_))
-              : word_at(group_.arenas[o.rank], group_.arena.taken(group_.rank, o.channel, slice_)),
-          taken);
-    }
+  /// After a barrier: all threads are through.
+  TUTTI_DEVICE void publish_and_release(const Instruction& instruction, std::size_t bytes) {
+    for_sinks(instruction, [&](std::uint32_t i) {
+      const Signal& signal = shared_.publications[i];
+      if (signal.at == nullptr) return;
+      if (signal.by_mail) signal.at[1] = bytes * instruction.segments;  // Mailbox::size
+      store_release_system(signal.at, signal.value);
+    });
+    for_sources(instruction, [&](std::uint32_t i) {
+      const Signal& signal = shared_.releases[i];
+      if (signal.at == nullptr) return;
+      if (signal.by_mail)
+        store_release_system(signal.at, signal.value);
+      else
+        store_after_reads_system(signal.at, signal.value);
+    });
   }
 
   /// All ranks learn from the device where the others' buffers are, so that the host need not wait for them.
@@ -333,28 +401,22 @@ class Executor {
       Offer offer;
       failed = !receive_offer(mine_ + group_.arena.offer(block_index(), peer, run), offer, flag, peer,
                               begin_wait());
-      shared_.peer_inputs[peer] = group_.reach(peer, offer.input);
-      shared_.peer_outputs[peer] = group_.reach(peer, offer.output);
+      shared_.peer_inputs[peer] = launch_.group->reach(peer, offer.input);
+      shared_.peer_outputs[peer] = launch_.group->reach(peer, offer.output);
     }
     return !block_.any(failed);
   }
 
   [[nodiscard]] TUTTI_DEVICE std::byte* memory(const Operand& o, std::uint64_t iteration) const {
     const std::uint64_t offset = o.offset + iteration * program_.stride;
-    switch (o.place) {
-      case Place::input:
-        return const_cast<std::byte*>(launch_.input) + offset + place_of_block(launch_.counts.input, o);
-      case Place::output:
-        return launch_.output + offset + place_of_block(launch_.counts.output, o);
-      case Place::peer_input:
-        return shared_.peer_inputs[o.rank] + offset;
-      case Place::peer_output:
-        return shared_.peer_outputs[o.rank] + offset;
-      case Place::buffer:
-        return launch_.buffers[o.rank] + offset;
-      default:
-        return launch_.scratch + static_cast<std::size_t>(slice_) * program_.scratch_bytes + o.offset;
-    }
+    // No switch: its table would be one more read of memory.
+    if (o.place == Place::input)
+      return const_cast<std::byte*>(launch_.input) + offset + place_of_block(launch_.counts.input, o);
+    if (o.place == Place::output) return launch_.output + offset + place_of_block(launch_.counts.output, o);
+    if (o.place == Place::peer_input) return shared_.peer_inputs[o.rank] + offset;
+    if (o.place == Place::peer_output) return shared_.peer_outputs[o.rank] + offset;
+    if (o.place == Place::buffer) return launch_.buffers[o.rank] + offset;
+    return launch_.scratch + static_cast<std::size_t>(slice_) * program_.scratch_bytes + o.offset;
   }
 
   [[nodiscard]] TUTTI_DEVICE std::uint64_t place_of_block(const Blocks& blocks, const Operand& o) const {
@@ -369,7 +431,9 @@ class Executor {
   [[nodiscard]] TUTTI_DEVICE static std::uint32_t packet_flag(std::uint64_t message) {
     return static_cast<std::uint32_t>(message + 1);
   }
-  [[nodiscard]] TUTTI_DEVICE int block_index() const { return lane_ * max_slices + slice_; }
+  [[nodiscard]] TUTTI_DEVICE int block_index() const {
+    return lane_ * static_cast<int>(program_.slices) + slice_;
+  }
   [[nodiscard]] TUTTI_DEVICE std::uint64_t& word(std::size_t offset) const { return *word_at(mine_, offset); }
   [[nodiscard]] TUTTI_DEVICE static std::uint64_t* word_at(std::byte* memory, std::size_t offset) {
     return reinterpret_cast<std::uint64_t*>(memory + offset);
@@ -378,8 +442,9 @@ class Executor {
   const Block& block_;
   Shared& shared_;
   const Launch& launch_;
+  const bool is_near_;
   const Program& program_;
-  const Membership& group_;
+  const Group& group_;
   std::byte* const mine_;
   const int lane_, slice_;
 };

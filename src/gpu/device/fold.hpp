@@ -19,6 +19,7 @@ struct Fold {
   const std::byte* const* sources = nullptr;
   std::byte* const* sinks = nullptr;
   std::uint32_t source_count = 0, sink_count = 0;
+  ReduceOp op = ReduceOp::sum;
   Modifiers modifiers;
 
   /// Source `i` is multiplied.
@@ -43,16 +44,15 @@ struct Accumulators {
     for (int i = 0; i < count; ++i) {
       Value value = Format::decode(element<Stored>(chunk, i));
       if (scales) value = scaled(value, fold.modifiers);
-      values[i] = source == 0 ? value : Op::apply(values[i], value);
+      values[i] = source == 0 ? value : Op::apply(fold.op, values[i], value);
     }
   }
-  [[nodiscard]] TUTTI_DEVICE Chunk<kBytes> result(const Fold& fold) const {
-    Chunk<kBytes> chunk;
-    for (int i = 0; i < count; ++i) {
-      Value value = values[i];
-      if constexpr (Op::modifiable) value = divided(value, fold.modifiers.divisor);
-      set_element(chunk, i, Format::encode(with_one_nan(value)));
-    }
+  [[nodiscard]] TUTTI_DEVICE Chunk<kBytes> result(const Fold& fold) {
+    if constexpr (Op::modifiable)
+      if (fold.modifiers.divisor != 1)
+        for (int i = 0; i < count; ++i) values[i] = quotient(values[i], fold.modifiers.divisor);
+    Chunk<kBytes> chunk{};
+    for (int i = 0; i < count; ++i) set_element(chunk, i, Format::encode(with_one_nan(values[i])));
     return chunk;
   }
 
@@ -121,9 +121,9 @@ TUTTI_DEVICE void fold_singly(const Block& block, const Fold& fold, std::size_t 
 
 /// All threads of the block call it; there is no barrier in it.
 template <class Format, class Op, class Block>
-TUTTI_DEVICE_CALL void fold_elements(const Block& block, const Fold& fold, std::size_t bytes) {
-  // As many as leave a thread with 64 registers, so that a multiprocessor has room for two blocks.
-  constexpr int unroll = std::min(static_cast<int>(sizeof(typename Format::Stored)), 4);
+TUTTI_DEVICE void fold_elements(const Block& block, const Fold& fold, std::size_t bytes) {
+  // As many as fit into the 128 registers of a thread, together with their accumulators.
+  constexpr int unroll = std::min(2 * static_cast<int>(sizeof(typename Format::Stored)), 8);
   const Alignment alignment(fold);
   const bool vectors = alignment.bytes == 16 && bytes >= alignment.head;
   const std::size_t head = vectors ? alignment.head : 0;
@@ -132,95 +132,92 @@ TUTTI_DEVICE_CALL void fold_elements(const Block& block, const Fold& fold, std::
   fold_singly<Format, Op>(block, fold, bytes, head, body);
 }
 
-/// Bytes [begin, end) of the one source, `kBytes` at a time.
+/// Bytes [begin, end) of one source to all sinks, `kBytes` at a time.
 template <int kBytes, int kUnroll, class Block>
-TUTTI_DEVICE void copy_chunks(const Block& block, const Fold& fold, std::size_t begin, std::size_t end) {
+TUTTI_DEVICE void copy_chunks(const Block& block, const std::byte* source, std::byte* const* sinks,
+                              std::uint32_t sink_count, std::size_t begin, std::size_t end) {
   const std::size_t first = static_cast<std::size_t>(block.thread()) * kBytes;
   const std::size_t step = static_cast<std::size_t>(block.threads()) * kBytes;
-  const std::byte* const source = fold.sources[0];
   for (; begin + first + (kUnroll - 1) * step + kBytes <= end; begin += kUnroll * step) {
     Chunk<kBytes> loaded[kUnroll];
     for (int u = 0; u < kUnroll; ++u)
       loaded[u] = load_chunk<kBytes>(source + begin + first + static_cast<std::size_t>(u) * step);
-    for (std::uint32_t k = 0; k < fold.sink_count; ++k) {
-      std::byte* const sink = fold.sinks[k] + begin + first;
+    for (std::uint32_t k = 0; k < sink_count; ++k) {
+      std::byte* const sink = sinks[k] + begin + first;
       for (int u = 0; u < kUnroll; ++u)
         store_chunk<kBytes>(sink + static_cast<std::size_t>(u) * step, loaded[u]);
     }
   }
-  if constexpr (kUnroll > 1) copy_chunks<kBytes, 1>(block, fold, begin, end);
+  if constexpr (kUnroll > 1) copy_chunks<kBytes, 1>(block, source, sinks, sink_count, begin, end);
 }
 
 /// One source to all sinks, as it is.
 template <class Block>
-TUTTI_DEVICE_CALL void copy_bytes(const Block& block, const Fold& fold, std::size_t bytes) {
-  const Alignment alignment(fold);
-  std::size_t head = alignment.bytes < 4 ? bytes : alignment.head;
+TUTTI_DEVICE_CALL void copy_bytes(Block block, const std::byte* source, std::byte* const* sinks,
+                                  std::uint32_t sink_count, std::size_t bytes, std::size_t aligned,
+                                  std::size_t head) {
+  if (aligned < 4) head = bytes;
   if (head > bytes) head = bytes;
-  copy_chunks<1, 1>(block, fold, 0, head);
-  if (alignment.bytes == 16) {
+  copy_chunks<1, 1>(block, source, sinks, sink_count, 0, head);
+  if (aligned == 16) {
     const std::size_t body = (bytes - head) & ~std::size_t{15};
-    copy_chunks<16, 8>(block, fold, head, head + body);
+    copy_chunks<16, 8>(block, source, sinks, sink_count, head, head + body);
     head += body;
   } else {
     const std::size_t body = (bytes - head) & ~std::size_t{3};
-    copy_chunks<4, 4>(block, fold, head, head + body);
+    copy_chunks<4, 4>(block, source, sinks, sink_count, head, head + body);
     head += body;
   }
-  copy_chunks<1, 1>(block, fold, head, bytes);
+  copy_chunks<1, 1>(block, source, sinks, sink_count, head, bytes);
 }
 
-/// Calls `f.template operator()<Format, Op>()` for a type and operation; `average` is `sum`.
-template <class Format, class F>
-TUTTI_DEVICE void with_operation(ReduceOp op, const F& f) {
-  switch (op) {
-    case ReduceOp::product:
-      return f.template operator()<Format, Product>();
-    case ReduceOp::min:
-      return f.template operator()<Format, Minimum>();
-    case ReduceOp::max:
-      return f.template operator()<Format, Maximum>();
-    default:
-      return f.template operator()<Format, Sum>();
-  }
-}
+/// Calls `f.template operator()<Op>()` for what an operation is to kernels. On the host, as `with_format`.
 template <class F>
-TUTTI_DEVICE void with_format(DataType type, ReduceOp op, const F& f) {
+void with_operation(ReduceOp op, const F& f) {
+  if (op == ReduceOp::sum || op == ReduceOp::average) return f.template operator()<Sum>();
+  f.template operator()<Other>();
+}
+/// Calls `f.template operator()<Format>()`.
+template <class F>
+void with_format(DataType type, const F& f) {
   switch (type) {
     case DataType::int8:
-      return with_operation<Native<std::int8_t>>(op, f);
+      return f.template operator()<Native<std::int8_t>>();
     case DataType::uint8:
-      return with_operation<Native<std::uint8_t>>(op, f);
+      return f.template operator()<Native<std::uint8_t>>();
     case DataType::int32:
-      return with_operation<Native<std::int32_t>>(op, f);
+      return f.template operator()<Native<std::int32_t>>();
     case DataType::uint32:
-      return with_operation<Native<std::uint32_t>>(op, f);
+      return f.template operator()<Native<std::uint32_t>>();
     case DataType::int64:
-      return with_operation<Native<std::int64_t>>(op, f);
+      return f.template operator()<Native<std::int64_t>>();
     case DataType::uint64:
-      return with_operation<Native<std::uint64_t>>(op, f);
+      return f.template operator()<Native<std::uint64_t>>();
     case DataType::float16:
-      return with_operation<Float16>(op, f);
+      return f.template operator()<Float16>();
     case DataType::bfloat16:
-      return with_operation<BFloat16>(op, f);
+      return f.template operator()<BFloat16>();
     case DataType::float32:
-      return with_operation<Native<float>>(op, f);
+      return f.template operator()<Native<float>>();
     case DataType::float64:
-      return with_operation<Native<double>>(op, f);
+      return f.template operator()<Native<double>>();
     case DataType::fp8_e4m3:
-      return with_operation<E4M3>(op, f);
+      return f.template operator()<E4M3>();
     case DataType::fp8_e5m2:
-      return with_operation<E5M2>(op, f);
+      return f.template operator()<E5M2>();
   }
 }
 
-/// The fold of `bytes` bytes of elements of `type`, which are aligned as such. Only sums are scaled and
-/// divided. A copy takes its bytes from anywhere, whatever the type.
-template <class Block>
-TUTTI_DEVICE void fold_bytes(const Block& block, const Fold& fold, DataType type, ReduceOp op,
-                             std::size_t bytes) {
-  if (fold.copies()) return copy_bytes(block, fold, bytes);
-  with_format(type, op, [&]<class Format, class Op>() { fold_elements<Format, Op>(block, fold, bytes); });
+/// The fold of `bytes` bytes of elements, which are aligned as such. Only sums are scaled and divided. A copy
+/// takes its bytes from anywhere, whatever the format.
+template <class Format, class Op, class Block>
+TUTTI_DEVICE void fold_bytes(const Block& block, const Fold& fold, std::size_t bytes) {
+  if (fold.copies()) {
+    const Alignment alignment(fold);
+    return copy_bytes(block, fold.sources[0], fold.sinks, fold.sink_count, bytes, alignment.bytes,
+                      alignment.head);
+  }
+  fold_elements<Format, Op>(block, fold, bytes);
 }
 
 }  // namespace tutti::gpu::device

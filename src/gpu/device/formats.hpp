@@ -77,11 +77,11 @@ struct Small {
 using E4M3 = Small<std::uint8_t, e4m3_format>;
 using E5M2 = Small<std::uint8_t, e5m2_format>;
 
-#ifdef __CUDA_ARCH__
-/// With the GPU's own conversions, which round the same way but have another NaN.
+/// On a GPU with its own conversions, which round the same way but have another NaN.
 struct Float16 {
   using Accumulator = float;
   using Stored = std::uint16_t;
+#ifdef __CUDA_ARCH__
   TUTTI_DEVICE static float decode(Stored code) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(code));
@@ -93,9 +93,10 @@ struct Float16 {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(code) : "f"(value));
     return value != value ? nan : code;  // NOLINT(misc-redundant-expression)
   }
-};
 #else
-using Float16 = Small<std::uint16_t, float16_format>;
+  TUTTI_DEVICE static float decode(Stored code) { return Small<Stored, float16_format>::decode(code); }
+  TUTTI_DEVICE static Stored encode(float value) { return Small<Stored, float16_format>::encode(value); }
 #endif
+};
 
 }  // namespace tutti::gpu::device

@@ -19,8 +19,8 @@ struct Region {
   std::byte* here = nullptr;
 };
 
-/// In device memory.
-struct Membership {
+/// The ranks and the ways to them, but for regions: blocks keep it in shared memory.
+struct Group {
   std::int32_t rank = 0, size = 1;
   std::uint64_t timeout_ns = 0;
   Control* control = nullptr;  ///< as the device reaches it
@@ -32,6 +32,12 @@ struct Membership {
   std::byte* inboxes[max_ranks] = {};    ///< the peer writes them, or its network
   std::byte* out_slots[max_ranks] = {};  ///< those of the mailboxes
   std::byte* in_slots[max_ranks] = {};
+
+  [[nodiscard]] TUTTI_DEVICE bool by_mail(int peer) const { return arenas[peer] == nullptr; }
+};
+
+/// In device memory.
+struct Membership : Group {
   Region regions[max_ranks][max_regions] = {};
   std::uint64_t region_count = 0;  ///< of every rank; some may be empty
 
@@ -44,8 +50,8 @@ struct Membership {
     }
     return const_cast<std::byte*>(address);
   }
-  [[nodiscard]] TUTTI_DEVICE bool by_mail(int peer) const { return arenas[peer] == nullptr; }
 };
-static_assert(sizeof(Region) == 24 && sizeof(Membership) == 56 + (5 * 8 + 24 * max_regions) * max_ranks);
+static_assert(sizeof(Region) == 24 && sizeof(Group) == 48 + std::size_t{40} * max_ranks &&
+              sizeof(Membership) == sizeof(Group) + std::size_t{24} * max_regions * max_ranks + 8);
 
 }  // namespace tutti::gpu::device

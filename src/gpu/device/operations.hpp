@@ -8,6 +8,8 @@
 #include <limits>
 #include <type_traits>
 
+#include <tutti/types.hpp>
+
 #include "gpu/device/target.hpp"
 
 namespace tutti::gpu::device {
@@ -19,11 +21,42 @@ struct Modifiers {
   std::int64_t divisor = 1;
 };
 
-/// `modifiable`: a fold by this operation may also scale and divide.
+template <class T>
+TUTTI_DEVICE bool is_nan(T value) {
+  return value != value;  // NOLINT(misc-redundant-expression): that is what a NaN does
+}
+
+/// NaN wins, -0 < +0.
+template <class T>
+TUTTI_DEVICE T extremum(T a, T b, bool smaller) {
+  if constexpr (std::is_floating_point_v<T>) {
+    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+    if (is_nan(a)) return a;
+    if (is_nan(b)) return b;
+    // Zeros of either sign; else both are the same.
+    if (a == b)
+      return std::bit_cast<T>(static_cast<Bits>(smaller ? std::bit_cast<Bits>(a) | std::bit_cast<Bits>(b)
+                                                        : std::bit_cast<Bits>(a) & std::bit_cast<Bits>(b)));
+  }
+  return (smaller ? a < b : b < a) ? a : b;
+}
+
+template <class T>
+TUTTI_DEVICE T product(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    using Unsigned = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<Unsigned>(static_cast<Unsigned>(a) * static_cast<Unsigned>(b)));
+  } else {
+    return a * b;
+  }
+}
+
+// What kernels are made for. `modifiable`: a fold may also scale and divide.
+
 struct Sum {
   static constexpr bool modifiable = true;
   template <class T>
-  TUTTI_DEVICE static T apply(T a, T b) {
+  TUTTI_DEVICE static T apply(ReduceOp, T a, T b) {
     if constexpr (std::is_integral_v<T>) {
       using Unsigned = std::make_unsigned_t<T>;
       return static_cast<T>(static_cast<Unsigned>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b)));
@@ -33,44 +66,15 @@ struct Sum {
   }
 };
 
-struct Product {
+/// Product, min and max, of which there are few calls: one kernel for all, which takes half a minute less to
+/// compile.
+struct Other {
   static constexpr bool modifiable = false;
   template <class T>
-  TUTTI_DEVICE static T apply(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-      using Unsigned = std::make_unsigned_t<T>;
-      return static_cast<T>(static_cast<Unsigned>(static_cast<Unsigned>(a) * static_cast<Unsigned>(b)));
-    } else {
-      return a * b;
-    }
+  TUTTI_DEVICE static T apply(ReduceOp op, T a, T b) {
+    return op == ReduceOp::product ? product(a, b) : extremum(a, b, op == ReduceOp::min);
   }
 };
-
-template <class T>
-TUTTI_DEVICE bool is_nan(T value) {
-  return value != value;  // NOLINT(misc-redundant-expression): that is what a NaN does
-}
-
-/// NaN wins, -0 < +0.
-template <bool kMin>
-struct Extremum {
-  static constexpr bool modifiable = false;
-  template <class T>
-  TUTTI_DEVICE static T apply(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-      if (is_nan(a)) return a;
-      if (is_nan(b)) return b;
-      // Zeros of either sign; else both are the same.
-      if (a == b)
-        return std::bit_cast<T>(static_cast<Bits>(kMin ? std::bit_cast<Bits>(a) | std::bit_cast<Bits>(b)
-                                                       : std::bit_cast<Bits>(a) & std::bit_cast<Bits>(b)));
-    }
-    return (kMin ? a < b : b < a) ? a : b;
-  }
-};
-using Minimum = Extremum<true>;
-using Maximum = Extremum<false>;
 
 /// Truncates toward zero; what does not fit becomes the nearest integer that does, NaN becomes 0.
 template <class T>
@@ -98,12 +102,13 @@ TUTTI_DEVICE T scaled(T value, const Modifiers& modifiers) {
   }
 }
 
+/// A GPU has no instruction for it, so this is a dozen of others, of which one copy is enough.
 template <class T>
-TUTTI_DEVICE T divided(T value, std::int64_t divisor) {
+TUTTI_DEVICE_CALL T quotient(T value, std::int64_t divisor) {
   // Integers of up to 32 bits divide exactly, and faster, in float64.
   constexpr bool small = std::is_integral_v<T> && sizeof(T) < 8;
   using Wide = std::conditional_t<small, double, T>;
-  return divisor == 1 ? value : static_cast<T>(static_cast<Wide>(value) / static_cast<Wide>(divisor));
+  return static_cast<T>(static_cast<Wide>(value) / static_cast<Wide>(divisor));
 }
 
 /// A result has only this one NaN.

@@ -41,6 +41,15 @@ TUTTI_DEVICE std::uint64_t load_acquire_system(const std::uint64_t* at) {
 TUTTI_DEVICE void store_release_system(std::uint64_t* at, std::uint64_t value) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
 }
+/// Of a word that nothing else depends on.
+TUTTI_DEVICE void store_relaxed_system(std::uint64_t* at, std::uint64_t value) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
+}
+/// Behind a barrier, which all threads enter only with what they have read: loads that have returned cannot
+/// see later stores, so no fence is needed. NCCL gives back what its LL protocol has read in the same way.
+TUTTI_DEVICE void store_after_reads_system(std::uint64_t* at, std::uint64_t value) {
+  store_relaxed_system(at, value);
+}
 TUTTI_DEVICE std::uint32_t load_relaxed_system(const std::uint32_t* at) {
   std::uint32_t value;
   asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
@@ -82,6 +91,12 @@ TUTTI_DEVICE std::uint64_t load_acquire_system(const std::uint64_t* at) {
 }
 TUTTI_DEVICE void store_release_system(std::uint64_t* at, std::uint64_t value) {
   std::atomic_ref(*at).store(value, std::memory_order_release);
+}
+TUTTI_DEVICE void store_relaxed_system(std::uint64_t* at, std::uint64_t value) {
+  std::atomic_ref(*at).store(value, std::memory_order_relaxed);
+}
+TUTTI_DEVICE void store_after_reads_system(std::uint64_t* at, std::uint64_t value) {
+  store_release_system(at, value);
 }
 TUTTI_DEVICE std::uint32_t load_relaxed_system(const std::uint32_t* at) {
   return std::atomic_ref(*const_cast<std::uint32_t*>(at)).load(std::memory_order_relaxed);

@@ -28,9 +28,11 @@ struct PacketFold {
   std::uint32_t segments;
 };
 
-/// The header says which call the message belongs to.
-TUTTI_DEVICE void write_headers(const PacketFold& step, std::uint32_t tag) {
-  for (std::uint32_t k = 0; k < step.fold.sink_count; ++k)
+/// The header says which call the message belongs to. Those of all messages, by threads of their own.
+template <class Block>
+TUTTI_DEVICE void write_headers(const Block& block, const PacketFold& step, std::uint32_t tag) {
+  for (auto k = static_cast<std::uint32_t>(block.thread()); k < step.fold.sink_count;
+       k += static_cast<std::uint32_t>(block.threads()))
     if (const std::uint32_t flag = step.sink_flags[k]; flag != 0)
       store_packets_relaxed_system(reinterpret_cast<PacketPair*>(step.fold.sinks[k]),
                                    {{tag, flag}, {0, flag}});
@@ -57,8 +59,11 @@ TUTTI_DEVICE void send_unit(std::byte* packets, std::size_t index, std::uint32_t
       {{element<std::uint32_t>(unit, 0), flag}, {element<std::uint32_t>(unit, 1), flag}});
 }
 
-TUTTI_DEVICE bool check_headers(const PacketFold& step, std::uint32_t tag, Wait wait) {
-  for (std::uint32_t s = 0; s < step.fold.source_count; ++s) {
+/// False for threads that gave up.
+template <class Block>
+TUTTI_DEVICE bool check_headers(const Block& block, const PacketFold& step, std::uint32_t tag, Wait wait) {
+  for (auto s = static_cast<std::uint32_t>(block.thread()); s < step.fold.source_count;
+       s += static_cast<std::uint32_t>(block.threads())) {
     if (step.source_flags[s] == 0) continue;
     Chunk<unit_bytes> header;
     if (!receive_unit(step.fold.sources[s], 0, step.source_flags[s], step.sources[s].rank, Awaited::message,
@@ -80,7 +85,8 @@ TUTTI_DEVICE std::size_t place_of(const Operand& operand, const PacketFold& step
 
 /// All threads of the block call it; there is no barrier in it. False for threads that gave up.
 template <class Format, class Op, class Block>
-TUTTI_DEVICE_CALL bool fold_units(const Block& block, const PacketFold& step, Wait wait) {
+TUTTI_DEVICE bool fold_packets(const Block& block, const PacketFold& step, Wait wait) {
+  const bool copies = step.fold.copies();
   const std::size_t a_segment = units(step.bytes), all = a_segment * step.segments;
   for (auto u = static_cast<std::size_t>(block.thread()); u < all;
        u += static_cast<std::size_t>(block.threads())) {
@@ -88,8 +94,8 @@ TUTTI_DEVICE_CALL bool fold_units(const Block& block, const PacketFold& step, Wa
     const std::size_t offset = (u - segment * a_segment) * unit_bytes;
     const std::size_t valid = step.bytes - offset;
     Accumulators<Format, Op, unit_bytes> values;
+    Chunk<unit_bytes> unit;
     for (std::uint32_t s = 0; s < step.fold.source_count; ++s) {
-      Chunk<unit_bytes> unit;
       if (step.source_flags[s] == 0)
         unit = load_some<unit_bytes>(step.fold.sources[s] + place_of(step.sources[s], step, segment, offset),
                                      valid);
@@ -98,7 +104,7 @@ TUTTI_DEVICE_CALL bool fold_units(const Block& block, const PacketFold& step, Wa
         return false;
       values.add(step.fold, s, unit);
     }
-    const auto result = values.result(step.fold);
+    const auto result = copies ? unit : values.result(step.fold);
     for (std::uint32_t k = 0; k < step.fold.sink_count; ++k)
       if (step.sink_flags[k] == 0)
         store_some<unit_bytes>(step.fold.sinks[k] + place_of(step.sinks[k], step, segment, offset), result,
@@ -107,16 +113,6 @@ TUTTI_DEVICE_CALL bool fold_units(const Block& block, const PacketFold& step, Wa
         send_unit(step.fold.sinks[k], 1 + u, step.sink_flags[k], result);
   }
   return true;
-}
-
-template <class Block>
-TUTTI_DEVICE bool fold_packets(const Block& block, const PacketFold& step, DataType type, ReduceOp op,
-                               Wait wait) {
-  if (step.fold.copies()) return fold_units<Native<std::uint64_t>, Product>(block, step, wait);
-  bool complete = false;
-  with_format(type, op,
-              [&]<class Format, class Op>() { complete = fold_units<Format, Op>(block, step, wait); });
-  return complete;
 }
 
 /// Where a rank's buffers are.

@@ -34,7 +34,8 @@ struct Instruction {
   bool normalizes = false;  ///< writes the norm of its one source to its one sink (rms_norm.hpp)
 };
 
-/// Instructions run `iterations` times. Iteration j is the work of slice (first_iteration + j) % slices.
+/// Instructions run `iterations` times. Iteration j is the work of slice (first_iteration + j) % slices;
+/// `first_iteration` is less than `slices`.
 struct Part {
   std::uint64_t iterations = 0, first_iteration = 0;
   std::uint32_t first_instruction = 0, instructions = 0;

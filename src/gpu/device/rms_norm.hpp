@@ -4,8 +4,7 @@
 
 #include <cmath>
 #include <cstddef>
-
-#include <tutti/types.hpp>
+#include <type_traits>
 
 #include "gpu/device/chunk.hpp"
 #include "gpu/device/formats.hpp"
@@ -28,7 +27,7 @@ struct RmsNormRow {
 
 /// All threads of the block call it. `sums`: partial_sums floats that they share, not used by anybody else.
 template <class Format, class Block>
-TUTTI_DEVICE_CALL void rms_norm_elements(const Block& block, float* sums, const RmsNormRow& norm) {
+TUTTI_DEVICE void rms_norm(const Block& block, float* sums, const RmsNormRow& norm) {
   using Stored = typename Format::Stored;
   constexpr int vector = 16, count = vector / static_cast<int>(sizeof(Stored));
   const std::size_t chunks = (norm.bytes + vector - 1) / vector;
@@ -66,12 +65,10 @@ TUTTI_DEVICE_CALL void rms_norm_elements(const Block& block, float* sums, const 
   }
 }
 
-/// For float32, float16 and bfloat16.
-template <class Block>
-TUTTI_DEVICE void rms_norm(const Block& block, float* sums, const RmsNormRow& norm, DataType type) {
-  if (type == DataType::float16) return rms_norm_elements<Float16>(block, sums, norm);
-  if (type == DataType::bfloat16) return rms_norm_elements<BFloat16>(block, sums, norm);
-  rms_norm_elements<Native<float>>(block, sums, norm);
-}
+/// Programs of these have norms.
+template <class Format, class Op>
+inline constexpr bool can_normalize = std::is_same_v<Op, Sum> &&
+                                      (std::is_same_v<Format, Native<float>> ||
+                                       std::is_same_v<Format, Float16> || std::is_same_v<Format, BFloat16>);
 
 }  // namespace tutti::gpu::device

@@ -20,7 +20,7 @@ struct Scale {
 static_assert(sizeof(Scale) == 48 && offsetof(Scale, factor_at) == 32 && offsetof(Scale, type) == 40);
 
 /// The share of one of `blocks` blocks: whole vectors but for the last.
-template <class Block>
+template <class Format, class Block>
 TUTTI_DEVICE void scale(const Block& block, const Scale& scale, int index, int blocks) {
   constexpr std::size_t vector = 16;
   const std::size_t vectors = (scale.bytes + vector - 1) / vector, all = static_cast<std::size_t>(blocks);
@@ -29,16 +29,13 @@ TUTTI_DEVICE void scale(const Block& block, const Scale& scale, int index, int b
   if (begin >= scale.bytes) return;
   const std::byte* const source = scale.from + begin;
   std::byte* const sink = scale.to + begin;
-  Fold fold{&source, &sink, 1, 1, {}};
+  Fold fold{&source, &sink, 1, 1, ReduceOp::sum, {}};
   fold.modifiers.scaled_sources = 1;
   fold.modifiers.factor = scale.factor;
   if (scale.factor_at != nullptr)
-    with_format(scale.type, ReduceOp::sum, [&]<class Format, class Op>() {
-      fold.modifiers.factor = static_cast<double>(
-          Format::decode(*reinterpret_cast<const typename Format::Stored*>(scale.factor_at)));
-    });
-  fold_bytes(block, fold, scale.type, ReduceOp::sum,
-             share < scale.bytes - begin ? share : scale.bytes - begin);
+    fold.modifiers.factor = static_cast<double>(
+        Format::decode(*reinterpret_cast<const typename Format::Stored*>(scale.factor_at)));
+  fold_bytes<Format, Sum>(block, fold, share < scale.bytes - begin ? share : scale.bytes - begin);
 }
 
 }  // namespace tutti::gpu::device

@@ -4,9 +4,10 @@
 #pragma once
 
 #ifdef __CUDACC__
-#define TUTTI_DEVICE __device__ inline
-/// Too long to be worth copying into every caller.
-#define TUTTI_DEVICE_CALL __device__ __noinline__
+#define TUTTI_DEVICE __device__ __forceinline__
+/// For what is long and not a part of short steps. Its arguments are few and no references to variables: a
+/// call with others would have a stack.
+#define TUTTI_DEVICE_CALL __device__ __noinline__ inline
 #else
 #define TUTTI_DEVICE inline
 #define TUTTI_DEVICE_CALL inline
