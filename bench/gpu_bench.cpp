@@ -41,8 +41,8 @@ struct Device {
     must(cudaEventCreate(&end));
     for (void** buffer : {&in, &out}) {
       must(cudaMalloc(buffer, bytes));
-      must(cudaMemsetAsync(*buffer, 0x3D, bytes,
-                           stream));  // small numbers, which no memory compresses to nothing
+      // Small numbers: zeros may move faster.
+      must(cudaMemsetAsync(*buffer, 0x3D, bytes, stream));
     }
     must(cudaStreamSynchronize(stream));
   }
@@ -82,8 +82,8 @@ double time_in_graph(const Device& device, tutti::Communicator& comm, int calls,
   for (int i = 0; i < calls; ++i) call();
   must(cudaStreamEndCapture(device.stream, &graph));
   must(cudaGraphInstantiate(&executable, graph, 0));
-  must(cudaGraphUpload(executable,
-                       device.stream));  // else the first launch does it, while others' kernels run
+  // Else the first launch does it, while others' kernels run.
+  must(cudaGraphUpload(executable, device.stream));
   must(cudaStreamSynchronize(device.stream));
   const auto run = [&] {
     comm.barrier();

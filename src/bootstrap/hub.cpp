@@ -65,8 +65,8 @@ bool Hub::over() const { return over_.wait_for(std::chrono::seconds(0)) == std::
 
 void Hub::wake() noexcept {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written =
-      ::write(wake_.get(), &one, sizeof one);  // it can only be full, and then it wakes
+  // It can only be full, and then it wakes.
+  [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
 }
 
 void Hub::run() noexcept {

@@ -40,7 +40,7 @@ int device_in_use() {
   return device;
 }
 
-// Room for what two blocks share; the rest of the memory is first-level cache.
+// Room for what a block shares, twice over; the rest of the memory is first-level cache.
 constexpr int carveout_percent = 25;
 
 template <class F>

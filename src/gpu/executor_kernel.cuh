@@ -1,6 +1,6 @@
 /// \file
-/// The kernels that run programs and scale, one for every format and operation. Each format is instantiated
-/// in one file.
+/// The kernels that run programs, two for every format (device/operations.hpp), and those that scale. Each
+/// format is instantiated in one file.
 #pragma once
 
 #include "gpu/device/executor.hpp"

@@ -73,17 +73,16 @@ struct Arena {
   }
   [[nodiscard]] TUTTI_DEVICE std::size_t slot(int peer, int channel, int slice, std::uint64_t message) const {
     return packets(static_cast<int>(ranks), 0, 0) +
-           std::size_t{slot_bytes} *
-               (credits * ((static_cast<std::size_t>(peer) * channels + static_cast<std::size_t>(channel)) *
-                               slot_slices +
-                           static_cast<std::size_t>(slice)) +
-                message % credits);
+           std::size_t{slot_bytes} * (credits * fifo(peer, channel, slice, slot_slices) + message % credits);
   }
   [[nodiscard]] TUTTI_DEVICE std::size_t bytes() const { return slot(static_cast<int>(ranks), 0, 0, 0); }
 
  private:
   [[nodiscard]] TUTTI_DEVICE std::size_t fifo(int peer, int channel, int slice) const {
-    return (static_cast<std::size_t>(peer) * channels + static_cast<std::size_t>(channel)) * slices +
+    return fifo(peer, channel, slice, slices);
+  }
+  [[nodiscard]] TUTTI_DEVICE static std::size_t fifo(int peer, int channel, int slice, std::size_t all) {
+    return (static_cast<std::size_t>(peer) * channels + static_cast<std::size_t>(channel)) * all +
            static_cast<std::size_t>(slice);
   }
   [[nodiscard]] TUTTI_DEVICE std::size_t fifos() const { return std::size_t{ranks} * channels * slices; }

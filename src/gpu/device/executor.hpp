@@ -74,8 +74,8 @@ struct Shared {
 };
 
 /// For programs of one type and operation: what a kernel does not do need not be loaded into its instruction
-/// cache, and all that it does is one function, without a stack. (A stack would be in the first-level cache,
-/// which every acquire empties.)
+/// cache, and all that it does is nearly one function. (The stack that calls have is in the first-level
+/// cache, which every acquire empties.)
 template <class Format, class Op, class Block>
 class Executor {
  public:
