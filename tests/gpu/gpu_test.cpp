@@ -44,6 +44,30 @@ TEST_F(GpuTest, EveryOperationBetweenProcesses) {
   EXPECT_EQ(api->bytes_held(), 0U);
 }
 
+// Messages go by the blocks that have slots, which are fewer than a launch may have.
+TEST_F(GpuTest, MoreBlocksThanHaveSlots) {
+  api->processes = true;
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, {.blocks = 20, .memory = std::size_t{4} << 20});
+        std::string plans;
+        for (const auto operation : {Operation::broadcast, Operation::reduce, Operation::all_gather,
+                                     Operation::all_to_all, Operation::scatter, Operation::gather}) {
+          const OnGpu<float> in(memory, 1000000), out(memory, 1000000);
+          plans += gpu.explain({.operation = operation,
+                                .type = DataType::float32,
+                                .in = in.data(),
+                                .out = out.data(),
+                                .count = 500000}) +
+                   "; ";
+        }
+        EXPECT_THAT(plans, HasSubstr("1 lane x 16 slices"));
+        exercise(memory, comm, gpu, 500000);
+      },
+      quick());
+}
+
 TEST_F(GpuTest, InPlace) {
   run_local(
       3,
