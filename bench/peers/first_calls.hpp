@@ -6,21 +6,21 @@
 #include <cstddef>
 #include <cstdio>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "backend.hpp"
 #include "memory.hpp"
+#include "options.hpp"
 #include "point.hpp"
 
 namespace bench {
 
 /// A call with buffers of its own.
 struct OwnedPoint {
-  OwnedPoint(Backend& backend, const Call& call)
-      : in(call.bytes()),
-        out(call.bytes()),
+  OwnedPoint(Backend& backend, const Call& call, Pages pages)
+      : in(call.bytes(), pages),
+        out(call.bytes(), pages),
         attached_in(backend.attach(in.floats(), in.bytes())),
         attached_out(backend.attach(out.floats(), out.bytes())),
         point(backend, call, in.floats(), out.floats(), call.size) {}
@@ -37,8 +37,7 @@ struct OwnedPoint {
 /// Each call's buffers are made before its first call, so that those of long calls sweep no caches before
 /// short ones. A round makes each call once, so that later calls follow the same one as the first did.
 /// Printed at the end: who prints wakes the launcher, which takes a processor from a rank.
-inline bool first_calls(Backend& backend, const std::string& library, const std::string& variant,
-                        const std::vector<Call>& calls) {
+inline bool first_calls(Backend& backend, const Options& options, const std::vector<Call>& calls) {
   constexpr std::size_t next = 5;  // their median is told
   std::vector<std::unique_ptr<OwnedPoint>> points;
   const auto make_call = [](OwnedPoint& p) {
@@ -46,7 +45,7 @@ inline bool first_calls(Backend& backend, const std::string& library, const std:
     p.right = p.point.last_was_right() && p.right;
   };
   for (const Call& call : calls) {
-    auto owned = std::make_unique<OwnedPoint>(backend, call);
+    auto owned = std::make_unique<OwnedPoint>(backend, call, options.pages);
     if (!owned->point.supported()) continue;
     make_call(*owned);
     points.push_back(std::move(owned));
@@ -65,7 +64,7 @@ inline bool first_calls(Backend& backend, const std::string& library, const std:
         R"({"library":"%s","variant":"%s","op":"%s","ranks":%d,"bytes":%zu,"first_us":%.4f,"next_us":%.4f,)"
         R"("correct":%s})"
         "\n",
-        library.c_str(), variant.c_str(), name(call.operation).data(), call.size, call.bytes(), first * 1e6,
+        options.library.c_str(), options.variant.c_str(), name(call.operation).data(), call.size, call.bytes(), first * 1e6,
         seconds[1 + next / 2] * 1e6, owned->right ? "true" : "false");
   }
   return right;

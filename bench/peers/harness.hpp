@@ -74,8 +74,8 @@ inline bool run(Backend& backend, const Options& options) {
     calls.push_back(parse_point(point, backend));
     largest = std::max(largest, calls.back().bytes());
   }
-  if (options.first) return first_calls(backend, options.library, options.variant, calls);
-  const Memory in(largest), out(largest);
+  if (options.first) return first_calls(backend, options, calls);
+  const Memory in(largest, options.pages), out(largest, options.pages);
   const auto attached_in = backend.attach(in.floats(), in.bytes());
   const auto attached_out = backend.attach(out.floats(), out.bytes());
   std::optional<RoundTrip> line;

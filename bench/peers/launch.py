@@ -24,6 +24,7 @@ class Place:
     """Where ranks run, how they reach each other, and which settings make sense there."""
     build: str                # folder with the programs
     cores: list
+    pages: str = "unadvised"                         # what buffers consist of: small, huge, unadvised
     interface: str = "lo"
     address: str = "127.0.0.1"                       # rank 0's
     environment: tuple = ()                          # of tutti's ranks, (name, value) pairs
@@ -95,7 +96,7 @@ def finish(processes, seconds):
 def measure(variant, ranks, points, how, place, limit=300):
     """Runs `variant` over `points` ((operation, bytes) pairs) with the options `how`; returns what it printed, one
     dictionary a point, and mode."""
-    arguments = ["--points", ",".join(f"{op}:{size}" for op, size in points), *how]
+    arguments = ["--points", ",".join(f"{op}:{size}" for op, size in points), "--pages", place.pages, *how]
     with tempfile.TemporaryDirectory() as store, tempfile.TemporaryFile("w+") as output, \
             tempfile.TemporaryFile("w+") as errors:
         processes = []

@@ -8,33 +8,43 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <system_error>
 
 namespace bench {
 
-/// Private anonymous memory in pages of 4 KiB, at least one, all touched.
+/// What large buffers consist of: pages of 4 KiB, transparent huge pages, or what this system gives to whom
+/// asks for nothing (/sys/kernel/mm/transparent_hugepage/enabled).
+enum class Pages { small, huge, unadvised };
+
+/// Private anonymous memory, at least a page, all touched. It begins at a huge page's boundary.
 class Memory {
  public:
-  explicit Memory(std::size_t bytes)
+  explicit Memory(std::size_t bytes, Pages pages = Pages::unadvised)
       : bytes_((std::max(bytes, std::size_t{1}) + page - 1) / page * page),
-        data_(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
-    if (data_ == MAP_FAILED)
+        mapped_(bytes_ + huge_page),
+        mapping_(::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (mapping_ == MAP_FAILED)
       throw std::system_error(errno, std::generic_category(), "mmap of " + std::to_string(bytes_) + " bytes");
-    (void)::madvise(data_, bytes_, MADV_NOHUGEPAGE);  // fails only where huge pages do not exist
+    data_ = mapping_;
+    std::size_t space = mapped_;
+    std::align(huge_page, bytes_, data_, space);
+    if (pages != Pages::unadvised)  // fails only where huge pages do not exist
+      (void)::madvise(data_, bytes_, pages == Pages::small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
     std::memset(data_, 0, bytes_);
   }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  ~Memory() { ::munmap(data_, bytes_); }
+  ~Memory() { ::munmap(mapping_, mapped_); }
 
   [[nodiscard]] float* floats() const { return static_cast<float*>(data_); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
-  static constexpr std::size_t page = 4096;
-  std::size_t bytes_;
-  void* data_;
+  static constexpr std::size_t page = 4096, huge_page = std::size_t{2} << 20U;
+  std::size_t bytes_, mapped_;
+  void *mapping_, *data_;
 };
 
 }  // namespace bench

@@ -4,8 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
+
+#include "memory.hpp"
 
 namespace bench {
 
@@ -13,6 +16,7 @@ struct Options {
   std::string library, variant = "default";  ///< repeated in the output
   std::vector<std::string> points;           ///< "operation:bytes"
   std::vector<std::string> modes{"unchanged", "rewritten"};
+  Pages pages = Pages::unadvised;  ///< of buffers
   bool first = false;      ///< instead: the first call of each point, and the next ones
   std::vector<int> cores;  ///< rank r is bound to cores[r % size]; none: not bound
   double seconds = 0.1;    ///< measured a point
@@ -27,6 +31,11 @@ inline void add_options(CLI::App& app, Options& options) {
   app.add_option("--modes", options.modes, "Inputs between calls")
       ->delimiter(',')
       ->check(CLI::IsMember({"unchanged", "rewritten"}))
+      ->capture_default_str();
+  const std::map<std::string, Pages> pages{
+      {"small", Pages::small}, {"huge", Pages::huge}, {"unadvised", Pages::unadvised}};
+  app.add_option("--pages", options.pages, "What buffers consist of: 4 KiB, 2 MiB or what the system gives")
+      ->transform(CLI::CheckedTransformer(pages))
       ->capture_default_str();
   app.add_flag("--first", options.first,
                "Instead: the first call of each point, and the median of the next five");

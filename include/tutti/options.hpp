@@ -50,6 +50,13 @@ struct Options {
   /// TUTTI_STREAM_FROM, bytes.
   std::size_t stream_from = static_cast<std::size_t>(-1);
 
+  /// Put plain buffers that come again, and that other processes of this host read by cross-memory attach,
+  /// into transparent huge pages (madvise(2), MADV_COLLAPSE), in one of their first calls: attach then takes
+  /// half of the time. No memory is added, contents and addresses stay. Nothing is done where the system is
+  /// told to use none ("never" in /sys/kernel/mm/transparent_hugepage/enabled), and to memory whose owner
+  /// advised against (MADV_NOHUGEPAGE). Each rank by itself. TUTTI_HUGE_PAGES=0 for no.
+  bool huge_pages = true;
+
   /// The defaults, overridden by the variables named above. Throws Error(invalid_argument) naming variable
   /// and value.
   static Options from_environment();

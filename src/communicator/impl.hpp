@@ -21,6 +21,7 @@
 #include "base/fork_guard.hpp"
 #include "communicator/host_buffers.hpp"
 #include "communicator/plan.hpp"
+#include "communicator/reused_buffers.hpp"
 #include "communicator/task.hpp"
 #include "communicator/watch.hpp"
 #include "topology/world.hpp"
@@ -185,6 +186,7 @@ struct Impl {
   /// Of a call that blocked, where a trial wants it.
   static void record_times(const Task& task);
   void begin(Task& task);
+  void use_huge_pages(const Task& task);
   void offer(Task& task);
   const execution::Program& offer_program(bool each);
   void check_offered(const Task& task) const;
@@ -320,6 +322,7 @@ struct Impl {
   bool looks_beside = false;  ///< yields after the first one when it waits for a rank of its own processor
 
   HostBuffers host_buffers;
+  ReusedBuffers read_by_peers;  ///< long ones, if calls go by attach
   std::unique_ptr<Task> blocking = std::make_unique<Task>();  ///< reused by blocking calls that are long
   /// Reused by those that are brief, each by some: programs repeat a few, in turn.
   std::array<std::unique_ptr<Task>, 256> remembered;

@@ -46,6 +46,9 @@ Options Options::from_environment() {
   read("TUTTI_TCP_CONGESTION", options.tcp_congestion);
   read("TUTTI_TUNING", options.tuning);
   read("TUTTI_STREAM_FROM", options.stream_from, std::size_t{0}, static_cast<std::size_t>(-1));
+  int huge_pages = 1;
+  read("TUTTI_HUGE_PAGES", huge_pages, 0, 1);
+  options.huge_pages = huge_pages != 0;
   return options;
 }
 

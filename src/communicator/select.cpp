@@ -95,10 +95,12 @@ bool same_as_one_sided(const Algorithm& algorithm) {
   return !reducing(algorithm.collective) || keeps_rank_order(algorithm.name);
 }
 
-bool takes_long(const Circumstances& call) { return call.bytes >= 8 * MiB; }
+bool takes_long(const Circumstances& call) {
+  return call.bytes * static_cast<std::size_t>(call.ranks) >= 16 * MiB;
+}
 
 bool attach_may_pay(const Circumstances& call) {
-  if (call.ranks > 2 && call.bytes >= 4 * MiB && reducing(call.collective)) return false;
+  if (call.ranks > 2 && takes_long(call) && reducing(call.collective)) return false;
   return call.bytes >= 16 * KiB && call.collective != Collective::barrier;
 }
 

@@ -3,6 +3,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "base/mappings.hpp"
 #include "collectives/algorithms.hpp"
 #include "communicator/impl.hpp"
 #include "kernels/fold.hpp"
@@ -205,6 +206,20 @@ PathTrial::Turn Impl::own_turn(const Plan& plan, const PathTrial::Turn& of_all) 
   return {.path = plan.own_trial->path(plan.own_presumed)};
 }
 
+// What peers read by attach, if this call goes that way; before the trial that shows whether it pays.
+void Impl::use_huge_pages(const Task& task) {
+  constexpr std::size_t shortest = std::size_t{256} << 10U;  // what shorter ones cost takes long to come in
+  const Call& call = task.call;
+  if (group.size > 2 && reducing(task.plan->key.operation)) return;  // attach is the slower way there
+  const auto prepare = [&](const void* data, std::size_t bytes) {
+    if (bytes < shortest) return;
+    const auto part = read_by_peers.due(data, bytes, task.plan->trial->first_gap());
+    if (!part.empty() && host_buffers.plain(call, task.sizes)) put_into_huge_pages(part.data(), part.size());
+  };
+  prepare(call.in, task.sizes.in_bytes);
+  if (call.operation == Operation::all_reduce) prepare(call.out, task.sizes.out_bytes);
+}
+
 // Not before all calls before it are done, which may decide by which way it goes.
 void Impl::begin(Task& task) {
   task.begun = true;
@@ -214,6 +229,7 @@ void Impl::begin(Task& task) {
     task.execution.begin(*task.point_to_point, task.buffers, task.tag);
     return;
   }
+  if (plan->attached && options.huge_pages) use_huge_pages(task);
   if (plan->trial) task.turn = plan->trial->next(plan->presumed);
   task.own_turn = own_turn(*plan, task.turn);
   const bool timed = task.turn.timed || task.own_turn.timed;

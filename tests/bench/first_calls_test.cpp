@@ -48,6 +48,11 @@ class Scripted final : public bench::Backend {
   int right_calls_;
 };
 
+const bench::Options options = [] {
+  bench::Options mine;
+  mine.library = "mine", mine.variant = "plain";
+  return mine;
+}();
 const bench::Call all_reduce{bench::Operation::all_reduce, 4, 0, 1};
 const bench::Call larger{bench::Operation::all_reduce, 64, 0, 1};
 const bench::Call unknown{bench::Operation::all_gather, 4, 0, 1};
@@ -56,7 +61,7 @@ TEST(FirstCalls, AreToldBesideTheMedianOfTheNext) {
   // The first of each, then five of each in turn.
   Scripted backend({100e-6, 200e-6, 5e-6, 10e-6, 1e-6, 20e-6, 9e-6, 30e-6, 2e-6, 40e-6, 4e-6, 50e-6});
   CaptureStdout();
-  EXPECT_TRUE(bench::first_calls(backend, "mine", "plain", {all_reduce, unknown, larger}));
+  EXPECT_TRUE(bench::first_calls(backend, options, {all_reduce, unknown, larger}));
   const std::string text = GetCapturedStdout();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
   EXPECT_THAT(text, AllOf(HasSubstr(R"("bytes":16,"first_us":100.0000,"next_us":4.0000,"correct":true)"),
@@ -67,7 +72,7 @@ TEST(FirstCalls, AreToldBesideTheMedianOfTheNext) {
 TEST(FirstCalls, OfShortCallsComeBeforeTheBuffersOfLongOnes) {
   Scripted backend(std::vector<double>(12, 1e-6));
   CaptureStdout();
-  EXPECT_TRUE(bench::first_calls(backend, "mine", "plain", {all_reduce, larger}));
+  EXPECT_TRUE(bench::first_calls(backend, options, {all_reduce, larger}));
   GetCapturedStdout();
   EXPECT_EQ(backend.calls_at_attach, (std::vector{0, 0, 1, 1}));
 }
@@ -75,7 +80,7 @@ TEST(FirstCalls, OfShortCallsComeBeforeTheBuffersOfLongOnes) {
 TEST(FirstCalls, StartWithAllAwakeAndAreOverBeforeAnythingElse) {
   Scripted backend(std::vector<double>(6, 1e-6));
   CaptureStdout();
-  EXPECT_TRUE(bench::first_calls(backend, "mine", "plain", {all_reduce}));
+  EXPECT_TRUE(bench::first_calls(backend, options, {all_reduce}));
   GetCapturedStdout();
   EXPECT_THAT(backend.events, testing::StartsWith("bbcbm"));
 }
@@ -84,7 +89,7 @@ TEST(FirstCalls, ThatAreWrongAreToldToBe) {
   for (const int right : {0, 5}) {
     Scripted backend(std::vector<double>(6, 1e-6), right);
     CaptureStdout();
-    EXPECT_FALSE(bench::first_calls(backend, "mine", "plain", {all_reduce})) << right;
+    EXPECT_FALSE(bench::first_calls(backend, options, {all_reduce})) << right;
     EXPECT_THAT(GetCapturedStdout(), HasSubstr(R"("correct":false)")) << right;
   }
 }

@@ -6,12 +6,10 @@
 #include <unistd.h>
 
 #include <cassert>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <string>
 
+#include "base/mappings.hpp"
 #include "base/system_error.hpp"
 
 namespace tutti::transport::shm {
@@ -23,25 +21,6 @@ std::byte* map_file(int fd, std::uint64_t offset, std::size_t bytes) {
                     static_cast<off_t>(offset));
   if (at == MAP_FAILED) throw_errno("cannot map registered memory");
   return static_cast<std::byte*>(at);
-}
-
-// True when [data, data + bytes) lies in private anonymous writable mappings.
-bool private_anonymous(const std::byte* data, std::size_t bytes) {
-  std::ifstream maps("/proc/self/maps");
-  auto next = reinterpret_cast<std::uintptr_t>(data);
-  const std::uintptr_t end = next + bytes;
-  for (std::string line; next < end && std::getline(maps, line);) {
-    std::uintptr_t from = 0, to = 0;
-    std::uint64_t inode = 0;
-    char mode[5] = "";
-    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %" SCNu64, &from, &to, mode,
-                    &inode) != 4)
-      continue;
-    if (to <= next) continue;
-    if (from > next || inode != 0 || std::strcmp(mode, "rw-p") != 0) return false;
-    next = to;
-  }
-  return next >= end;
 }
 
 // Moves the mapping at `fresh`, which holds a copy of `data`, over `data`.

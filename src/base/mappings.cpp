@@ -1,0 +1,89 @@
+#include "base/mappings.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+namespace tutti {
+
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t largest_huge_page = std::size_t{2} << 20U;  // of larger ones buffers hold few
+
+#ifdef MADV_COLLAPSE
+constexpr int collapse = MADV_COLLAPSE;
+#else
+constexpr int collapse = 25;  // linux/mman.h; Debian 12's C library is older than it
+#endif
+
+// NOLINTNEXTLINE(performance-no-int-to-ptr): addresses are computed
+std::byte* at(std::uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
+
+// All pages of [data, data + bytes), which lie in mappings, are there.
+bool resident(std::uintptr_t data, std::size_t bytes) {
+  std::array<unsigned char, largest_huge_page / page> pages{};
+  if (::mincore(at(data), bytes, pages.data()) != 0) return false;
+  return std::all_of(pages.begin(), pages.begin() + static_cast<std::ptrdiff_t>(bytes / page),
+                     [](unsigned char state) { return (state & 1U) != 0; });
+}
+
+}  // namespace
+
+bool private_anonymous(const std::byte* data, std::size_t bytes) {
+  std::ifstream maps("/proc/self/maps");
+  auto next = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t end = next + bytes;
+  for (std::string line; next < end && std::getline(maps, line);) {
+    std::uintptr_t from = 0, to = 0;
+    std::uint64_t inode = 0;
+    char mode[5] = "";
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %" SCNu64, &from, &to, mode,
+                    &inode) != 4)
+      continue;
+    if (to <= next) continue;
+    if (from > next || inode != 0 || std::strcmp(mode, "rw-p") != 0) return false;
+    next = to;
+  }
+  return next >= end;
+}
+
+std::size_t huge_page_bytes() {
+  static const std::size_t bytes = [] {
+    const std::string folder = "/sys/kernel/mm/transparent_hugepage/";
+    std::string enabled;
+    std::size_t size = 0;
+    if (!std::getline(std::ifstream(folder + "enabled"), enabled) ||
+        enabled.find("[never]") != std::string::npos || !(std::ifstream(folder + "hpage_pmd_size") >> size))
+      return std::size_t{0};
+    return size <= largest_huge_page ? size : 0;
+  }();
+  return bytes;
+}
+
+void put_into_huge_pages(const std::byte* data, std::size_t bytes) noexcept try {
+  const std::size_t huge = huge_page_bytes();
+  if (huge == 0 || bytes == 0) return;
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  std::uintptr_t from = begin / huge * huge, to = (begin + bytes + huge - 1) / huge * huge;
+  if (from != begin && !private_anonymous(at(from), huge)) from += huge;
+  if (to != begin + bytes && from < to && !private_anonymous(at(to - huge), huge)) to -= huge;
+  if (from >= to || !private_anonymous(at(from), to - from)) return;
+  // Each call waits for all processors once: as few as there are gaps.
+  for (std::uintptr_t first = from; from < to; first = from) {
+    while (from < to && resident(from, huge)) from += huge;
+    if (first != from) (void)::madvise(at(first), from - first, collapse);
+    from += huge;
+  }
+} catch (...) {
+  return;  // out of memory: pages stay small
+}
+
+}  // namespace tutti
