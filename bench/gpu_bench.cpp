@@ -123,27 +123,29 @@ void print(const Figure& f) {
 /// larger buffer.
 struct Workload {
   const char* name;
+  bool folds;
   double copies;
   std::function<void(tutti::OnStream&, const Device&, std::size_t count, DataType, std::size_t ranks)> call;
 };
 
 std::vector<Workload> workloads(int size) {
   const double reads_all_writes_a_share = (1 + 1.0 / size) / 2;
-  return {{"all_reduce", 1,
-           [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t) {
-             ops.all_reduce(d.in, d.out, n, t);
-           }},
-          {"all_gather", 1,
-           [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t ranks) {
-             ops.all_gather(d.in, d.out, n / ranks, t);
-           }},
-          {"reduce_scatter", reads_all_writes_a_share,
-           [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t ranks) {
-             ops.reduce_scatter(d.in, d.out, n / ranks, t);
-           }},
-          {"all_to_all", 1, [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t ranks) {
-             ops.all_to_all(d.in, d.out, n / ranks, t);
-           }}};
+  return {
+      {"all_reduce", true, 1,
+       [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t) {
+         ops.all_reduce(d.in, d.out, n, t);
+       }},
+      {"all_gather", false, 1,
+       [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t ranks) {
+         ops.all_gather(d.in, d.out, n / ranks, t);
+       }},
+      {"reduce_scatter", true, reads_all_writes_a_share,
+       [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t ranks) {
+         ops.reduce_scatter(d.in, d.out, n / ranks, t);
+       }},
+      {"all_to_all", false, 1, [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t ranks) {
+         ops.all_to_all(d.in, d.out, n / ranks, t);
+       }}};
 }
 
 struct Settings {
@@ -180,9 +182,9 @@ void measure_bandwidth(tutti::Communicator& comm, const Settings& settings) {
         "  roofline: all ranks copy 256 MiB at once, %.0f GB/s read and as much written; %d blocks a rank\n",
         static_cast<double>(256 * MiB) * comm.size() / copy / 1e3, settings.blocks);
   for (const auto& workload : workloads(comm.size()))
-    for (const DataType type : {DataType::float32, DataType::bfloat16})
+    for (const DataType type : {DataType::float32, DataType::bfloat16, DataType::fp8_e4m3})
       for (const std::size_t bytes : {256 * MiB, 1024 * MiB}) {
-        if (bytes > settings.largest) continue;
+        if (bytes > settings.largest || (type == DataType::fp8_e4m3 && !workload.folds)) continue;
         const double percent = percent_of_copy(comm, gpu, device, workload, bytes, type);
         if (comm.rank() == 0)
           print({std::string(workload.name) + ", " + std::string(tutti::name(type)) + ", " +

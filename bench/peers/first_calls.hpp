@@ -64,8 +64,8 @@ inline bool first_calls(Backend& backend, const Options& options, const std::vec
         R"({"library":"%s","variant":"%s","op":"%s","ranks":%d,"bytes":%zu,"first_us":%.4f,"next_us":%.4f,)"
         R"("correct":%s})"
         "\n",
-        options.library.c_str(), options.variant.c_str(), name(call.operation).data(), call.size, call.bytes(), first * 1e6,
-        seconds[1 + next / 2] * 1e6, owned->right ? "true" : "false");
+        options.library.c_str(), options.variant.c_str(), name(call.operation).data(), call.size,
+        call.bytes(), first * 1e6, seconds[1 + next / 2] * 1e6, owned->right ? "true" : "false");
   }
   return right;
 }

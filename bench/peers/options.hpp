@@ -17,9 +17,9 @@ struct Options {
   std::vector<std::string> points;           ///< "operation:bytes"
   std::vector<std::string> modes{"unchanged", "rewritten"};
   Pages pages = Pages::unadvised;  ///< of buffers
-  bool first = false;      ///< instead: the first call of each point, and the next ones
-  std::vector<int> cores;  ///< rank r is bound to cores[r % size]; none: not bound
-  double seconds = 0.1;    ///< measured a point
+  bool first = false;              ///< instead: the first call of each point, and the next ones
+  std::vector<int> cores;          ///< rank r is bound to cores[r % size]; none: not bound
+  double seconds = 0.1;            ///< measured a point
 };
 
 inline void add_options(CLI::App& app, Options& options) {

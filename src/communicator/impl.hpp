@@ -322,7 +322,7 @@ struct Impl {
   bool looks_beside = false;  ///< yields after the first one when it waits for a rank of its own processor
 
   HostBuffers host_buffers;
-  ReusedBuffers read_by_peers;  ///< long ones, if calls go by attach
+  ReusedBuffers read_by_peers;                                ///< long ones, if calls go by attach
   std::unique_ptr<Task> blocking = std::make_unique<Task>();  ///< reused by blocking calls that are long
   /// Reused by those that are brief, each by some: programs repeat a few, in turn.
   std::array<std::unique_ptr<Task>, 256> remembered;

@@ -95,8 +95,6 @@ class PathTrial {
   /// Takes in the times of all ranks, the same on each.
   void decide(std::span<const Times> of_ranks);
   [[nodiscard]] Path path(Path presumed) const { return started_ ? path_ : presumed; }
-  /// Calls before the first trial.
-  [[nodiscard]] std::uint32_t first_gap() const { return cadence_.first_gap; }
   [[nodiscard]] bool decided() const { return decided_by_[static_cast<std::size_t>(path_)] != 0; }
   /// What the last decision was made from, the mean over ranks; zeros before, and of what is not tried.
   [[nodiscard]] Times decided_by() const { return decided_by_; }

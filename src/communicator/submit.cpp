@@ -206,14 +206,15 @@ PathTrial::Turn Impl::own_turn(const Plan& plan, const PathTrial::Turn& of_all) 
   return {.path = plan.own_trial->path(plan.own_presumed)};
 }
 
-// What peers read by attach, if this call goes that way; before the trial that shows whether it pays.
+// What peers read by attach, if this call goes that way; right before the first trial of long ones.
 void Impl::use_huge_pages(const Task& task) {
+  constexpr std::uint32_t uses = PathTrial::of_long_calls.first_gap;
   constexpr std::size_t shortest = std::size_t{256} << 10U;  // what shorter ones cost takes long to come in
   const Call& call = task.call;
   if (group.size > 2 && reducing(task.plan->key.operation)) return;  // attach is the slower way there
   const auto prepare = [&](const void* data, std::size_t bytes) {
     if (bytes < shortest) return;
-    const auto part = read_by_peers.due(data, bytes, task.plan->trial->first_gap());
+    const auto part = read_by_peers.due(data, bytes, uses);
     if (!part.empty() && host_buffers.plain(call, task.sizes)) put_into_huge_pages(part.data(), part.size());
   };
   prepare(call.in, task.sizes.in_bytes);

@@ -22,8 +22,12 @@ constexpr std::size_t bytes_a_slice = 64 * KiB;
 constexpr std::size_t align = 64;
 constexpr std::size_t smallest_program = 1024;
 constexpr std::size_t block_of_programs = 512 * KiB;
-// Bytes of rows from which on it pays, between more than two ranks, to fold each only once.
-constexpr std::size_t norm_two_shot = 256 * KiB;
+
+// Whether it pays to fold each row only once: from where vLLM's all-reduce has two stages
+// (csrc/custom_all_reduce.cuh).
+constexpr bool two_shots_pay(int ranks, std::size_t bytes) {
+  return ranks > 2 && bytes >= (ranks <= 4 ? 512 * KiB : 256 * KiB);
+}
 
 constexpr std::size_t round_up(std::size_t bytes) {
   return std::max((bytes + align - 1) / align * align, align);
@@ -243,7 +247,7 @@ Plan& Planner::norm(const AllReduceRmsNorm& arguments) {
   shape.row_bytes = arguments.hidden * size_of(arguments.type);
   shape.type = arguments.type;
   shape.blocks = setting_.options.blocks;
-  shape.two_shot = shape.ranks > 2 && shape.tokens * shape.row_bytes >= norm_two_shot;
+  shape.two_shot = two_shots_pay(shape.ranks, shape.tokens * shape.row_bytes);
   upload(*plan, norm_program(shape, connection_.arena()));
   plan->tag = static_cast<std::uint32_t>(
       mix(mix(mix(hash_of(key), "rms_norm"), arguments.tokens), arguments.hidden) >> 32);

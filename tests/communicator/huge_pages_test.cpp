@@ -23,7 +23,9 @@ constexpr std::size_t MiB = std::size_t{1} << 20, huge = 2 * MiB;
 class Pages {
  public:
   explicit Pages(std::size_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS)
-      : mapped_(bytes + 2 * huge), mapping_(::mmap(nullptr, mapped_, PROT_NONE, flags, -1, 0)), bytes_(bytes) {
+      : mapped_(bytes + 2 * huge),
+        mapping_(::mmap(nullptr, mapped_, PROT_NONE, flags, -1, 0)),
+        bytes_(bytes) {
     const auto first = reinterpret_cast<std::uintptr_t>(mapping_) + 1;
     data_ = static_cast<std::byte*>(mapping_) + ((first + huge - 1) / huge * huge - (first - 1));
     ::mprotect(data_, bytes, PROT_READ | PROT_WRITE);
@@ -208,8 +210,7 @@ Put put_by_calls(Communicator& comm, Operation operation, const Pages& in, const
 bool has_attach(Communicator& comm) {
   const std::vector<std::uint8_t> in(MiB);
   std::vector<std::uint8_t> out(MiB);
-  return comm
-             .explain({.operation = Operation::all_to_all,
+  return comm.explain({.operation = Operation::all_to_all,
                        .type = DataType::uint8,
                        .in = in.data(),
                        .out = out.data(),
@@ -217,7 +218,7 @@ bool has_attach(Communicator& comm) {
              .find("plain memory") != std::string::npos;
 }
 
-constexpr std::uint32_t enough_calls = PathTrial::usual.first_gap;
+constexpr std::uint32_t enough_calls = PathTrial::of_long_calls.first_gap;
 
 TEST(HugePages, WhatPeersReadAgainAndAgain) {
   SKIP_WITHOUT_HUGE_PAGES();
@@ -225,7 +226,7 @@ TEST(HugePages, WhatPeersReadAgainAndAgain) {
     run_processes(ranks, over("shm"), [&](Communicator& comm) {
       if (!has_attach(comm)) GTEST_SKIP() << "no cross-memory attach here";
       const Pages a(4 * huge), b(4 * huge), c(4 * huge);
-      const Put few = put_by_calls(comm, Operation::all_to_all, a, c, 3);
+      const Put few = put_by_calls(comm, Operation::all_to_all, a, c, enough_calls - 1);
       EXPECT_EQ(few.in, 0U) << "of few calls";
       const Put moved = put_by_calls(comm, Operation::all_to_all, a, c, enough_calls);
       EXPECT_EQ(moved.in, 3 * huge);

@@ -97,7 +97,7 @@ TEST_F(CudaTest, EveryOperationThroughPageLockedMemory) {
 }
 
 TEST_F(CudaTest, TheBitsOfTheProcessorsInEveryTypeAndOperation) {
-  constexpr std::size_t count = 5001;
+  constexpr std::size_t count = 70'001;  // all pairs of bytes
   run_local(
       3,
       [&](Communicator& comm) {
@@ -290,7 +290,7 @@ TEST_F(CudaTest, CountsThatOnlyTheDeviceKnows) {
 }
 
 TEST_F(CudaTest, TheNormIsThatOfTheSum) {
-  run_local(2, [&](Communicator& comm) {
+  const auto expect = [&](Communicator& comm) {
     Gpu gpu(comm);
     const OwnStream own;
     constexpr std::size_t tokens = 16, hidden = 8192, count = tokens * hidden;
@@ -309,9 +309,12 @@ TEST_F(CudaTest, TheNormIsThatOfTheSum) {
                               .type = DataType::float32});
     memory.synchronize(own.stream);
     gpu.check();
-    auto wanted = numbers(count, 0);
-    const auto theirs = numbers(count, 1), normalized = out.values();
-    for (std::size_t i = 0; i < count; ++i) wanted[i] += theirs[i] + 1;
+    std::vector<float> wanted(count, 1);
+    const auto normalized = out.values();
+    for (int r = 0; r < comm.size(); ++r) {
+      const auto theirs = numbers(count, r);
+      for (std::size_t i = 0; i < count; ++i) wanted[i] += theirs[i];
+    }
     EXPECT_EQ(sums.values(), wanted);
     for (std::size_t row = 0; row < tokens; ++row) {
       double squares = 0;
@@ -322,7 +325,9 @@ TEST_F(CudaTest, TheNormIsThatOfTheSum) {
         ASSERT_NEAR(normalized[i], wanted[i] * factor, 1e-5 * wanted[i]) << i;
     }
     comm.barrier();
-  });
+  };
+  run_local(2, expect);  // every rank folds all
+  run_local(3, expect);  // each row is folded once
 }
 
 TEST_F(CudaTest, WhatWouldNotEndIsRefused) {

@@ -32,6 +32,12 @@ struct Fold {
   }
 };
 
+/// Has decode_two and encode_two.
+template <class Format>
+concept GoesByTwo = requires {
+  &Format::encode_two;
+};
+
 /// The elements of one chunk, while sources are folded into them.
 template <class Format, class Op, int kBytes>
 struct Accumulators {
@@ -41,18 +47,38 @@ struct Accumulators {
 
   TUTTI_DEVICE void add(const Fold& fold, std::uint32_t source, const Chunk<kBytes>& chunk) {
     const bool scales = Op::modifiable && fold.scales(source);
+    Value decoded[count];
+    TUTTI_UNROLL
     for (int i = 0; i < count; ++i) {
-      Value value = Format::decode(element<Stored>(chunk, i));
+      if constexpr (GoesByTwo<Format> && count % 2 == 0) {
+        if (i % 2 == 0) Format::decode_two(element<std::uint16_t>(chunk, i / 2), decoded[i], decoded[i + 1]);
+      } else {
+        decoded[i] = Format::decode(element<Stored>(chunk, i));
+      }
+    }
+    TUTTI_UNROLL
+    for (int i = 0; i < count; ++i) {
+      Value value = decoded[i];
       if (scales) value = scaled(value, fold.modifiers);
       values[i] = source == 0 ? value : Op::apply(fold.op, values[i], value);
     }
   }
   [[nodiscard]] TUTTI_DEVICE Chunk<kBytes> result(const Fold& fold) {
-    if constexpr (Op::modifiable)
-      if (fold.modifiers.divisor != 1)
+    if constexpr (Op::modifiable) {
+      if (fold.modifiers.divisor != 1) {
+        TUTTI_UNROLL
         for (int i = 0; i < count; ++i) values[i] = quotient(values[i], fold.modifiers.divisor);
+      }
+    }
     Chunk<kBytes> chunk{};
-    for (int i = 0; i < count; ++i) set_element(chunk, i, Format::encode(with_one_nan(values[i])));
+    TUTTI_UNROLL
+    for (int i = 0; i < count; ++i) {
+      if constexpr (GoesByTwo<Format> && count % 2 == 0) {
+        if (i % 2 == 0) set_element(chunk, i / 2, Format::encode_two(values[i], values[i + 1]));
+      } else {
+        set_element(chunk, i, Format::encode(with_one_nan(values[i])));
+      }
+    }
     return chunk;
   }
 
@@ -123,7 +149,8 @@ TUTTI_DEVICE void fold_singly(const Block& block, const Fold& fold, std::size_t 
 template <class Format, class Op, class Block>
 TUTTI_DEVICE void fold_elements(const Block& block, const Fold& fold, std::size_t bytes) {
   // As many as fit into the 128 registers of a thread, together with their accumulators.
-  constexpr int unroll = std::min(2 * static_cast<int>(sizeof(typename Format::Stored)), 8);
+  constexpr int size = sizeof(typename Format::Stored);
+  constexpr int unroll = size == 1 ? 3 : std::min(2 * size, 8);
   const Alignment alignment(fold);
   const bool vectors = alignment.bytes == 16 && bytes >= alignment.head;
   const std::size_t head = vectors ? alignment.head : 0;

@@ -11,7 +11,9 @@
 
 namespace tutti::gpu::device {
 
-// Every format has: Accumulator; Stored, the integer or float of an element's size in memory; decode, encode.
+// Every format has: Accumulator; Stored, the integer or float of an element's size in memory; decode, and
+// encode, whose NaN is the one of operations.hpp. Some have decode_two and encode_two, which take half as
+// long: element 0 is in the lower half of both, and any NaN will do.
 
 template <class T>
 struct Native {
@@ -74,8 +76,55 @@ struct Small {
   }
 };
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890  // conversions of two at a time, which round the same way
+
+TUTTI_DEVICE void widen(std::uint32_t halves, float& first, float& second) {
+  asm("{\n\t.reg .b16 first, second;\n\tmov.b32 {first, second}, %2;\n\t"
+      "cvt.f32.f16 %0, first;\n\tcvt.f32.f16 %1, second;\n\t}"
+      : "=f"(first), "=f"(second)
+      : "r"(halves));
+}
+
+/// What is too large becomes the largest value there, too.
+struct E4M3 : Small<std::uint8_t, e4m3_format> {
+  TUTTI_DEVICE static void decode_two(std::uint16_t codes, float& first, float& second) {
+    std::uint32_t halves;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(codes));
+    widen(halves, first, second);
+  }
+  TUTTI_DEVICE static std::uint16_t encode_two(float first, float second) {
+    std::uint16_t codes;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(second), "f"(first));
+    return codes;
+  }
+};
+
+/// Here it becomes infinity; and the NaN is another one.
+struct E5M2 : Small<std::uint8_t, e5m2_format> {
+  TUTTI_DEVICE static void decode_two(std::uint16_t codes, float& first, float& second) {
+    std::uint32_t halves;
+    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(codes));
+    widen(halves, first, second);
+  }
+  TUTTI_DEVICE static std::uint16_t encode_two(float first, float second) {
+    std::uint16_t codes;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(second), "f"(first));
+    return static_cast<std::uint16_t>(special(codes & 0xFFU, first) | special(codes >> 8U, second) << 8U);
+  }
+
+ private:
+  TUTTI_DEVICE static std::uint32_t special(std::uint32_t code, float value) {
+    constexpr std::uint32_t rounds_to_infinity = 0x47700000;  // 61440, half a step above the largest value
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU;
+    if (magnitude < rounds_to_infinity) return code;
+    return magnitude > 0x7F800000U ? e5m2_format.nan : e5m2_format.overflow | (code & e5m2_format.sign);
+  }
+};
+
+#else
 using E4M3 = Small<std::uint8_t, e4m3_format>;
 using E5M2 = Small<std::uint8_t, e5m2_format>;
+#endif
 
 /// On a GPU with its own conversions, which round the same way but have another NaN.
 struct Float16 {
