@@ -113,6 +113,7 @@ TEST(HugePages, AddNoMemory) {
 }
 
 TEST(HugePages, NotWhereTheOwnerAdvisedAgainst) {
+  SKIP_WITHOUT_HUGE_PAGES();
   const Pages pages(2 * huge);
   pages.touch(0, 2 * huge);
   ASSERT_EQ(::madvise(pages.data(), 2 * huge, MADV_NOHUGEPAGE), 0);
@@ -121,6 +122,7 @@ TEST(HugePages, NotWhereTheOwnerAdvisedAgainst) {
 }
 
 TEST(HugePages, NotOfSharedMemory) {
+  SKIP_WITHOUT_HUGE_PAGES();
   const Pages pages(2 * huge, MAP_SHARED | MAP_ANONYMOUS);
   pages.touch(0, 2 * huge);
   const std::size_t before = pages.says("ShmemPmdMapped");
@@ -238,6 +240,7 @@ TEST(HugePages, WhatPeersReadAgainAndAgain) {
 }
 
 TEST(HugePages, NotAgainstTheOption) {
+  SKIP_WITHOUT_HUGE_PAGES();
   Options options = over("shm");
   options.huge_pages = false;
   run_processes(2, options, [](Communicator& comm) {
