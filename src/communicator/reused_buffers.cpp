@@ -7,7 +7,7 @@ namespace tutti {
 
 std::span<const std::byte> ReusedBuffers::due(const void* data, std::size_t bytes, std::uint32_t uses) {
   constexpr std::uint64_t golden = 0x9e3779b97f4a7c15;  // Knuth: addresses are multiples of pages, mostly
-  constexpr unsigned bits = 6;
+  constexpr unsigned bits = 8;
   static_assert(std::tuple_size_v<decltype(buffers_)> == 1U << bits);
   Buffer& buffer = buffers_.at(reinterpret_cast<std::uintptr_t>(data) * golden >> (64 - bits));
   if (buffer.data != data || bytes > buffer.bytes) buffer = {data, bytes, 0, 0};

@@ -30,7 +30,8 @@ class ReusedBuffers {
     std::size_t prepared = 0;  ///< bytes
     std::uint32_t uses = 0;    ///< until they suffice; then those since all was prepared
   };
-  std::array<Buffer, 64> buffers_;
+  /// By address. Of two that have the same place and take turns, none is ever due.
+  std::array<Buffer, 256> buffers_;
 };
 
 }  // namespace tutti
