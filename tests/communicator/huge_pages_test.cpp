@@ -103,11 +103,10 @@ TEST(HugePages, OfPartOfOneAllOfIt) {
 
 TEST(HugePages, AddNoMemory) {
   SKIP_WITHOUT_HUGE_PAGES();
-  const Pages pages(4 * huge);
-  pages.touch(0, huge);
-  pages.touch(2 * huge, 3 * huge - 4096);  // one page is missing
+  const Pages pages(3 * huge);
+  pages.touch(0, 2 * huge - 4096);  // of the second one a page is missing, of the third all
   const std::size_t before = pages.says("Rss");
-  put_into_huge_pages(pages.data(), 4 * huge);
+  put_into_huge_pages(pages.data(), 3 * huge);
   EXPECT_EQ(pages.in_huge_pages(), huge);
   EXPECT_EQ(pages.says("Rss"), before);
 }
@@ -192,7 +191,8 @@ struct Put {
   std::size_t in = 0, out = 0;
 };
 
-// What many calls put into huge pages of input and output, 4 MiB and more each.
+// What many calls put into huge pages of input and output, of which they use 4 MiB: less than what reductions
+// of three ranks never read by attach anyway.
 Put put_by_calls(Communicator& comm, Operation operation, const Pages& in, const Pages& out,
                  std::uint32_t calls) {
   in.touch(0, 4 * huge), out.touch(0, 4 * huge);
@@ -201,7 +201,7 @@ Put put_by_calls(Communicator& comm, Operation operation, const Pages& in, const
                   .type = DataType::uint8,
                   .in = in.data(),
                   .out = out.data(),
-                  .count = 3 * huge / blocks};
+                  .count = 2 * huge / blocks};
   for (std::uint32_t i = 0; i < calls; ++i) issue(comm, call);
   comm.barrier();
   const Put put{in.in_huge_pages(), out.in_huge_pages()};
@@ -231,10 +231,10 @@ TEST(HugePages, WhatPeersReadAgainAndAgain) {
       const Put few = put_by_calls(comm, Operation::all_to_all, a, c, enough_calls - 1);
       EXPECT_EQ(few.in, 0U) << "of few calls";
       const Put moved = put_by_calls(comm, Operation::all_to_all, a, c, enough_calls);
-      EXPECT_EQ(moved.in, 3 * huge);
+      EXPECT_EQ(moved.in, 2 * huge);
       EXPECT_EQ(moved.out, 0U) << "nobody reads it";
       const Put reduced = put_by_calls(comm, Operation::all_reduce, b, c, enough_calls);
-      EXPECT_EQ(reduced.in, ranks == 2 ? 3 * huge : 0) << "reductions of more ranks go by slots";
+      EXPECT_EQ(reduced.in, ranks == 2 ? 2 * huge : 0) << "reductions of more ranks go by slots";
       EXPECT_EQ(reduced.out, reduced.in);
     });
 }
