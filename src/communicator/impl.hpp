@@ -59,6 +59,7 @@ struct MessageKey {
   Within within;
   Rank peer;
   std::size_t bytes;
+  bool plain;  ///< its memory is not CUDA's
   bool operator==(const MessageKey&) const = default;
 };
 
@@ -174,7 +175,8 @@ struct Impl {
   void take_plan(Task& task, const Call& call, const Sizes& sizes, const Found& found);
   /// A task of a blocking call with its plan.
   Task& planned(const Call& call, const Sizes& sizes);
-  const std::shared_ptr<const execution::Program>& point_to_point_program(const Call& call);
+  const std::shared_ptr<const execution::Program>& point_to_point_program(const Call& call,
+                                                                          const Sizes& sizes);
   void issue(Task& task, bool again);
   void repeat(Task& task);
   void count_in(Task& task);
@@ -186,6 +188,8 @@ struct Impl {
   /// Of a call that blocked, where a trial wants it.
   static void record_times(const Task& task);
   void begin(Task& task);
+  [[nodiscard]] bool read_by_attach(const Call& call) const;
+  /// For what peers read by attach, if the call goes that way; right before the first trial of long ones.
   void use_huge_pages(const Task& task);
   void offer(Task& task);
   const execution::Program& offer_program(bool each);

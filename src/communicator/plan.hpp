@@ -16,10 +16,10 @@
 #include <tutti/options.hpp>
 
 #include "communicator/check.hpp"
-#include "communicator/path_trial.hpp"
 #include "communicator/select.hpp"
 #include "execution/lower.hpp"
 #include "transport/shm/direct_memory.hpp"
+#include "transport/shm/path_trial.hpp"
 #include "tuning/tuning.hpp"
 
 namespace tutti {

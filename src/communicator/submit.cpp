@@ -33,12 +33,16 @@ std::size_t place_of(const Call& call) {
   return h * 0x9E3779B97F4A7C15ULL >> 56;
 }
 
+// What shorter buffers cost to put there takes long to come in.
+constexpr std::size_t worth_huge_pages = std::size_t{256} << 10U;
+
 int channel_of(const Call& call) {
   return call.within == Within::nothing ? transport::message_channel : transport::meeting_channel;
 }
 
 // A send or receive of any length: one instruction, once a piece.
-execution::Program message_program(const Call& call, execution::Channels& channels, std::size_t piece) {
+execution::Program message_program(const Call& call, execution::Channels& channels, std::size_t piece,
+                                   bool stable) {
   const int channel = channel_of(call);
   execution::Program program;
   execution::Instruction instruction;
@@ -59,8 +63,8 @@ execution::Program message_program(const Call& call, execution::Channels& channe
   program.sources = {source};
   program.sinks = {sink};
   program.piece = program.stride = program.message_bytes = piece;
-  program.stable = program.flushes =
-      call.operation == Operation::send;  // the buffer belongs to the call until it is done
+  program.flushes = call.operation == Operation::send;  // the buffer belongs to the call until it is done
+  program.stable = program.flushes && stable;
   program.lanes.resize(1);
   program.lanes[0].push_back(
       {{instruction}, std::max<std::uint64_t>(1, (instruction.bytes + piece - 1) / piece)});
@@ -92,8 +96,11 @@ Sizes Impl::admit(const Call& call) {
   return sizes = found;
 }
 
-const std::shared_ptr<const execution::Program>& Impl::point_to_point_program(const Call& call) {
-  const MessageKey key{call.operation, call.within, call.root, bytes_of(call)};
+// On this host what CUDA has mapped is copied: another process may be unable to read it.
+const std::shared_ptr<const execution::Program>& Impl::point_to_point_program(const Call& call,
+                                                                              const Sizes& sizes) {
+  const MessageKey key{call.operation, call.within, call.root, bytes_of(call),
+                       host_buffers.plain(call, sizes)};
   const auto found = std::find_if(point_to_point_programs.begin(), point_to_point_programs.end(),
                                   [&](const auto& p) { return p.first == key; });
   if (found != point_to_point_programs.end()) return found->second;
@@ -102,8 +109,8 @@ const std::shared_ptr<const execution::Program>& Impl::point_to_point_program(co
   const bool whole = route.cuts_messages() && channel_of(call) == transport::message_channel;
   const std::size_t piece = whole ? std::max<std::size_t>(key.bytes, 1)
                                   : std::min(route.max_message_bytes(), planner->setting().max_message);
-  point_to_point_programs.emplace_back(
-      key, std::make_shared<const execution::Program>(message_program(call, *routes, piece)));
+  point_to_point_programs.emplace_back(key, std::make_shared<const execution::Program>(
+                                                message_program(call, *routes, piece, key.plain || !whole)));
   return point_to_point_programs.back().second;
 }
 
@@ -117,7 +124,7 @@ bool Impl::adopts_counts(Task& task, const Call& call) {
 // Connects to peers that no call has needed so far.
 Impl::Found Impl::find_plan(const Call& call, const Sizes& sizes) {
   try {
-    if (is_point_to_point(call)) return {nullptr, &point_to_point_program(call)};
+    if (is_point_to_point(call)) return {nullptr, &point_to_point_program(call, sizes)};
     return {&planner->plan(call, sizes), nullptr};
   } catch (...) {
     Task unplanned;
@@ -154,10 +161,17 @@ void Impl::prepare(Task& task, const Call& call, const Sizes& sizes) {
   issue(task, again);
 }
 
+// Whether the peer reads what is sent in this process's memory, if that is faster.
+bool Impl::read_by_attach(const Call& call) const {
+  return channel_of(call) == transport::message_channel && routes->to(call.root).cuts_messages() &&
+         shm->direct().can_attach() && !shm->direct().same_process();
+}
+
 inline void Impl::take_ticket(Task& task) {
   task.ticket = tickets(task.call).given++;
   task.sequence = task.ticket + 1;
   task.tag = mix(mix(bytes_of(task.call), static_cast<std::uint64_t>(task.call.type)), task.sequence);
+  if (task.sizes.in_bytes >= worth_huge_pages && read_by_attach(task.call)) use_huge_pages(task);
 }
 
 inline void Impl::take_number(Task& task) {
@@ -206,14 +220,12 @@ PathTrial::Turn Impl::own_turn(const Plan& plan, const PathTrial::Turn& of_all) 
   return {.path = plan.own_trial->path(plan.own_presumed)};
 }
 
-// What peers read by attach, if this call goes that way; right before the first trial of long ones.
 void Impl::use_huge_pages(const Task& task) {
   constexpr std::uint32_t uses = PathTrial::of_long_calls.first_gap;
-  constexpr std::size_t shortest = std::size_t{256} << 10U;  // what shorter ones cost takes long to come in
   const Call& call = task.call;
-  if (group.size > 2 && reducing(task.plan->key.operation)) return;  // attach is the slower way there
+  if (!options.huge_pages || (group.size > 2 && reducing(call.operation))) return;  // attach is slower there
   const auto prepare = [&](const void* data, std::size_t bytes) {
-    if (bytes < shortest) return;
+    if (bytes < worth_huge_pages) return;
     const auto part = read_by_peers.due(data, bytes, uses);
     if (!part.empty() && host_buffers.plain(call, task.sizes)) put_into_huge_pages(part.data(), part.size());
   };
@@ -230,7 +242,7 @@ void Impl::begin(Task& task) {
     task.execution.begin(*task.point_to_point, task.buffers, task.tag);
     return;
   }
-  if (plan->attached && options.huge_pages) use_huge_pages(task);
+  if (plan->attached) use_huge_pages(task);
   if (plan->trial) task.turn = plan->trial->next(plan->presumed);
   task.own_turn = own_turn(*plan, task.turn);
   const bool timed = task.turn.timed || task.own_turn.timed;

@@ -118,6 +118,25 @@ TEST_F(HostBuffers, ManagedAndPageLockedMemoryIsTakenAlsoBetweenProcesses) {
   });
 }
 
+TEST_F(HostBuffers, WhatIsSentOfItIsCopied) {
+  run_processes(2, Options{}, [&](Communicator& comm) {
+    constexpr std::size_t count = 300'000;
+    const auto plain = comm.allocate<float>(count), pinned = comm.allocate<float>(count);
+    add(pinned.data(), count * sizeof(float), type_host, false);
+    const auto pass = [&](const Buffer<float>& buffer) {
+      std::fill(buffer.begin(), buffer.end(), comm.rank() == 0 ? 3.0F : 0.0F);
+      if (comm.rank() == 0) comm.send(std::span<const float>(buffer.span()), 1);
+      if (comm.rank() == 1) comm.receive(buffer.span(), 0);
+      EXPECT_EQ(std::count(buffer.begin(), buffer.end(), 3.0F), count);
+      return comm.stats().bytes_direct;
+    };
+    const auto direct = pass(plain);
+    EXPECT_EQ(direct, comm.rank() == 1 ? count * sizeof(float) : 0);
+    EXPECT_EQ(pass(pinned), direct);
+    EXPECT_GE(pass(plain), direct);
+  });
+}
+
 TEST_F(HostBuffers, ABufferIsLookedAtOnce) {
   run_local(1, [&](Communicator& comm) {
     std::vector<float> buffer(10, 1);

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/mappings.hpp"
-#include "communicator/path_trial.hpp"
 #include "communicator/ranks.hpp"
 #include "communicator/reused_buffers.hpp"
+#include "transport/shm/path_trial.hpp"
 
 namespace tutti::test {
 namespace {
@@ -209,17 +209,6 @@ Put put_by_calls(Communicator& comm, Operation operation, const Pages& in, const
   return put;
 }
 
-bool has_attach(Communicator& comm) {
-  const std::vector<std::uint8_t> in(MiB);
-  std::vector<std::uint8_t> out(MiB);
-  return comm.explain({.operation = Operation::all_to_all,
-                       .type = DataType::uint8,
-                       .in = in.data(),
-                       .out = out.data(),
-                       .count = MiB / 4})
-             .find("plain memory") != std::string::npos;
-}
-
 constexpr std::uint32_t enough_calls = PathTrial::of_long_calls.first_gap;
 
 TEST(HugePages, WhatPeersReadAgainAndAgain) {
@@ -239,6 +228,22 @@ TEST(HugePages, WhatPeersReadAgainAndAgain) {
     });
 }
 
+TEST(HugePages, WhatIsSentAgainAndAgain) {
+  SKIP_WITHOUT_HUGE_PAGES();
+  run_processes(3, over("shm"), [&](Communicator& comm) {
+    if (!has_attach(comm)) GTEST_SKIP() << "no cross-memory attach here";
+    const Pages out(4 * huge), in(4 * huge);
+    out.touch(0, 4 * huge), in.touch(0, 4 * huge);
+    for (std::uint32_t message = 1; message <= enough_calls; ++message) {
+      if (comm.rank() == 0) comm.send(out.data(), 2 * huge, DataType::uint8, 1);
+      if (comm.rank() == 1) comm.receive(in.data(), 2 * huge, DataType::uint8, 0);
+      EXPECT_EQ(out.in_huge_pages(), comm.rank() == 0 && message == enough_calls ? 2 * huge : 0);
+    }
+    EXPECT_EQ(in.in_huge_pages(), 0U) << "nobody reads it";
+    EXPECT_TRUE(out.as_touched(0, 4 * huge) && in.as_touched(0, 4 * huge));
+  });
+}
+
 TEST(HugePages, NotAgainstTheOption) {
   SKIP_WITHOUT_HUGE_PAGES();
   Options options = over("shm");
@@ -246,6 +251,11 @@ TEST(HugePages, NotAgainstTheOption) {
   run_processes(2, options, [](Communicator& comm) {
     const Pages in(4 * huge), out(4 * huge);
     EXPECT_EQ(put_by_calls(comm, Operation::all_to_all, in, out, enough_calls).in, 0U);
+    for (std::uint32_t message = 0; message < enough_calls; ++message) {
+      if (comm.rank() == 0) comm.send(in.data(), 2 * huge, DataType::uint8, 1);
+      if (comm.rank() == 1) comm.receive(in.data(), 2 * huge, DataType::uint8, 0);
+    }
+    EXPECT_EQ(in.in_huge_pages(), 0U);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -96,6 +97,18 @@ inline std::vector<Child> fork_ranks(int ranks, const Options& options,
 inline void run_processes(int ranks, const Options& options, const std::function<void(Communicator&)>& body) {
   auto children = fork_ranks(ranks, options, body);
   for (auto& child : children) EXPECT_EQ(child.wait(), 0);
+}
+
+/// Whether ranks may read each other's plain memory, by cross-memory attach.
+inline bool has_attach(Communicator& comm) {
+  const std::vector<std::uint8_t> in(std::size_t{1} << 20U);
+  std::vector<std::uint8_t> out(in.size());
+  return comm.explain({.operation = Operation::all_to_all,
+                       .type = DataType::uint8,
+                       .in = in.data(),
+                       .out = out.data(),
+                       .count = in.size() / static_cast<std::size_t>(comm.size())})
+             .find("plain memory") != std::string::npos;
 }
 
 /// For test names.

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "communicator/exercise.hpp"
-#include "communicator/path_trial.hpp"
 #include "communicator/plan.hpp"
 #include "communicator/ranks.hpp"
 #include "gpu/flatten.hpp"
 #include "topology/cache.hpp"
+#include "transport/shm/path_trial.hpp"
 
 namespace tutti::test {
 namespace {

@@ -81,6 +81,8 @@ class ShmSender : public Sender {
   /// Whether the readers have taken all before that position.
   [[nodiscard]] bool taken(std::uint32_t end);
   [[nodiscard]] const FifoMemory& memory() const { return memory_; }
+  /// What the first reader has taken.
+  [[nodiscard]] const Acknowledged& acknowledged() const { return memory_.acknowledged[readers_[0]]; }
   [[nodiscard]] std::atomic<std::uint64_t>& flag(std::uint32_t position) const {
     return memory_.flags[position % memory_.units];
   }
@@ -124,10 +126,12 @@ class ShmReceiver : public Receiver {
   const std::byte* slot(std::size_t bytes, Tag tag);
   /// Position of the message held.
   [[nodiscard]] std::uint32_t held_start(std::size_t bytes) const { return held_end_ - units_for(bytes); }
+  [[nodiscard]] std::uint32_t held_end() const { return held_end_; }  ///< of that message or the last one
   /// Takes the message held.
   void copy_out(std::byte* into, const std::byte* data, std::size_t bytes);
   /// Takes the message held; its writer waits for that.
   void take_units_at_once();
+  [[nodiscard]] Acknowledged& acknowledged() const { return mine_; }
   void count_received(std::size_t bytes);
   void count_direct(std::size_t bytes) { traffic_.bytes_direct += bytes; }
   [[nodiscard]] Rank writer() const { return writer_; }

@@ -1,6 +1,7 @@
 #include "transport/shm/message_fifo.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstring>
 
@@ -10,72 +11,132 @@ namespace tutti::transport::shm {
 
 namespace {
 
-// Of the second unit's word, where a message is offered; 0 is there if it is not.
-constexpr Tag offer_mark = 0x6F666672;
+// Of the second unit's word: how the message travels, and whether its sender wants to know how long it took.
+constexpr Tag by_slots = 0x736C6F74, by_slots_timed = by_slots + 1, in_place = 0x6F666672,
+              in_place_timed = in_place + 1;
 // While the receiver copies a part, the sender copies the next one. The same at both ends.
 std::size_t part_of(std::size_t bytes, const FifoMemory& memory) {
   return std::clamp((bytes / 4 + page - 1) / page * page, long_message,
                     std::max(memory.longest, long_message));
 }
 
+template <class Work>
+void timed(bool wanted, std::chrono::nanoseconds& sum, Work work) {
+  const auto since = wanted ? Clock::now() : Clock::time_point();
+  work();
+  if (wanted) sum += Clock::now() - since;
+}
+
 }  // namespace
 
 MessageSender::MessageSender(Wakes& wakes, const FifoMemory& memory, Rank reader, Traffic& traffic,
-                             const DirectMemory& direct)
-    : ShmSender(wakes, memory, {reader}, traffic), direct_(direct) {}
+                             const DirectMemory& direct, bool shares_processors)
+    : ShmSender(wakes, memory, {reader}, traffic), direct_(direct), shares_processors_(shares_processors) {}
 
 std::byte* MessageSender::try_reserve(std::size_t bytes) {
   assert(bytes < long_message);
   return ShmSender::try_reserve(bytes);
 }
 
-void MessageSender::publish_first(std::size_t part, Tag tag, bool offered) {
-  const std::uint32_t start = slot_position(part);
-  flag(start + 1).store(offered ? word_for(start + 1, offer_mark) : 0, std::memory_order_relaxed);
-  publish_slot(part, tag);
+// Until either way finds in the caches what it leaves there, those by slots have to go round the ring.
+PathTrial::Cadence MessageSender::cadence_of(std::size_t bytes) const {
+  constexpr std::size_t takes_milliseconds = std::size_t{8} << 20U;
+  if (bytes >= takes_milliseconds) return PathTrial::of_long_calls;
+  PathTrial::Cadence cadence = PathTrial::usual;
+  cadence.settling = 3 + static_cast<std::uint32_t>(memory().room * unit_bytes / bytes);
+  cadence.first_gap = std::max(cadence.first_gap, cadence.settling + cadence.counted);
+  return cadence;
 }
 
-// True when the message stays where it is.
-bool MessageSender::try_offer(const std::byte* data, std::size_t bytes, std::byte* room, std::size_t part,
-                              Tag tag) {
-  const MemoryOffer offer = direct_.offer(data, bytes);
-  if (direct_.reach(offer) != Reach::mapped) return false;
-  std::memcpy(room, &offer, sizeof offer);
-  publish_first(part, tag, true);
-  offered_end_ = position();
-  offered_ = true;
-  return true;
+PathTrial& MessageSender::trial_of(std::size_t bytes) {
+  const auto range = static_cast<std::size_t>(std::bit_width(bytes / long_message)) / 2;
+  auto& trial = trials_[std::min(range, trials_.size() - 1)];
+  if (trial == nullptr)
+    trial = std::make_unique<PathTrial>(Paths{Path::slots, Path::direct}, cadence_of(bytes));
+  return *trial;
+}
+
+// How it travels this end decides by itself: the other one is told.
+MessageSender::Message MessageSender::begin_message(const std::byte* data, std::size_t bytes, bool stable) {
+  Message message;
+  message.place = direct_.offer(data, bytes);
+  const Reach reach = stable ? direct_.reach(message.place) : Reach::none;
+  message.stays = reach == Reach::mapped;
+  if (reach != Reach::attach) return message;
+  PathTrial& trial = trial_of(bytes);
+  PathTrial::Turn turn = trial.next(Path::slots);
+  if (turn.decides) {
+    const PathTrial::Times times = trial.times();
+    trial.decide({&times, 1});
+    turn.path = trial.path(Path::slots);
+  }
+  message.stays = turn.path == Path::direct;
+  if (turn.timed) message.timed_for = &trial;
+  if (turn.timed) message.since = Clock::now();
+  return message;
+}
+
+void MessageSender::publish_first(std::size_t part, Tag tag) {
+  const std::uint32_t start = slot_position(part);
+  const bool asks = message_.timed_for != nullptr;
+  const Tag way = message_.stays ? (asks ? in_place_timed : in_place) : (asks ? by_slots_timed : by_slots);
+  flag(start + 1).store(word_for(start + 1, way), std::memory_order_relaxed);
+  publish_slot(part, tag);
 }
 
 bool MessageSender::try_send_long(const std::byte* data, std::size_t bytes, Tag tag, bool stable) {
   if (bytes < long_message) return ShmSender::try_send_long(data, bytes, tag, stable);
+  if (!std::exchange(begun_, true)) message_ = begin_message(data, bytes, stable);
   const std::size_t longest = part_of(bytes, memory()), before = sent_;
   while (sent_ < bytes && sent_ - before < bytes_in_one_go) {
     const std::size_t part = std::min(longest, bytes - sent_);
     std::byte* const room = slot(part);
     if (room == nullptr) break;
-    if (sent_ == 0 && stable && try_offer(data, bytes, room, part, tag)) {
-      count_sent(bytes);
-      return true;
-    }
-    copy_in(room, data + sent_, part);
+    if (message_.stays)
+      std::memcpy(room, &message_.place, sizeof message_.place);
+    else
+      timed(message_.timed_for != nullptr, message_.copying, [&] { copy_in(room, data + sent_, part); });
     if (sent_ == 0)
-      publish_first(part, tag, false);
+      publish_first(part, tag);
     else
       publish_slot(part, tag);
-    sent_ += part;
+    sent_ = message_.stays ? bytes : sent_ + part;
   }
   moved_ = sent_ != before && sent_ != bytes;
   if (sent_ != bytes) return false;
+  end_message(bytes);
+  return true;
+}
+
+void MessageSender::end_message(std::size_t bytes) {
+  begun_ = false;
   sent_ = 0;
   count_sent(bytes);
-  return true;
+  if (!message_.stays && message_.timed_for == nullptr) return;
+  awaited_end_ = position();
+  awaited_ = true;
+}
+
+// What it takes until its reader has it; but where ranks share processors, others run meanwhile, and what
+// counts is how long either end is at work, and that others have to run.
+void MessageSender::record_time() {
+  constexpr std::chrono::microseconds switches(3);
+  const std::chrono::nanoseconds there(acknowledged().copying.load(std::memory_order_relaxed));
+  const bool stays = message_.stays;
+  const auto work = stays ? there + switches : message_.copying + there;
+  std::exchange(message_.timed_for, nullptr)
+      ->record(stays ? Path::direct : Path::slots, shares_processors_ ? work : Clock::now() - message_.since);
 }
 
 bool MessageSender::flushed() {
   ShmSender::flushed();
-  offered_ = offered_ && !taken(offered_end_);
-  return !offered_;
+  if (!awaited_) return true;
+  const bool asks = message_.timed_for != nullptr && !begun_;
+  if (asks ? acknowledged().told.load(std::memory_order_acquire) != awaited_end_ : !taken(awaited_end_))
+    return false;
+  awaited_ = false;
+  if (asks) record_time();
+  return true;
 }
 
 MessageReceiver::MessageReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Rank me,
@@ -114,21 +175,25 @@ bool MessageReceiver::take_part(std::byte* into, std::size_t bytes, Tag tag) {
   if (data == nullptr) return false;
   if (received_ == 0) begin_message(bytes, data);
   if (!offered_) {
-    copy_out(into + received_, data, part);
+    timed(timed_, copying_, [&] { copy_out(into + received_, data, part); });
     received_ += part;
     return true;
   }
-  const std::size_t copied = copy_offered(into + received_, bytes - received_);
+  std::size_t copied = 0;
+  timed(timed_, copying_, [&] { copied = copy_offered(into + received_, bytes - received_); });
   received_ += copied;
   return copied != 0;
 }
 
 // Its first part is held.
 void MessageReceiver::begin_message(std::size_t bytes, const std::byte* first) {
-  const std::uint32_t start = held_start(part_at(bytes));
-  if (flag(start + 1).load(std::memory_order_relaxed) != word_for(start + 1, offer_mark)) return;
-  std::memcpy(&place_, first, sizeof place_);
-  offered_ = true;
+  const std::size_t part = part_at(bytes);
+  const std::uint32_t start = held_start(part);
+  const std::uint64_t word = flag(start + 1).load(std::memory_order_relaxed);
+  const auto is = [&](Tag way) { return word == word_for(start + 1, way); };
+  offered_ = is(in_place) || is(in_place_timed);
+  timed_ = is(by_slots_timed) || is(in_place_timed);
+  if (offered_) std::memcpy(&place_, first, sizeof place_);
 }
 
 // How many bytes; 0 when some rank has failed, of which this one will hear.
@@ -139,18 +204,26 @@ std::size_t MessageReceiver::copy_offered(std::byte* into, std::size_t bytes) {
     ~Leave() { memory.leave(); }
   } const leave{direct_};
   bytes = std::min(bytes, bytes_in_one_go);  // meanwhile nobody can close them
-  kernels::copy({&into, 1}, direct_.map(writer(), place_) + received_, bytes, 0);
+  if (direct_.reach(place_) == Reach::mapped)
+    kernels::copy({&into, 1}, direct_.map(writer(), place_) + received_, bytes, 0);
+  else
+    direct_.read(writer(), place_.address + received_, into, bytes);
   return bytes;
 }
 
+void MessageReceiver::tell_time() {
+  acknowledged().copying.store(copying_.count(), std::memory_order_relaxed);
+  acknowledged().told.store(held_end(), std::memory_order_release);
+}
+
 void MessageReceiver::finish(std::size_t bytes) {
-  if (offered_) {
-    count_direct(bytes);
-    take_units_at_once();
-  }
+  if (offered_) count_direct(bytes);
+  if (offered_ || timed_) take_units_at_once();
+  if (timed_) tell_time();
   count_received(bytes);
   received_ = 0;
-  offered_ = false;
+  copying_ = {};
+  offered_ = timed_ = false;
 }
 
 }  // namespace tutti::transport::shm

@@ -2,43 +2,64 @@
 /// Both ends of a FIFO of sends and receives in shared memory. Its messages may have any length.
 ///
 /// Long ones pass through slots in parts, so that the copies of both ends overlap; or, where their reader can
-/// map their memory, they stay there: a slot holds only where that is, and their reader copies them once and
-/// then acknowledges, which the sender waits for (`flushed`). The flag word of the first part's second unit
-/// says which.
+/// map or read their memory, they stay there: a slot holds only where that is, and their reader copies them
+/// once and then acknowledges, which the sender waits for (`flushed`). The flag word of the first part's
+/// second unit says which. What can be mapped always stays; what can be read by cross-memory attach, where
+/// the sender finds on its own messages that they arrive sooner so.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
+#include "base/deadline.hpp"
 #include "transport/shm/direct_memory.hpp"
 #include "transport/shm/fifo.hpp"
+#include "transport/shm/path_trial.hpp"
 
 namespace tutti::transport::shm {
 
 /// Messages of so many bytes are long: shorter ones are not worth that their sender waits.
 inline constexpr std::size_t long_message = 16384;
 static_assert(long_message > line_message_max && long_message / unit_bytes >= 2);
-
 /// Long messages are sent by `try_send` only.
 class MessageSender final : public ShmSender {
  public:
   /// `reader`: as a rank of this host.
+  /// `shares_processors`: there are more ranks than processors.
   MessageSender(Wakes& wakes, const FifoMemory& memory, Rank reader, Traffic& traffic,
-                const DirectMemory& direct);
+                const DirectMemory& direct, bool shares_processors);
   std::byte* try_reserve(std::size_t bytes) override;
   bool sent_part() override { return std::exchange(moved_, false); }
   bool flushed() override;
 
  private:
+  struct Message {
+    MemoryOffer place;
+    bool stays = false;                  ///< there
+    PathTrial* timed_for = nullptr;      ///< nullptr: it is not timed
+    Clock::time_point since;             ///< then: begun
+    std::chrono::nanoseconds copying{};  ///< and so long at work on it, here
+  };
   bool try_send_long(const std::byte* data, std::size_t bytes, Tag tag, bool stable) override;
-  bool try_offer(const std::byte* data, std::size_t bytes, std::byte* room, std::size_t part, Tag tag);
-  void publish_first(std::size_t part, Tag tag, bool offered);
+  [[nodiscard]] Message begin_message(const std::byte* data, std::size_t bytes, bool stable);
+  [[nodiscard]] PathTrial::Cadence cadence_of(std::size_t bytes) const;
+  PathTrial& trial_of(std::size_t bytes);
+  void publish_first(std::size_t part, Tag tag);
+  void end_message(std::size_t bytes);
+  void record_time();
   const DirectMemory& direct_;
-  std::size_t sent_ = 0;           ///< bytes of the present message that are in slots
+  bool shares_processors_;
+  std::array<std::unique_ptr<PathTrial>, 24>
+      trials_;                     ///< by length, each for lengths up to four times as long
+  Message message_;                ///< the present one, or the last
+  bool begun_ = false;             ///< it is the present one
+  std::size_t sent_ = 0;           ///< bytes of it that are in slots
   bool moved_ = false;             ///< the last `try_send` sent some, but not all
-  std::uint32_t offered_end_ = 0;  ///< behind the last message that was offered
-  bool offered_ = false;           ///< it may not have been read
+  std::uint32_t awaited_end_ = 0;  ///< behind the last message that stayed or was timed
+  bool awaited_ = false;           ///< it may not have been read
 };
 
 /// Long messages are received by `try_receive` only.
@@ -59,11 +80,14 @@ class MessageReceiver final : public ShmReceiver {
   void begin_message(std::size_t bytes, const std::byte* first);
   std::size_t copy_offered(std::byte* into, std::size_t bytes);
   void finish(std::size_t bytes);
+  void tell_time();
   DirectMemory& direct_;
-  bool offered_ = false;      ///< the present message is, once its first part was seen
-  std::size_t received_ = 0;  ///< bytes of it
-  bool moved_ = false;        ///< the last `try_receive` received some, but not all
-  MemoryOffer place_;         ///< where it is, if it is offered
+  bool offered_ = false;                ///< the present message is, once its first part was seen
+  bool timed_ = false;                  ///< likewise
+  std::chrono::nanoseconds copying_{};  ///< then: so far
+  std::size_t received_ = 0;            ///< bytes of it
+  bool moved_ = false;                  ///< the last `try_receive` received some, but not all
+  MemoryOffer place_;                   ///< where it is, if it is offered
 };
 
 }  // namespace tutti::transport::shm

@@ -175,7 +175,8 @@ Sender& ShmTransport::sender(Rank peer, int channel) {
   if (end) return *end;
   const FifoMemory memory(*arena_, local_rank_, local, channel);
   if (channel == message_channel)
-    end = std::make_unique<MessageSender>(*wakes_, memory, local, traffic_, *direct_);
+    end = std::make_unique<MessageSender>(*wakes_, memory, local, traffic_, *direct_,
+                                          static_cast<int>(locals_.size()) > cpus_);
   else
     end = std::make_unique<ShmSender>(*wakes_, memory, std::vector<Rank>{local}, traffic_);
   return *end;

@@ -71,8 +71,10 @@ class PathTrial {
   static constexpr Cadence of_long_calls{3, 2, 4, 16, 256, 0.92, true, false};
   /// Times the fastest: a path that takes longer is far from it.
   static constexpr double far = 1.5;
-  /// Times the present path's: a first call that takes longer has more against it than cold caches.
+  /// Times the present path's, and `cold` more: a first call that takes longer has more against it than cold
+  /// caches.
   static constexpr double hopeless = 3;
+  static constexpr double cold = 100'000;  ///< ns; a first attach took 20 to 50 us more than the next
 
   /// Nanoseconds of a call by each path, the mean of the shortest two in a row; 0: none was timed.
   using Times = std::array<std::uint32_t, all_paths.size()>;

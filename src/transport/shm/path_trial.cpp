@@ -1,4 +1,4 @@
-#include "communicator/path_trial.hpp"
+#include "transport/shm/path_trial.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -110,7 +110,7 @@ void PathTrial::leave_out_hopeless() {
   const auto time = [&](Path p) { return static_cast<double>(decided_by_[static_cast<std::size_t>(p)]); };
   Paths left{path_};
   for (const Path path : all_paths)
-    if (tried_.contains(path) && time(path) < hopeless * time(path_)) left.add(path);
+    if (tried_.contains(path) && time(path) < hopeless * time(path_) + cold) left.add(path);
   tried_ = left;
   if (tried_.size() == 1) begin_gap();
 }

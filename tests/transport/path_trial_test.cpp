@@ -1,5 +1,5 @@
 // Slots or peers' memory: measured, decided alike by all ranks.
-#include "communicator/path_trial.hpp"
+#include "transport/shm/path_trial.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -197,7 +197,7 @@ TEST(PathTrial, IsRepeatedEverMoreRarely) {
 
 TEST(PathTrial, HopelessPathsAreTriedOnce) {
   PathTrial trial({Path::slots, Path::past_caches, Path::direct});
-  std::map<Path, int> takes{{Path::slots, 900}, {Path::past_caches, 800}, {Path::direct, 2800}};
+  std::map<Path, int> takes{{Path::slots, 900'000}, {Path::past_caches, 800'000}, {Path::direct, 2'900'000}};
   std::map<Path, std::uint32_t> calls;
   for (int decisions = 0; decisions < 2;) {
     const auto turn = trial.next(Path::slots);
@@ -210,12 +210,12 @@ TEST(PathTrial, HopelessPathsAreTriedOnce) {
   EXPECT_EQ(calls[Path::direct], 1U);
   EXPECT_EQ(calls[Path::past_caches], 1 + usual.settling + usual.counted);
   EXPECT_EQ(trial.path(Path::slots), Path::past_caches);
-  EXPECT_EQ(trial.decided_by()[static_cast<std::size_t>(Path::direct)], 2800U);
+  EXPECT_EQ(trial.decided_by()[static_cast<std::size_t>(Path::direct)], 2'900'000U);
 }
 
 TEST(PathTrial, WhereAllOthersAreHopelessItEndsSoon) {
   PathTrial trial({Path::slots, Path::direct});
-  std::map<Path, int> takes{{Path::slots, 900}, {Path::direct, 2800}};
+  std::map<Path, int> takes{{Path::slots, 900'000}, {Path::direct, 2'900'000}};
   std::vector<std::uint32_t> decisions;
   for (std::uint32_t call = 0; decisions.size() < 2; ++call) {
     const auto turn = trial.next(Path::slots);
@@ -225,7 +225,7 @@ TEST(PathTrial, WhereAllOthersAreHopelessItEndsSoon) {
     EXPECT_EQ(trial.path(Path::slots), Path::slots);
     EXPECT_TRUE(trial.decided());
     decisions.push_back(call);
-    takes[Path::direct] = 300;  // in the trial after the next, which has no rivals
+    takes[Path::direct] = 300'000;  // in the trial after the next, which has no rivals
   }
   EXPECT_EQ(decisions[0], usual.first_gap + usual.counted + 1);
   const std::uint32_t next_gaps = usual.first_gap * usual.growth * (1 + usual.growth);
@@ -233,6 +233,21 @@ TEST(PathTrial, WhereAllOthersAreHopelessItEndsSoon) {
   for (PathTrial::Turn turn; !(turn = trial.next(Path::slots)).decides;)
     if (turn.timed) trial.record(turn.path, nanoseconds(takes[turn.path]));
   trial.decide(std::vector{trial.times()});
+  EXPECT_EQ(trial.path(Path::slots), Path::direct);
+}
+
+// The first call by a way finds nothing of it in the caches, nor of the kernel's part.
+TEST(PathTrial, AColdCallIsNotHopeless) {
+  PathTrial trial({Path::slots, Path::direct});
+  int by_direct = 90'000;
+  for (int decisions = 0; decisions < 2;) {
+    const auto turn = trial.next(Path::slots);
+    if (turn.timed) trial.record(turn.path, nanoseconds(turn.path == Path::slots ? 5000 : by_direct));
+    if (turn.path == Path::direct) by_direct = 3000;
+    if (!turn.decides) continue;
+    trial.decide(std::vector{trial.times()});
+    ++decisions;
+  }
   EXPECT_EQ(trial.path(Path::slots), Path::direct);
 }
 
