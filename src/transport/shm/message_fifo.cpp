@@ -20,6 +20,9 @@ std::size_t part_of(std::size_t bytes, const FifoMemory& memory) {
                     std::max(memory.longest, long_message));
 }
 
+// Milliseconds.
+constexpr bool takes_long(std::size_t bytes) { return bytes >= std::size_t{2} << 20U; }
+
 template <class Work>
 void timed(bool wanted, std::chrono::nanoseconds& sum, Work work) {
   const auto since = wanted ? Clock::now() : Clock::time_point();
@@ -40,8 +43,7 @@ std::byte* MessageSender::try_reserve(std::size_t bytes) {
 
 // Until either way finds in the caches what it leaves there, those by slots have to go round the ring.
 PathTrial::Cadence MessageSender::cadence_of(std::size_t bytes) const {
-  constexpr std::size_t takes_milliseconds = std::size_t{8} << 20U;
-  if (bytes >= takes_milliseconds) return PathTrial::of_long_calls;
+  if (takes_long(bytes)) return PathTrial::of_long_calls;
   PathTrial::Cadence cadence = PathTrial::usual;
   cadence.settling = 3 + static_cast<std::uint32_t>(memory().room * unit_bytes / bytes);
   cadence.first_gap = std::max(cadence.first_gap, cadence.settling + cadence.counted);
@@ -118,14 +120,17 @@ void MessageSender::end_message(std::size_t bytes) {
 }
 
 // What it takes until its reader has it; but where ranks share processors, others run meanwhile, and what
-// counts is how long either end is at work, and that others have to run.
+// counts is how long either end is at work, and that others have to run. Of those that take milliseconds all
+// others run in any case.
 void MessageSender::record_time() {
   constexpr std::chrono::microseconds switches(3);
   const std::chrono::nanoseconds there(acknowledged().copying.load(std::memory_order_relaxed));
   const bool stays = message_.stays;
   const auto work = stays ? there + switches : message_.copying + there;
   std::exchange(message_.timed_for, nullptr)
-      ->record(stays ? Path::direct : Path::slots, shares_processors_ ? work : Clock::now() - message_.since);
+      ->record(stays ? Path::direct : Path::slots, shares_processors_ && !takes_long(message_.place.bytes)
+                                                       ? work
+                                                       : Clock::now() - message_.since);
 }
 
 bool MessageSender::flushed() {
