@@ -1,6 +1,7 @@
 // Plain buffers that come again are put into huge pages, and no others.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include <cinttypes>
 #include <cstdint>
@@ -23,9 +24,7 @@ constexpr std::size_t MiB = std::size_t{1} << 20, huge = 2 * MiB;
 class Pages {
  public:
   explicit Pages(std::size_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS)
-      : mapped_(bytes + 2 * huge),
-        mapping_(::mmap(nullptr, mapped_, PROT_NONE, flags, -1, 0)),
-        bytes_(bytes) {
+      : mapped_(bytes + 2 * huge), mapping_(::mmap(nullptr, mapped_, PROT_NONE, flags, -1, 0)) {
     const auto first = reinterpret_cast<std::uintptr_t>(mapping_) + 1;
     data_ = static_cast<std::byte*>(mapping_) + ((first + huge - 1) / huge * huge - (first - 1));
     ::mprotect(data_, bytes, PROT_READ | PROT_WRITE);
@@ -35,11 +34,12 @@ class Pages {
   ~Pages() { ::munmap(mapping_, mapped_); }
 
   [[nodiscard]] std::byte* data() const { return data_; }
-  /// Touched without huge pages, whatever the system does by itself; later they are welcome.
+  /// Touched without huge pages, whatever the system does by itself. No advice, or the kernel's own thread
+  /// would put them there sooner or later.
   void touch(std::size_t from, std::size_t to) const {
-    (void)::madvise(data_, bytes_, MADV_NOHUGEPAGE);
+    (void)::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     for (std::size_t i = from; i < to; ++i) data_[i] = static_cast<std::byte>(i * 7 >> 5U);
-    (void)::madvise(data_, bytes_, MADV_HUGEPAGE);
+    (void)::prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
   }
   [[nodiscard]] bool as_touched(std::size_t from, std::size_t to) const {
     for (std::size_t i = from; i < to; ++i)
@@ -65,7 +65,6 @@ class Pages {
  private:
   std::size_t mapped_;
   void* mapping_;
-  std::size_t bytes_;
   std::byte* data_;
 };
 
