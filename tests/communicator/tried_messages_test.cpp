@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "communicator/ranks.hpp"
-#include "transport/shm/message_fifo.hpp"
 
 namespace tutti::test {
 namespace {

@@ -24,11 +24,11 @@ namespace tutti::transport::shm {
 /// Messages of so many bytes are long: shorter ones are not worth that their sender waits.
 inline constexpr std::size_t long_message = 16384;
 static_assert(long_message > line_message_max && long_message / unit_bytes >= 2);
+
 /// Long messages are sent by `try_send` only.
 class MessageSender final : public ShmSender {
  public:
-  /// `reader`: as a rank of this host.
-  /// `shares_processors`: there are more ranks than processors.
+  /// `reader`: as a rank of this host. `shares_processors`: there are more ranks than processors.
   MessageSender(Wakes& wakes, const FifoMemory& memory, Rank reader, Traffic& traffic,
                 const DirectMemory& direct, bool shares_processors);
   std::byte* try_reserve(std::size_t bytes) override;
@@ -52,8 +52,8 @@ class MessageSender final : public ShmSender {
   void record_time();
   const DirectMemory& direct_;
   bool shares_processors_;
-  std::array<std::unique_ptr<PathTrial>, 24>
-      trials_;                     ///< by length, each for lengths up to four times as long
+  /// By length, each for lengths up to four times as long.
+  std::array<std::unique_ptr<PathTrial>, 24> trials_;
   Message message_;                ///< the present one, or the last
   bool begun_ = false;             ///< it is the present one
   std::size_t sent_ = 0;           ///< bytes of it that are in slots
