@@ -12,9 +12,17 @@ namespace {
 using Number = std::uint64_t;
 using Place = std::tuple<Rank, Space, int, int>;  // rank, buffer, chunk, piece
 
+/// Different for all places, and sums of some are not those of others: SplitMix64 (Steele, Lea and Flood
+/// 2014).
 Number given(Rank rank, int chunk, int piece) {
-  std::seed_seq seed{rank, chunk, piece};
-  return std::mt19937_64(seed)();
+  Number state = 0;
+  for (const int part : {rank, chunk, piece}) {
+    state = (state ^ static_cast<Number>(part)) + 0x9e3779b97f4a7c15U;
+    state = (state ^ (state >> 30U)) * 0xbf58476d1ce4e5b9U;
+    state = (state ^ (state >> 27U)) * 0x94d049bb133111ebU;
+    state ^= state >> 31U;
+  }
+  return state;
 }
 
 /// Not idempotent, and not linear, so that a reduction finished twice, late or never shows.

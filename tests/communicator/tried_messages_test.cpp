@@ -2,9 +2,10 @@
 // what was sent.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <deque>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -22,9 +23,8 @@ constexpr int messages = 300;
 
 Message message_of(std::size_t length, Rank from, int number) {
   Message message(length);
-  for (std::size_t i = 0; i < length; ++i)
-    message[i] = static_cast<std::uint32_t>(i + 1'000'003 * static_cast<std::size_t>(number) +
-                                            77 * static_cast<std::size_t>(from));
+  std::iota(message.data(), message.data() + length,
+            1'000'003 * static_cast<std::uint32_t>(number) + 77 * static_cast<std::uint32_t>(from));
   return message;
 }
 
@@ -40,7 +40,7 @@ TEST(TriedMessages, ArriveAsTheyWereWhenTheyWereSent) {
           if (comm.rank() == from) {
             sent = message_of(length, from, number);
             comm.send(std::span<const std::uint32_t>(sent), 1 - from);
-            std::fill(sent.begin(), sent.end(), 0);
+            std::memset(sent.data(), 0, length * sizeof sent[0]);
           } else {
             comm.receive(std::span(received), from);
             ASSERT_EQ(received, message_of(length, from, number)) << length << ", message " << number;

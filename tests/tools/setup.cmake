@@ -6,10 +6,8 @@ target_compile_definitions(${test} PRIVATE TUTTI_PERF="$<TARGET_FILE:tutti-perf>
   TUTTI_WINDOW_PERF="$<TARGET_FILE:tutti-window-perf>" TUTTI_MPIRUN="${TUTTI_MPIRUN}" TUTTI_SANITIZE="${TUTTI_SANITIZE}")
 add_dependencies(${test} tutti-perf tutti-window-perf)
 # tutti-window-perf with puts or gets that move nothing.
-get_target_property(sources tutti-window-perf SOURCES)
-list(TRANSFORM sources PREPEND ${PROJECT_SOURCE_DIR}/tools/)
-add_executable(tools-lossy-window-perf ${sources} ${CMAKE_CURRENT_LIST_DIR}/lossy/window.cpp)
-target_link_libraries(tools-lossy-window-perf PRIVATE tutti-perf-parts)
+add_executable(tools-lossy-window-perf ${CMAKE_CURRENT_LIST_DIR}/lossy/window.cpp)
+target_link_libraries(tools-lossy-window-perf PRIVATE tutti-window-perf-parts)
 foreach(move put get)
   target_link_options(tools-lossy-window-perf PRIVATE
     -Wl,--wrap=_ZN5tutti6Window3${move}EiRKNS_5BlockERKNS_15TransferOptionsE)
