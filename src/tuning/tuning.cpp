@@ -39,12 +39,12 @@ Point Curve::at(std::size_t bytes) const {
   return point;
 }
 
-const Curve* Tuning::measured(std::string_view transport, int ranks) const {
+const Curve* nearest(std::span<const Curve> curves, std::string_view transport, int ranks) {
   const Curve* best = nullptr;
   const auto far = [&](const Curve& curve) {
     return std::abs(std::log(static_cast<double>(curve.ranks) / static_cast<double>(ranks)));
   };
-  for (const Curve& curve : curves_)
+  for (const Curve& curve : curves)
     if (curve.transport == transport && (best == nullptr || far(curve) < far(*best))) best = &curve;
   return best;
 }
@@ -56,7 +56,8 @@ Costs Tuning::costs(const Scene& scene, std::size_t bytes) const {
     costs.crowd = static_cast<double>(together) / scene.cpus;
   const auto point = [&](const std::string& transport, int ranks) {
     const Curve* curve = measured(transport, ranks);
-    return (curve != nullptr ? *curve : default_curve(transport)).at(bytes);
+    const int at_once = costs.crowd > 1 ? std::min(ranks, scene.cpus) : ranks;
+    return (curve != nullptr ? *curve : default_curve(transport, at_once)).at(bytes);
   };
   if (scene.transport == "shm") {
     costs.inside = point("shm", scene.ranks);

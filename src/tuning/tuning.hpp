@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,9 +47,12 @@ struct Curve {
   [[nodiscard]] Point at(std::size_t bytes) const;
 };
 
-/// What nobody measured on this machine: the constants of a transport on machines that docs/simulation.md
-/// names. Throws Error(invalid_argument) for a transport that does not exist.
-const Curve& default_curve(std::string_view transport);
+/// Of those of that transport the one whose number of ranks is nearest, by ratio; nullptr: there are none.
+const Curve* nearest(std::span<const Curve> curves, std::string_view transport, int ranks);
+
+/// What nobody measured on this machine: the constants of that many ranks that work at once, on machines that
+/// docs/simulation.md names. Throws Error(invalid_argument) for a transport that does not exist.
+const Curve& default_curve(std::string_view transport, int ranks);
 
 /// What one size costs in a scene.
 struct Costs {
@@ -79,8 +83,10 @@ class Tuning {
   [[nodiscard]] const std::vector<Curve>& curves() const { return curves_; }
   /// Why what was found is not used; "": nothing was found, or it is.
   [[nodiscard]] const std::string& refused() const { return refused_; }
-  /// The measured curve of that transport whose number of ranks is nearest; nullptr: none was measured.
-  [[nodiscard]] const Curve* measured(std::string_view transport, int ranks) const;
+  /// The nearest measured curve; nullptr: none was measured.
+  [[nodiscard]] const Curve* measured(std::string_view transport, int ranks) const {
+    return nearest(curves_, transport, ranks);
+  }
   /// The constants of a call: measured ones, or else the defaults.
   [[nodiscard]] Costs costs(const Scene& scene, std::size_t bytes) const;
 

@@ -121,7 +121,7 @@ TEST(Tuning, AsksTheCurveOfTheNearestRanksOrTheDefaults) {
   EXPECT_EQ(tuning.measured("verbs", 2), nullptr);
   const Costs mixed = tuning.costs({.transport = "verbs", .ranks = 16, .host_size = 8}, 8);
   EXPECT_EQ(mixed.inside.costs.alpha, slow_messages.alpha);
-  EXPECT_EQ(mixed.between.costs.alpha, default_curve("verbs").at(8).costs.alpha);
+  EXPECT_EQ(mixed.between.costs.alpha, default_curve("verbs", 2).at(8).costs.alpha);
   EXPECT_THROW((void)tuning.costs({.transport = "pigeon", .ranks = 2}, 8), Error);
 }
 
@@ -207,7 +207,7 @@ TEST(Decide, TakesAlgorithmsForNodesWherePortsAreShared) {
 
 // Where ranks take turns, every round waits for all of them, and the sum of the work counts.
 TEST(Decide, TakesFewerRoundsWhereRanksShareProcessors) {
-  const Scene own{.ranks = 8}, shared{.ranks = 8, .cpus = 2};
+  const Scene own{.ranks = 16}, shared{.ranks = 16, .cpus = 2};
   const auto apart = Tuning::defaults()->choices(own), crowded = Tuning::defaults()->choices(shared);
   EXPECT_EQ(apart->of(Collective::reduce_scatter, 256)->name, "halving");
   EXPECT_EQ(crowded->of(Collective::reduce_scatter, 256)->name, "all_pairs");
@@ -217,6 +217,22 @@ TEST(Decide, TakesFewerRoundsWhereRanksShareProcessors) {
   EXPECT_EQ(Tuning::defaults()->costs({.ranks = 2, .cpus = 2}, 64).crowd, 1);
   EXPECT_EQ(Tuning::defaults()->costs({.transport = "tcp", .ranks = 8, .host_size = 4, .cpus = 1}, 64).crowd,
             4);
+}
+
+// What 16 cores showed: eight ranks that all read all inputs, 32 KiB each, took four times as long.
+TEST(Decide, ReadsAPartOfEveryInputWhereManyRanksHaveProcessorsOfTheirOwn) {
+  const auto choices = Tuning::defaults()->choices({.ranks = 8, .cpus = 16});
+  EXPECT_EQ(choices->of(Collective::all_reduce, 64)->name, "all_pairs");
+  for (const std::size_t bytes : {2048UL, 32768UL})
+    EXPECT_EQ(choices->of(Collective::all_reduce, bytes)->name, "two_shot") << bytes;
+}
+
+// Constants are those of as many as work at once.
+TEST(Tuning, RanksThatShareProcessorsCostWhatFewerCost) {
+  const auto copy = [](const Scene& scene) { return Tuning::defaults()->costs(scene, 64).inside.costs.copy; };
+  EXPECT_NE(copy({.ranks = 8}), copy({.ranks = 2}));
+  EXPECT_EQ(copy({.ranks = 8, .cpus = 2}), copy({.ranks = 2}));
+  EXPECT_EQ(copy({.ranks = 8, .cpus = 8}), copy({.ranks = 8}));
 }
 
 // Deciding many ranks is dear, but what is right for small sizes is not taken for large ones.
