@@ -34,6 +34,7 @@ Curve eight_ranks() {
                      {16 * MiB, {60 * ns, 200 * ns, 70 * ns, 15 * ns, at(8), at(7)}}}};
 }
 
+// Likewise: the farther cores count.
 Curve sixteen_ranks() {
   return {.transport = "shm",
           .ranks = 16,
