@@ -22,28 +22,19 @@ Curve two_ranks() {
                      {16 * MiB, {60 * ns, 200 * ns, 100 * ns, 15 * ns, at(12), at(12)}}}};
 }
 
-// Ranks on cores of their own of a 16-core Emerald Rapids, whose choices these constants are fitted to: what
-// several read from a core's cache comes slower.
-Curve eight_ranks() {
-  return {.transport = "shm",
-          .ranks = 8,
-          .points = {{64, {60 * ns, 150 * ns, 28 * ns, 15 * ns, at(7), at(12)}},
-                     {4 * KiB, {60 * ns, 150 * ns, 42 * ns, 15 * ns, at(14), at(15)}},
-                     {64 * KiB, {60 * ns, 200 * ns, 70 * ns, 15 * ns, at(17), at(18)}},
-                     {1 * MiB, {60 * ns, 200 * ns, 70 * ns, 15 * ns, at(17), at(15)}},
-                     {16 * MiB, {60 * ns, 200 * ns, 70 * ns, 15 * ns, at(8), at(7)}}}};
+// Those of two ranks, each kind of cost so many times as much.
+Curve more_ranks(int ranks, const simulation::HostCosts& times) {
+  Curve curve = two_ranks();
+  curve.ranks = ranks;
+  for (Point& point : curve.points)
+    for (double simulation::HostCosts::*cost : simulation::host_costs) point.costs.*cost *= times.*cost;
+  return curve;
 }
 
-// Likewise: the farther cores count.
-Curve sixteen_ranks() {
-  return {.transport = "shm",
-          .ranks = 16,
-          .points = {{64, {60 * ns, 210 * ns, 40 * ns, 15 * ns, at(8), at(20)}},
-                     {4 * KiB, {60 * ns, 210 * ns, 60 * ns, 15 * ns, at(17), at(25)}},
-                     {64 * KiB, {60 * ns, 280 * ns, 100 * ns, 15 * ns, at(21), at(30)}},
-                     {1 * MiB, {60 * ns, 280 * ns, 100 * ns, 15 * ns, at(21), at(25)}},
-                     {16 * MiB, {60 * ns, 280 * ns, 100 * ns, 15 * ns, at(10), at(12)}}}};
-}
+// On cores of their own of a 16-core Emerald Rapids, whose choices these are fitted to: what several read
+// from a core's cache comes slower, and of sixteen the farther cores count.
+Curve eight_ranks() { return more_ranks(8, {1, 1, 0.7, 1, 1.4, 1.6}); }
+Curve sixteen_ranks() { return more_ranks(16, {1, 1.4, 1, 1, 1.2, 1}); }
 
 // Two network namespaces; of what receiving takes, most is copying by the kernel.
 Curve tcp() {

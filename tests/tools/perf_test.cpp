@@ -168,9 +168,6 @@ TEST(Perf, ReportsAChildThatIsKilled) {
 
 TEST(Perf, RunsUnderMpirun) {
   if (std::string(TUTTI_MPIRUN).empty()) GTEST_SKIP() << "Open MPI's mpirun is not installed";
-  if (std::string(TUTTI_SANITIZE) == "thread")
-    GTEST_SKIP()
-        << "ThreadSanitizer sees only the half of PMIx's synchronisation that is not in PMIx's own library";
   const Outcome outcome =
       run("ASAN_OPTIONS=detect_leaks=0 " TUTTI_MPIRUN " --allow-run-as-root --oversubscribe -n 3 " + perf +
           " all_reduce -b 8 -e 64K -f 8" + quick);
