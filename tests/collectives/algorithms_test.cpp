@@ -13,6 +13,8 @@
 
 #include <tutti/verify.hpp>
 
+#include "sanitized.hpp"
+
 namespace tutti {
 
 void PrintTo(const Algorithm& algorithm, std::ostream* stream) {
@@ -26,11 +28,7 @@ bool has_root(Collective collective) {
          collective == Collective::gather || collective == Collective::scatter;
 }
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr int most_ranks = 16;  // what sanitizers look for shows itself with few
-#else
-constexpr int most_ranks = 64;
-#endif
+constexpr int most_ranks = sanitized ? 9 : 64;
 
 std::vector<Rank> roots(const Algorithm& algorithm, int ranks) {
   if (!has_root(algorithm.collective)) return {0};

@@ -8,6 +8,7 @@
 
 #include "collectives/algorithms.hpp"
 #include "collectives/interpreter.hpp"
+#include "sanitized.hpp"
 
 namespace tutti {
 namespace {
@@ -91,11 +92,7 @@ std::string first_failure(const Schedule& schedule, const VerifyOptions& options
   return "";
 }
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr int effort = 1;  // what sanitizers look for shows itself soon
-#else
-constexpr int effort = 6;
-#endif
+constexpr int effort = sanitized ? 1 : 6;
 
 TEST(Interpreter, AgreesWithEveryProof) {
   for (const Algorithm& algorithm : algorithms()) {

@@ -5,15 +5,12 @@
 
 #include "kernels/fixture.hpp"
 #include "kernels/reference.hpp"
+#include "sanitized.hpp"
 
 namespace tutti::test {
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr std::size_t most = 513;  // what sanitizers look for is at the ends
-#else
-constexpr std::size_t most = 4097;
-#endif
+constexpr std::size_t most = sanitized ? 513 : 4097;  // what sanitizers look for is at the ends
 constexpr std::array<std::size_t, 18> counts{0,  1,  2,  3,  7,  8,  15,  16,       17,
                                              31, 32, 33, 63, 64, 65, 100, most / 4, most};
 
