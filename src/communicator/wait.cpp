@@ -261,9 +261,12 @@ bool Impl::waits_for_peer(const Task& task) const {
 
 // Where ranks share processors: to poll on for one of this processor would keep it from sending. Who waits
 // for a message of one elsewhere that is not on its processor had better make room, but not at once, or the
-// two may miss each other for ever. In collectives all need the same messages: nobody else can go on.
+// two may miss each other for ever. Who waits for one that copies a long message makes room at once. In
+// collectives all need the same messages: nobody else can go on.
 bool Impl::gains_by_leaving(const Wait& wait, const Task& task) {
-  if (wait.polls == 1) return task.execution.waits_for_any(shm->beside());
+  if (wait.polls == 1)
+    return task.execution.waits_for_any(shm->beside()) ||
+           (waits_for_peer(task) && task.execution.flushes_late());
   return waits_for_peer(task) && wait.polls % looks_for_peer == 0 &&
          task.execution.waits_for_any(shm->absent());
 }

@@ -260,6 +260,12 @@ bool Execution::try_fold(const Instruction& instruction, std::uint64_t iteration
   return true;
 }
 
+bool Execution::flushes_late() const {
+  return unfinished_ == 0 &&
+         std::any_of(program_->sinks.begin(), program_->sinks.end(),
+                     [](const Sink& sink) { return sink.sender != nullptr && sink.sender->flushes_late(); });
+}
+
 bool Execution::waits_for_any(std::span<const std::uint8_t> ranks) const {
   const auto among = [&](Rank peer) {
     return peer < 0 ? std::any_of(ranks.begin(), ranks.end(), [](auto r) { return r != 0; })

@@ -63,6 +63,9 @@ class Sender {
   /// reach the peer without another call: before, only `progress` moves it, so nobody may turn to other work
   /// yet.
   virtual bool flushed() = 0;
+  /// When that is not so: whether it takes the receiver, which is at it, longer than this processor needs to
+  /// let others work and to come back.
+  [[nodiscard]] virtual bool flushes_late() const { return false; }
   /// Like `try_send` of `bytes` from `data`, which may change on return; but first the bytes of the placement
   /// go where it says. Who has received the message finds them there, as far as adapters are concerned: a
   /// GPU may have to be told. Only for memory that `Transport::register_device_memory` of both ends has

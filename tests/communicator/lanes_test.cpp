@@ -69,8 +69,10 @@ class InParts final : public transport::Sender {
   void publish(std::size_t, transport::Tag) override {}
   bool try_send(const std::byte*, std::size_t, transport::Tag, bool) override { return left == 0; }
   bool sent_part() override { return has_room && left-- != 0; }
-  bool flushed() override { return true; }
+  bool flushed() override { return is_flushed; }
+  [[nodiscard]] bool flushes_late() const override { return !is_flushed; }
   bool has_room = true;
+  bool is_flushed = true;
   int left = 2;
 };
 
@@ -92,6 +94,27 @@ TEST(Lanes, MoveWhenAPartOfAMessageDoes) {
   EXPECT_FALSE(execution.done());
   EXPECT_TRUE(execution.advance());
   EXPECT_TRUE(execution.done());
+}
+
+// Before, there is something to do.
+TEST(Lanes, WaitForALateFlushOnceAllIsSent) {
+  InParts sender;
+  execution::Program program = two_copies(piece);
+  program.lanes.resize(1);
+  program.lanes[0][0].instructions[0].kind = execution::Instruction::Kind::send;
+  program.sinks[0].sender = &sender;
+  program.flushes = true;
+  sender.is_flushed = false;
+  const std::vector<std::byte> input(2 * piece);
+  execution::Execution execution;
+  execution.begin(program, {.input = input.data()}, 1);
+  EXPECT_FALSE(execution.flushes_late());
+  while (execution.advance()) EXPECT_TRUE(sender.left == 0 || !execution.flushes_late());
+  EXPECT_FALSE(execution.done());
+  EXPECT_TRUE(execution.flushes_late());
+  sender.is_flushed = true;
+  EXPECT_TRUE(execution.done());
+  EXPECT_FALSE(execution.flushes_late());
 }
 
 class NoPeers final : public execution::PeerMemory {

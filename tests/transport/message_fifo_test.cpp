@@ -70,6 +70,22 @@ TEST_F(MessageFifo, OffersAreReadWhenTheyAreReceivedAndFlushedThen) {
   EXPECT_EQ(ranks_[1]->traffic().bytes_direct, longer);
 }
 
+// Of others it is known at once, or not worth others' turns, or they have them anyway.
+TEST_F(MessageFifo, OffersOfSomeLengthAreFlushedLate) {
+  for (const std::size_t bytes : {longer, std::size_t{100'000}, std::size_t{1'000'000}, longest})
+    for (const bool stable : {false, true}) {
+      if (!stable && bytes > 100'000) continue;  // has no room
+      data_ = filled(bytes, 1), received_ = filled(bytes, 0);
+      EXPECT_FALSE(sender_.flushes_late());
+      ASSERT_TRUE(sender_.try_send(data_.data(), bytes, 7, stable));
+      EXPECT_EQ(sender_.flushes_late(), stable && bytes > longer && bytes < longest) << bytes << stable;
+      while (!receiver_.try_receive(received_.data(), bytes, 7)) {
+      }
+      EXPECT_TRUE(sender_.flushed());
+      EXPECT_FALSE(sender_.flushes_late());
+    }
+}
+
 TEST_F(MessageFifo, OffersAreNotMadeOfWhatMayChangeNorOfShortMessagesNorOfSchedules) {
   ASSERT_TRUE(sender_.try_send(data_.data(), longer, 7, false));
   ASSERT_TRUE(sender_.try_send(data_.data(), 5000, 8, true));

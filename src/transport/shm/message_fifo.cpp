@@ -144,6 +144,12 @@ bool MessageSender::flushed() {
   return true;
 }
 
+// What takes milliseconds does not fare better so: others have their turns in any case.
+bool MessageSender::flushes_late() const {
+  constexpr std::size_t least = std::size_t{64} << 10U;  // 8 us by attach, where two switches take 3
+  return awaited_ && message_.stays && message_.place.bytes >= least && !takes_long(message_.place.bytes);
+}
+
 MessageReceiver::MessageReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Rank me,
                                  Traffic& traffic, DirectMemory& direct)
     : ShmReceiver(wakes, memory, writer, me, traffic), direct_(direct) {}

@@ -34,6 +34,7 @@ class MessageSender final : public ShmSender {
   std::byte* try_reserve(std::size_t bytes) override;
   bool sent_part() override { return std::exchange(moved_, false); }
   bool flushed() override;
+  [[nodiscard]] bool flushes_late() const override;
 
  private:
   struct Message {
