@@ -76,13 +76,18 @@ class InParts final : public transport::Sender {
   int left = 2;
 };
 
-// Else a message that takes long would be a rank that waits, sleeps, and is given up at last.
-TEST(Lanes, MoveWhenAPartOfAMessageDoes) {
-  InParts sender;
+execution::Program one_send(InParts& sender) {
   execution::Program program = two_copies(piece);
   program.lanes.resize(1);
   program.lanes[0][0].instructions[0].kind = execution::Instruction::Kind::send;
   program.sinks[0].sender = &sender;
+  return program;
+}
+
+// Else a message that takes long would be a rank that waits, sleeps, and is given up at last.
+TEST(Lanes, MoveWhenAPartOfAMessageDoes) {
+  InParts sender;
+  const execution::Program program = one_send(sender);
   const std::vector<std::byte> input(2 * piece);
   execution::Execution execution;
   execution.begin(program, {.input = input.data()}, 1);
@@ -99,10 +104,7 @@ TEST(Lanes, MoveWhenAPartOfAMessageDoes) {
 // Before, there is something to do.
 TEST(Lanes, WaitForALateFlushOnceAllIsSent) {
   InParts sender;
-  execution::Program program = two_copies(piece);
-  program.lanes.resize(1);
-  program.lanes[0][0].instructions[0].kind = execution::Instruction::Kind::send;
-  program.sinks[0].sender = &sender;
+  execution::Program program = one_send(sender);
   program.flushes = true;
   sender.is_flushed = false;
   const std::vector<std::byte> input(2 * piece);
