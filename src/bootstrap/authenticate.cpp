@@ -105,7 +105,7 @@ Accepting::State Accepting::advance() {
 }
 
 FileDescriptor connect_authenticated(const std::string& address, std::uint16_t port, const Secret& secret,
-                                     const Hello& hello, const Limit& limit) {
+                                     const Hello& hello, const Limit& limit, Listening listening) {
   const Endpoint endpoint{address, port};
   std::string last = "no attempt was made";
   for (int pause_ms = 1;; pause_ms = std::min(2 * pause_ms, 50)) {
@@ -125,6 +125,8 @@ FileDescriptor connect_authenticated(const std::string& address, std::uint16_t p
           break;
       }
     } else {
+      if (errno == ECONNREFUSED && listening == Listening::since_before)
+        throw Error(ErrorCode::peer_lost, "nobody listens at " + to_string(endpoint) + " any more");
       last = std::generic_category().message(errno);
     }
     if (limit.deadline.passed())

@@ -56,10 +56,17 @@ class Accepting {
   std::size_t sent_ = 0, received_ = 0;
 };
 
+/// Whether somebody listens at an address.
+enum class Listening : std::uint8_t {
+  soon,          ///< refused connections are tried again
+  since_before,  ///< a refused connection says that nobody does any more
+};
+
 /// The connecting end: connects to a numeric address, proves, and checks the other side's proof. Blocking,
-/// bounded by the limit; retries refused connections until then. Throws Error: timeout, unauthorized, system,
-/// and what the limit's check throws.
+/// bounded by the limit. Throws Error: timeout, peer_lost (see Listening), unauthorized, system, and what the
+/// limit's check throws.
 FileDescriptor connect_authenticated(const std::string& address, std::uint16_t port, const Secret& secret,
-                                     const Hello& hello, const Limit& limit);
+                                     const Hello& hello, const Limit& limit,
+                                     Listening listening = Listening::soon);
 
 }  // namespace tutti::bootstrap

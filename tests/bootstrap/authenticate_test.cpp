@@ -179,6 +179,17 @@ TEST(Authenticate, AListenerThatComesLateIsFound) {
   connector.join();
 }
 
+TEST(Authenticate, WhoListenedBeforeIsNotAwaited) {
+  std::uint16_t port = 0;
+  { port = local_endpoint(listen_at({"127.0.0.1", 0}).get()).port; }
+  const auto start = Clock::now();
+  const auto thrown = thrown_by(
+      [&] { connect_authenticated("127.0.0.1", port, secret, {}, Deadline(10s), Listening::since_before); });
+  EXPECT_EQ(thrown.code, ErrorCode::peer_lost);
+  EXPECT_THAT(thrown.text, testing::HasSubstr("nobody listens at 127.0.0.1:"));
+  EXPECT_LT(Clock::now() - start, 5s);
+}
+
 TEST(Authenticate, NamesAreNoAddresses) {
   const auto thrown = thrown_by([] { connect_authenticated("localhost", 1, secret, {}, Deadline(100ms)); });
   EXPECT_EQ(thrown.code, ErrorCode::invalid_argument);

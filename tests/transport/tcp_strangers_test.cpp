@@ -114,6 +114,16 @@ TEST(TcpDial, AsksWhileItWaits) {
   }
 }
 
+// A listener takes as many strangers as there are ranks to come, and some.
+TEST(TcpDial, IsOneConnectionAnAttempt) {
+  const auto listener = bootstrap::listen_at({"127.0.0.1", 0});
+  const Deadline within_one_attempt(std::chrono::milliseconds(100));
+  EXPECT_THROW(tcp::dial(bootstrap::local_endpoint(listener.get()), tcp_secret, {}, within_one_attempt),
+               Error);
+  EXPECT_TRUE(bootstrap::accept_from(listener.get()));
+  EXPECT_FALSE(bootstrap::accept_from(listener.get()));
+}
+
 // Its rank tries again; a closed connection would pass for a lost rank.
 TEST(TcpInbox, GivesOutNoConnectionThatWasGivenUp) {
   tcp::Inbox inbox;

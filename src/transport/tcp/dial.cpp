@@ -4,7 +4,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <span>
 
@@ -34,19 +33,17 @@ std::optional<Verdict> read_verdict(int socket, const bootstrap::Limit& limit) {
 
 std::optional<FileDescriptor> dial(const bootstrap::Endpoint& listener, const bootstrap::Secret& secret,
                                    const bootstrap::Hello& hello, const bootstrap::Limit& limit) {
-  const auto gone = [&listener](const char* what) {
-    return Error(ErrorCode::peer_lost,
-                 fmt::format("{} at {} any more", what, bootstrap::to_string(listener)));
-  };
   for (auto patience = first_patience;; patience *= 2) {
     const std::chrono::milliseconds left(limit.deadline.poll_ms());
     const bootstrap::Limit attempt(Deadline(std::min(patience, left)), limit.check);
     try {
-      // It may go at any time, so this is asked again before every attempt.
-      if (!bootstrap::try_connect(listener, attempt) && errno == ECONNREFUSED) throw gone("nobody listens");
-      auto socket = bootstrap::connect_authenticated(listener.address, listener.port, secret, hello, attempt);
+      auto socket = bootstrap::connect_authenticated(listener.address, listener.port, secret, hello, attempt,
+                                                     bootstrap::Listening::since_before);
       const auto verdict = read_verdict(socket.get(), attempt);
-      if (!verdict) throw gone("nobody keeps connections of this communicator");
+      if (!verdict)
+        throw Error(ErrorCode::peer_lost,
+                    fmt::format("nobody keeps connections of this communicator at {} any more",
+                                bootstrap::to_string(listener)));
       if (*verdict == Verdict::crossed) return std::nullopt;
       return socket;
     } catch (const Error& error) {
