@@ -32,10 +32,14 @@ struct WindowPeer {
   /// The server of the rank's window: for atomics that `memory` cannot do, and to connect; or nullptr.
   std::unique_ptr<transport::tcp::TcpMemory> owner;
   std::unique_ptr<transport::RemoteMemory> memory;
-  std::deque<Timed> timed;
+  std::deque<Timed> timed;  ///< those that may be under way, the oldest first
   std::unique_ptr<std::uint64_t> before = std::make_unique<std::uint64_t>();  ///< what an atomic returns
   bool busy = false;                                                          ///< in the list of busy targets
   std::optional<Error> failure;
+  void forget_timed() {
+    const std::uint64_t done = memory->done();
+    while (!timed.empty() && timed.front().number <= done) timed.pop_front();
+  }
 };
 
 /// Exposes this rank's memory, learns of the others', and chooses the way to each. Peers are destroyed before

@@ -82,8 +82,9 @@ Transfer WindowState::start(const Subject& subject, Direction direction, std::sp
     if (options.notify) to.memory->notify(*options.notify);
     to.memory->submit();
     transfer.number_ = to.memory->started();
-    if (options.deadline)
-      to.timed.push_back({transfer.number_, Deadline(*options.deadline), describe(subject)});
+    if (!options.deadline) return;
+    to.forget_timed();  // nobody may ever wait for those
+    to.timed.push_back({transfer.number_, Deadline(*options.deadline), describe(subject)});
   });
   mark_busy(subject.target);
   return transfer;

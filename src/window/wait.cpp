@@ -108,8 +108,7 @@ void WindowState::check_target(const Subject& subject, Clock::duration grace) {
 
 void WindowState::check_deadlines(WindowPeer& to, std::uint64_t number, bool all) const {
   if (to.timed.empty()) return;
-  const std::uint64_t done = to.memory->done();
-  std::erase_if(to.timed, [&](const Timed& one) { return one.number <= done; });
+  to.forget_timed();
   for (const Timed& one : to.timed)
     if ((all || one.number == number) && one.deadline.passed())
       throw Error(ErrorCode::timeout, one.what + ": its deadline has passed; it is still under way",
