@@ -3,8 +3,13 @@
 
 namespace tutti::nccl {
 
+std::shared_ptr<Neighbours> Comm::neighbours() const {
+  const std::scoped_lock lock(state_mutex_);
+  return neighbours_;
+}
+
 ncclResult_t Comm::close(const char* function) {
-  const auto neighbours = neighbours_;
+  const auto neighbours = this->neighbours();
   if (closed_.exchange(true)) return poll();
   if (!neighbours) return ncclSuccess;  // it was never made
   bool last = false;
@@ -61,9 +66,9 @@ void Comm::abort() {
   break_off("ncclCommAbort was called");
   const std::scoped_lock lock(use_);
   if (closed_.exchange(true)) return;
-  if (neighbours_) {
-    const std::scoped_lock their_lock(neighbours_->mutex);
-    --neighbours_->open;
+  if (const auto neighbours = this->neighbours()) {
+    const std::scoped_lock their_lock(neighbours->mutex);
+    --neighbours->open;
   }
   disconnect();
 }

@@ -124,6 +124,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void break_off(const char* why);
   /// For jobs. Throws Failure where it was aborted since they were asked for.
   [[nodiscard]] std::shared_ptr<Communicator> communicator() const;
+  [[nodiscard]] std::shared_ptr<Neighbours> neighbours() const;
   std::optional<Communicator> split(int color, int key);
   UniqueId successor(Rank rank);
   void set_successor(Rank rank, const UniqueId& id);
@@ -141,6 +142,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   ncclResult_t state_ = ncclInvalidUsage;
   std::string failure_ = "the communicator is not made yet: its group has not ended";
   std::shared_ptr<Communicator> communicator_;
+  std::shared_ptr<Neighbours> neighbours_;  ///< nullptr until it is connected
   bool aborted_ = false;
 
   Turns turns_;
@@ -148,9 +150,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::shared_ptr<gpu::Api> api_;
   std::optional<Gpu> gpu_;
   gpu::OwnEvent between_streams_;
-  gpu::OwnEvent copies_read_;  ///< those of `scaled_`, outside captures
-  bool copied_ = false;        ///< since then there are such
-  std::shared_ptr<Neighbours> neighbours_;
+  gpu::OwnEvent copies_read_;         ///< those of `scaled_`, outside captures
+  bool copied_ = false;               ///< since then there are such
   std::vector<UniqueId> successors_;  ///< by rank: the id under which it would gather survivors
   std::vector<gpu::DeviceMemory> scaled_;
   std::vector<std::size_t> scaled_bytes_;

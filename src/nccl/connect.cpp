@@ -50,7 +50,11 @@ void Comm::connect(const std::shared_ptr<Communicator>& communicator) {
   const UniqueId mine = UniqueId::create(options_from_environment().interface);
   successors_.at(static_cast<std::size_t>(rank_)) = mine;
   communicator->all_gather(mine.bytes.data(), successors_.data(), UniqueId::size, DataType::uint8);
-  neighbours_ = neighbours_of(successors_.front());
+  {
+    auto neighbours = neighbours_of(successors_.front());
+    const std::scoped_lock lock(state_mutex_);
+    neighbours_ = std::move(neighbours);
+  }
   log(Level::info, device_,
       fmt::format("comm {} {}{}rank {} nranks {} cudaDev {} - Init COMPLETE (tutti, at most {} blocks)\n{}",
                   static_cast<const void*>(this), config_.name, config_.name.empty() ? "" : " ", rank(),
