@@ -152,15 +152,19 @@ void Impl::report_calls() {
   watch->session().report_stuck(group.communicator, group.rank, calls);
 }
 
+std::string Impl::what_they_do(std::span<const Rank> ranks) const {
+  std::string who;
+  for (const Rank r : ranks) who += (who.empty() ? "rank " : "; rank ") + std::to_string(r) + doing(r);
+  return who.empty() ? "other ranks" : who;
+}
+
 void Impl::give_up(Task& task, Clock::duration waited) {
   std::vector<Rank> waiting_for;
   task.execution.suspect(waiting_for);
-  std::string who;
-  for (const Rank r : waiting_for) who += (who.empty() ? "rank " : "; rank ") + std::to_string(r) + doing(r);
   throw Error(ErrorCode::timeout,
               title(task) + ": nothing moved for " +
                   std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()) +
-                  " ms; waiting for " + (who.empty() ? "other ranks" : who) +
+                  " ms; waiting for " + what_they_do(waiting_for) +
                   " (Options::timeout or TUTTI_TIMEOUT sets the limit)",
               waiting_for);
 }

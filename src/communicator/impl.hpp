@@ -240,6 +240,7 @@ struct Impl {
   }
   [[nodiscard]] bool is_next(const Task& task) { return task.ticket == tickets(task.call).served; }
   Task& first_before(const Task& task);
+  [[noreturn]] void throw_not_done(const Task& unfinished);
   [[nodiscard]] bool waits_for_peer(const Task& task) const;
   [[nodiscard]] bool gains_by_leaving(const Wait& wait, const Task& task);
   void idle(Wait& wait, Task& task);
@@ -257,6 +258,8 @@ struct Impl {
   void check_members(Task& task);
   void check_calls(const Task& task);
   void report_calls();
+  /// For a sentence: who is awaited, and what each of them last called, as far as that is known.
+  [[nodiscard]] std::string what_they_do(std::span<const Rank> ranks) const;
   [[noreturn]] void give_up(Task& task, Clock::duration waited);
   [[noreturn]] void mismatched(const Task& task, const transport::Mismatch& mismatch);
   /// The error that is being handled, with the call it broke; poisons the communicator and tells the others.

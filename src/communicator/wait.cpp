@@ -189,9 +189,7 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
     if (is_over(pending)) return;
     moved = advance_others(this) || moved;
     const Task& unfinished = first_unfinished(pending);
-    if (limit && limit->passed())
-      throw Error(ErrorCode::timeout,
-                  title(unfinished) + " is not done yet; it goes on and can be waited for again");
+    if (limit && limit->passed()) throw_not_done(unfinished);
     if (moved) {
       wait.moved();
       continue;
@@ -203,6 +201,20 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
       fail(&task);
     }
   }
+}
+
+void Impl::throw_not_done(const Task& unfinished) {
+  Task& stuck = first_before(unfinished);
+  std::vector<Rank> awaited;
+  try {
+    awaited = ranks_awaited(stuck);
+  } catch (...) {
+    std::rethrow_exception(fail(&stuck));
+  }
+  throw Error(ErrorCode::timeout,
+              title(unfinished) + " is not done yet: waiting for " + what_they_do(awaited) +
+                  "; it goes on and can be waited for again",
+              awaited);
 }
 
 // The task that must be done before `task` can move, or itself. Only that one may look at its channels.

@@ -171,6 +171,11 @@ TEST_P(Asynchronous, AWaitThatTimesOutCanBeRepeated) {
           const auto thrown = thrown_by([&] { work.wait(30ms); });
           EXPECT_EQ(thrown.code, ErrorCode::timeout);
           EXPECT_NE(thrown.text.find("all_reduce(10000 x float32"), std::string::npos) << thrown.text;
+          ASSERT_FALSE(thrown.ranks.empty()) << thrown.text;
+          for (const Rank r : thrown.ranks) {
+            EXPECT_NE(r, 0);
+            EXPECT_NE(thrown.text.find("rank " + std::to_string(r)), std::string::npos) << thrown.text;
+          }
           EXPECT_FALSE(work.test());
           for (Rank r = 1; r < comm.size(); ++r) comm.send(std::span<const std::int32_t>(&token, 1), r);
           work.wait();
