@@ -38,7 +38,8 @@ class [[nodiscard]] Work {
   ~Work();
   /// Returns when the operation is done. Throws as the blocking call would; Error(timeout) after `timeout`
   /// (then the operation is still under way and may be waited for again) or after the communicator's own
-  /// deadline.
+  /// deadline, for which waits and tests of one operation count together, and of the time between two of them
+  /// 100 ms at most.
   void wait();
   void wait(std::chrono::milliseconds timeout);
   /// True when done; moves things along. Throws as `wait` would.
@@ -176,8 +177,9 @@ class Communicator : public Operations<Communicator, void> {
   }
   /// Makes existing memory reachable as if it had been allocated here, at the same address. Whole pages of
   /// private anonymous memory (mmap, aligned_alloc of whole pages), not accessed by other threads during the
-  /// call; a child made by fork afterwards shares it. Collective. Throws Error(invalid_argument) for anything
-  /// else, Error(system) where it cannot be locked for RDMA devices (ulimit -l).
+  /// call, nor pinned for devices (CUDA, RDMA) when it begins or when the Registration ends; a child made by
+  /// fork afterwards shares it. Collective. Throws Error(invalid_argument) for anything else, Error(system)
+  /// where it cannot be locked for RDMA devices (ulimit -l).
   [[nodiscard]] Registration register_memory(void* data, std::size_t bytes);
 
   /// Runs calls of `schedule.collective` with its root by this schedule, until another `use` or

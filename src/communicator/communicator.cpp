@@ -142,6 +142,12 @@ Registration Communicator::register_memory(void* data, std::size_t bytes) {
   if (owner_of(data) == Owner::device)
     throw Error(ErrorCode::invalid_argument,
                 "register_memory: this is memory of a CUDA device; tutti::Gpu::register_memory takes it");
+  // Its pages are replaced, of which devices that have pinned them would not know.
+  if (owner_of(data) == Owner::pinned && !impl_->shm->direct().same_process())
+    throw Error(
+        ErrorCode::invalid_argument,
+        "register_memory: CUDA has pinned this memory (cudaMallocHost, cudaHostRegister), and a device "
+        "would go on with its old pages; let CUDA pin it afterwards, or take memory from allocate");
   // First what all do: a rank whose memory is refused keeps nobody waiting.
   impl_->run({.operation = Operation::barrier, .within = Within::register_memory});
   impl_->planner->enable_direct_memory();

@@ -36,13 +36,19 @@ struct Pending {
   std::vector<std::unique_ptr<Task>> kept;  ///< the first `used` are of these calls, others of earlier ones
   std::size_t used = 0, unfinished = 0;
   std::exception_ptr failure;
-  Clock::time_point idle_since,
-      looked;             ///< while it is only tested: since when nothing moves, last look around
-  bool reported = false;  ///< since then, to the hub
+  Clock::duration idle{};    ///< for so long nothing has moved while it was tested or waited for
+  Clock::time_point known;   ///< when that was so last
+  Clock::time_point looked;  ///< around
+  bool reported = false;     ///< meanwhile, to the hub
 
   [[nodiscard]] std::span<const std::unique_ptr<Task>> tasks() const { return std::span(kept).first(used); }
   Task& add();
   void reuse(Impl* by);
+  /// Something has moved.
+  void moved();
+  /// Nothing has until now. Where nobody looked meanwhile only a part of the time counts: others may be
+  /// waiting for this rank.
+  void still(Clock::time_point now);
 };
 struct Queued {
   std::shared_ptr<Pending> work;
@@ -240,6 +246,8 @@ struct Impl {
   }
   [[nodiscard]] bool is_next(const Task& task) { return task.ticket == tickets(task.call).served; }
   Task& first_before(const Task& task);
+  /// Looks around for who does not wait, or not for long enough.
+  void look(Pending& pending, Clock::time_point now);
   [[noreturn]] void throw_not_done(const Task& unfinished);
   [[nodiscard]] bool waits_for_peer(const Task& task) const;
   [[nodiscard]] bool gains_by_leaving(const Wait& wait, const Task& task);

@@ -1,4 +1,5 @@
 // Calls that are started together: groups, and what is asynchronous.
+#include <algorithm>
 #include <cstring>
 
 #include "communicator/impl.hpp"
@@ -20,6 +21,12 @@ Call own_counts(Call call, std::vector<std::size_t>& counts) {
     *part = std::span(counts).subspan(at, part->size());
   }
   return call;
+}
+
+// Such calls were checked one by one.
+Sizes sizes_of_message(const Call& call) {
+  const std::size_t bytes = call.count * size_of(call.type);
+  return call.operation == Operation::send ? Sizes{.in_bytes = bytes} : Sizes{.out_bytes = bytes};
 }
 
 }  // namespace
@@ -44,12 +51,12 @@ void Impl::deliver_own(std::span<const Call> calls) const {
   }
 }
 
-// Checks and plans: what cannot be is refused before anything is begun. Sizes of collectives are in
-// `together_sizes`.
+// Checks and plans: what cannot be is refused before anything is begun.
 void Impl::admit_together(std::span<const Call> calls) {
   ensure_usable();
   together_sizes.clear();
-  for (const Call& call : calls) together_sizes.push_back(is_point_to_point(call) ? Sizes{} : admit(call));
+  for (const Call& call : calls)
+    together_sizes.push_back(is_point_to_point(call) ? sizes_of_message(call) : admit(call));
   for (std::size_t i = 0; i < calls.size(); ++i)
     if (!is_point_to_point(calls[i])) find_plan(calls[i], together_sizes[i]);
   deliver_own(calls);
@@ -105,7 +112,19 @@ void Pending::reuse(Impl* by) {
   owner = by;
   used = unfinished = 0;
   failure = nullptr;
-  idle_since = looked = {};
+  moved();
+}
+
+void Pending::moved() {
+  idle = {};
+  known = looked = {};
+  reported = false;
+}
+
+void Pending::still(Clock::time_point now) {
+  constexpr Clock::duration longest = std::chrono::milliseconds(100);
+  if (known != Clock::time_point{}) idle += std::clamp(now - known, Clock::duration{}, longest);
+  known = now;
 }
 
 std::shared_ptr<Pending> Impl::new_pending() {

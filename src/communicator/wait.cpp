@@ -33,9 +33,11 @@ void pause() {
 #endif
 }
 
-const Task& first_unfinished(const Pending& pending) {
+// nullptr: all have moved to their ends since the queues were last gone through.
+const Task* first_unfinished(const Pending& pending) {
   const auto tasks = pending.tasks();
-  return **std::find_if(tasks.begin(), tasks.end(), [](const auto& t) { return !t->done; });
+  const auto found = std::find_if(tasks.begin(), tasks.end(), [](const auto& t) { return !t->done; });
+  return found == tasks.end() ? nullptr : found->get();
 }
 
 bool advance_others(const Impl* mine) {
@@ -90,6 +92,7 @@ void Impl::enqueue(const std::shared_ptr<Pending>& work) {
 
 bool Impl::advance(const Queued& queued) {
   const bool moved = advance(*queued.task);
+  if (moved) queued.work->moved();
   if (!queued.task->done) return moved;
   queued.task->give_back();
   if (--queued.work->unfinished == 0) queued.work->owner = nullptr;
@@ -183,18 +186,38 @@ void Impl::wait_together(std::span<const std::unique_ptr<Task>> tasks, const Tas
 void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
   const Leaving leaving{*shm};
   Wait wait;
+  // What was waited before counts, too.
+  if (pending.known != Clock::time_point{}) {
+    const auto now = about_now();
+    pending.still(now);
+    wait.since = now - pending.idle;
+    wait.checked = pending.looked;
+    wait.reported = pending.reported;
+  }
   while (!is_over(pending)) {
     bool moved = advance_queues();
     for (unsigned left = looks_a_poll; !moved && !is_over(pending) && --left != 0;) moved = advance_queues();
     if (is_over(pending)) return;
     moved = advance_others(this) || moved;
-    const Task& unfinished = first_unfinished(pending);
-    if (limit && limit->passed()) throw_not_done(unfinished);
     if (moved) {
       wait.moved();
+      pending.moved();
+    }
+    if (limit && limit->passed()) {
+      const auto now = about_now();
+      if (wait.since != Clock::time_point{}) {
+        pending.idle = now - wait.since;
+        pending.known = now;
+        pending.looked = wait.checked;
+        pending.reported = wait.reported;
+      }
+      look(pending, now);
+      if (is_over(pending)) return;
+      if (const Task* const unfinished = first_unfinished(pending)) throw_not_done(*unfinished);
       continue;
     }
-    Task& task = first_before(unfinished);
+    if (moved) continue;
+    Task& task = first_before(*first_unfinished(pending));
     try {
       idle(wait, task);
     } catch (...) {
@@ -237,8 +260,24 @@ bool Impl::is_over(const Pending& pending) {
   try {
     refuse();
   } catch (...) {
-    std::rethrow_exception(fail(&first_unfinished(pending)));  // not before others have left its buffers
+    std::rethrow_exception(fail(first_unfinished(pending)));  // not before others have left its buffers
   }
+}
+
+void Impl::look(Pending& pending, Clock::time_point now) {
+  if (now - pending.looked < look_interval) return;
+  pending.looked = now;
+  pending.still(now);
+  Wait wait;
+  wait.since = now - pending.idle;
+  wait.reported = pending.reported;
+  Task& task = first_before(*first_unfinished(pending));
+  try {
+    look_around(wait, task, now);
+  } catch (...) {
+    fail(&task);
+  }
+  pending.reported = wait.reported;
 }
 
 bool Impl::test(Pending& pending) {
@@ -246,23 +285,7 @@ bool Impl::test(Pending& pending) {
   const Leaving leaving{*shm};
   const bool moved = advance_queues();
   if (is_over(pending)) return true;
-  const auto now = Clock::now();
-  if (moved || pending.idle_since == Clock::time_point{}) {
-    pending.idle_since = pending.looked = now;
-    pending.reported = false;
-  } else if (now - pending.looked >= look_interval) {
-    pending.looked = now;
-    Wait wait;
-    wait.since = pending.idle_since;
-    wait.reported = pending.reported;
-    Task& task = first_before(first_unfinished(pending));
-    try {
-      look_around(wait, task, now);
-    } catch (...) {
-      fail(&task);
-    }
-    pending.reported = wait.reported;
-  }
+  if (!moved) look(pending, Clock::now());
   return is_over(pending);
 }
 

@@ -36,6 +36,7 @@ struct WindowPeer {
   std::unique_ptr<std::uint64_t> before = std::make_unique<std::uint64_t>();  ///< what an atomic returns
   bool busy = false;                                                          ///< in the list of busy targets
   std::optional<Error> failure;
+  /// Those that are done.
   void forget_timed() {
     const std::uint64_t done = memory->done();
     while (!timed.empty() && timed.front().number <= done) timed.pop_front();

@@ -142,6 +142,38 @@ TEST_F(HostBuffers, WhatIsSentOfItIsCopied) {
   });
 }
 
+// Also where nobody waits at once.
+TEST_F(HostBuffers, WhatIsSentOfItBesideOtherWorkIsCopied) {
+  run_processes(2, Options{}, [&](Communicator& comm) {
+    constexpr std::size_t count = 300'000;
+    const auto plain = comm.allocate<float>(count), pinned = comm.allocate<float>(count);
+    add(pinned.data(), count * sizeof(float), type_host, false);
+    const auto pass = [&](const Buffer<float>& buffer) {
+      std::fill(buffer.begin(), buffer.end(), comm.rank() == 0 ? 3.0F : 0.0F);
+      Async async = comm.async();
+      if (comm.rank() == 0) async.send(std::span<const float>(buffer.span()), 1).wait();
+      if (comm.rank() == 1) async.receive(buffer.span(), 0).wait();
+      EXPECT_EQ(std::count(buffer.begin(), buffer.end(), 3.0F), count);
+      return comm.stats().bytes_direct;
+    };
+    const auto direct = pass(plain);
+    EXPECT_EQ(direct, comm.rank() == 1 ? count * sizeof(float) : 0);
+    EXPECT_EQ(pass(pinned), direct);
+  });
+}
+
+TEST_F(HostBuffers, WhatADeviceHasPinnedIsNotReplaced) {
+  run_processes(2, Options{}, [&](Communicator& comm) {
+    const std::size_t bytes = 16 * 4096;
+    const std::unique_ptr<void, void (*)(void*)> pages(std::aligned_alloc(4096, bytes), std::free);
+    add(pages.get(), bytes, type_host, false);
+    const auto thrown = thrown_by([&] { static_cast<void>(comm.register_memory(pages.get(), bytes)); });
+    EXPECT_EQ(thrown.code, ErrorCode::invalid_argument);
+    EXPECT_NE(thrown.text.find("pinned"), std::string::npos) << thrown.text;
+    comm.barrier();
+  });
+}
+
 TEST_F(HostBuffers, ABufferIsLookedAtOnce) {
   run_local(1, [&](Communicator& comm) {
     std::vector<float> buffer(10, 1);

@@ -1,0 +1,105 @@
+// Programs that wait a little, or only ask, and do something else in between.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How often it may be asked until something is noticed.
+struct Way {
+  std::string name;
+  std::function<void(Work&)> ask;  ///< throws when the wait is over, one way or the other
+};
+
+class WaitsInParts : public testing::TestWithParam<Way> {};
+INSTANTIATE_TEST_SUITE_P(Local, WaitsInParts,
+                         testing::Values(Way{"short_waits", [](Work& work) { work.wait(30ms); }},
+                                         Way{"no_waits", [](Work& work) { work.wait(0ms); }},
+                                         Way{"tests", [](Work& work) { static_cast<void>(work.test()); }}),
+                         [](const auto& way) { return way.param.name; });
+
+/// What ends the waiting for a message of rank 1; timeouts of one part do not.
+Thrown end_of_waiting(Communicator& comm, const Way& way) {
+  std::int32_t token = 0;
+  Async async = comm.async();
+  Work work = async.receive(std::span(&token, 1), 1);
+  Thrown thrown;
+  for (const auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;) {
+    thrown = thrown_by([&] { way.ask(work); });
+    const bool of_a_part = thrown.text.find("can be waited for again") != std::string::npos;
+    if (!thrown.text.empty() && !of_a_part) break;
+  }
+  return thrown;
+}
+
+TEST_P(WaitsInParts, EndWithTheCommunicatorsDeadline) {
+  std::atomic<bool> over{false};
+  Options options;
+  options.timeout = 500ms;
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        if (comm.rank() == 1) return over.wait(false);
+        const auto thrown = end_of_waiting(comm, GetParam());
+        over = true;
+        over.notify_all();
+        EXPECT_EQ(thrown.code, ErrorCode::timeout);
+        EXPECT_NE(thrown.text.find("nothing moved for"), std::string::npos) << thrown.text;
+        EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+      },
+      options);
+}
+
+TEST_P(WaitsInParts, NoticeADeadRank) {
+  auto children = fork_ranks(2, Options{}, [&](Communicator& comm) {
+    comm.barrier();
+    if (comm.rank() == 1) ::raise(SIGKILL);
+    const auto thrown = end_of_waiting(comm, GetParam());
+    EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+    EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+  });
+  EXPECT_EQ(children[0].wait(), 0);
+  children[1].wait();
+}
+
+// Another rank may have been waiting for this one all the time.
+TEST(WaitsInPartsOfTheTime, WhenNobodyAskedDoNotCount) {
+  Options options;
+  options.timeout = 500ms;
+  std::atomic<bool> asked_again{false};
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        std::int32_t token = comm.rank();
+        if (comm.rank() == 1) {
+          asked_again.wait(false);
+          comm.send(std::span<const std::int32_t>(&token, 1), 0);
+          return;
+        }
+        Async async = comm.async();
+        Work work = async.receive(std::span(&token, 1), 1);
+        const auto thrown = thrown_by([&] {
+          EXPECT_FALSE(work.test());
+          std::this_thread::sleep_for(2 * options.timeout);  // it computes
+          EXPECT_FALSE(work.test());
+        });
+        EXPECT_EQ(thrown.text, "");
+        asked_again = true;
+        asked_again.notify_all();
+        work.wait();
+        EXPECT_EQ(token, 1);
+      },
+      options);
+}
+
+}  // namespace
+}  // namespace tutti::test
