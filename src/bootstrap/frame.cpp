@@ -85,7 +85,7 @@ Notice read_notice(std::span<const std::byte> payload) {
   notice.code = in.get<ErrorCode>();
   notice.ranks = in.ranks();
   notice.text = in.text();
-  if (notice.kind > Notice::Kind::failed || notice.code > ErrorCode::forked) throw Malformed{};
+  if (notice.kind > Notice::Kind::closed || notice.code > ErrorCode::forked) throw Malformed{};
   return notice;
 }
 

@@ -193,7 +193,8 @@ void Hub::handle(Rank from, FrameKind kind, std::span<const std::byte> payload) 
       return;
     case FrameKind::notice: {
       auto notice = read_notice(payload);
-      notice.kind = Notice::Kind::failed;  // a rank announces its own failures, nobody's departure
+      // A rank announces what it does to its own communicators, nobody's departure.
+      if (notice.kind != Notice::Kind::closed) notice.kind = Notice::Kind::failed;
       notice.rank = from;
       return broadcast(make_frame(notice), from);
     }

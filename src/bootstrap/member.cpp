@@ -18,13 +18,35 @@ constexpr std::chrono::milliseconds question_timeout{200};      ///< for the hub
 constexpr std::chrono::milliseconds announcement_timeout{500};  ///< so that abort stays within its second
 constexpr std::chrono::milliseconds rejection_linger{200};      ///< for who is about to connect, and goodbyes
 
-/// A hub whose rank has left while others go on: it serves them until they have gone, or the process ends.
+/// Hubs whose ranks have left while others go on: they serve those until they have gone, or the process ends.
+struct KeptHubs {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Hub>> hubs;
+  bool ended = false;
+};
+
+/// Never destroyed: communicators may be, which are global, after everything else.
+KeptHubs& kept_hubs() {
+  static KeptHubs& kept = *new KeptHubs;
+  return kept;
+}
+
+/// When the process ends, so do they.
+struct EndOfProcess {
+  ~EndOfProcess() {
+    auto& kept = kept_hubs();
+    const std::lock_guard lock(kept.mutex);
+    kept.ended = true;
+    kept.hubs.clear();
+  }
+};
+
 void keep(std::unique_ptr<Hub> hub) {
-  static std::mutex mutex;
-  static std::vector<std::unique_ptr<Hub>> kept;
-  const std::lock_guard lock(mutex);
-  std::erase_if(kept, [](const std::unique_ptr<Hub>& one) { return one->over(); });
-  kept.push_back(std::move(hub));
+  static const EndOfProcess end;
+  auto& kept = kept_hubs();
+  const std::lock_guard lock(kept.mutex);
+  std::erase_if(kept.hubs, [](const std::unique_ptr<Hub>& one) { return one->over(); });
+  if (!kept.ended) kept.hubs.push_back(std::move(hub));
 }
 
 }  // namespace
@@ -106,6 +128,16 @@ void Member::announce_failure(std::uint64_t communicator, const Error& why) noex
   }
 }
 
+void Member::announce_closed(std::uint64_t communicator) noexcept {
+  try {
+    Notice notice{.kind = Notice::Kind::closed, .rank = identity_.rank, .ranks = {}, .text = {}};
+    notice.communicator = communicator;
+    push(make_frame(notice), std::chrono::milliseconds(0));
+  } catch (const std::exception&) {
+    // Out of memory: who waits for this rank there waits until the deadline.
+  }
+}
+
 void Member::report_stuck(std::uint64_t communicator, Rank me, std::span<const CallRecord> calls) noexcept {
   try {
     push(make_frame(StuckReport{communicator, me, {calls.begin(), calls.end()}}),
@@ -172,7 +204,8 @@ void Member::take(FrameKind kind, std::span<const std::byte> payload) {
       return;
     case FrameKind::notice:
       notices_.push_back(read_notice(payload));
-      if (notices_.back().kind != Notice::Kind::failed) gone_.push_back(notices_.back());
+      if (const auto kind = notices_.back().kind; kind == Notice::Kind::lost || kind == Notice::Kind::left)
+        gone_.push_back(notices_.back());
       return;
     default:
       throw Malformed{};

@@ -31,10 +31,11 @@ struct Notice {
     lost,    ///< `rank` died (its connection closed without a goodbye)
     left,    ///< `rank` destroyed its last communicator
     failed,  ///< `rank` failed or aborted in `communicator`; code, ranks and text say why
+    closed,  ///< `rank` destroyed `communicator`, and has others
   };
   Kind kind = Kind::lost;
   Rank rank = -1;                       ///< world rank it is about
-  std::uint64_t communicator = 0;       ///< failed only
+  std::uint64_t communicator = 0;       ///< failed and closed only
   ErrorCode code = ErrorCode::aborted;  ///< failed only
   std::vector<Rank> ranks;              ///< failed only: ranks at fault, in the communicator's numbering
   std::string text;
@@ -77,6 +78,8 @@ class Session {
   /// Tells all other ranks that this rank's `communicator` failed (they get a `failed` notice). Never throws:
   /// a dead connection makes it a no-op. Thread safe.
   virtual void announce_failure(std::uint64_t communicator, const Error& why) noexcept = 0;
+  /// Likewise, that this rank has destroyed `communicator` (they get a `closed` notice).
+  virtual void announce_closed(std::uint64_t communicator) noexcept = 0;
   /// This rank waits and makes no progress: its recent calls, newest last, and what it waits for. The hub
   /// compares them with the reports of other ranks of the same communicator and, where two differ in the tag
   /// of one sequence number, sends everyone a `failed` notice with ErrorCode::mismatch whose text names both

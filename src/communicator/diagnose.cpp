@@ -26,6 +26,10 @@ std::string remedy(const Call& call) {
 
 }  // namespace
 
+std::optional<Watch::Gone> Impl::gone(Rank rank) const {
+  return watch->gone(group.world[static_cast<std::size_t>(rank)], group.communicator);
+}
+
 std::vector<Rank> Impl::ranks_awaited(Task& task) {
   std::vector<Rank> awaited;
   try {
@@ -41,19 +45,18 @@ std::optional<Rank> Impl::first_dead() const {
   std::optional<Rank> first;
   Clock::time_point since;
   for (Rank r = 0; r < group.size; ++r) {
-    const auto gone = watch->gone(group.world[static_cast<std::size_t>(r)]);
-    if (!gone || gone->orderly || (first && since <= gone->since)) continue;
+    const auto end = gone(r);
+    if (!end || end->orderly || (first && since <= end->since)) continue;
     first = r;
-    since = gone->since;
+    since = end->since;
   }
   return first;
 }
 
 Error Impl::member_gone(const Task* task, Rank rank) const {
-  const auto gone = watch->gone(group.world[static_cast<std::size_t>(rank)]);
   return {ErrorCode::peer_lost,
           fmt::format("{}rank {} {}; make a new communicator without it to go on",
-                      task == nullptr ? "" : title(*task) + ": ", rank, gone->did),
+                      task == nullptr ? "" : title(*task) + ": ", rank, gone(rank)->did),
           {rank}};
 }
 
@@ -80,9 +83,9 @@ std::optional<Error> Impl::failure_in_memory(const Task* task, Clock::duration w
   std::vector<Rank> ranks{*failed_rank};
   std::string text = fmt::format("rank {} failed, aborted or ended its communicator", *failed_rank);
   for (Rank r = 0; r < group.size; ++r)
-    if (const auto gone = watch->gone(group.world[static_cast<std::size_t>(r)])) {
+    if (const auto end = gone(r)) {
       ranks.push_back(r);
-      text += fmt::format(", rank {} {}", r, gone->did);
+      text += fmt::format(", rank {} {}", r, end->did);
     }
   return Error(ErrorCode::aborted, (task == nullptr ? "" : title(*task) + ": ") + text, std::move(ranks));
 }
@@ -101,7 +104,7 @@ Error Impl::explain_loss(const Task* task, const Error& loss) {
   for (const Deadline deadline(loss_explained_within); !deadline.passed(); ::sched_yield()) {
     if (auto error = heard(task)) return *error;
     for (const Rank r : loss.ranks())
-      if (watch->gone(group.world[static_cast<std::size_t>(r)])) return member_gone(task, r);
+      if (gone(r)) return member_gone(task, r);
   }
   return of_call(task, loss);
 }
@@ -109,8 +112,8 @@ Error Impl::explain_loss(const Task* task, const Error& loss) {
 // A rank that left in order may have done its part of this call; one that died fails everybody.
 void Impl::check_members(Task& task) {
   const auto gone_for_long = [&](Rank r) {
-    const auto gone = watch->gone(group.world[static_cast<std::size_t>(r)]);
-    return gone && Clock::now() - gone->since >= gone_grace;
+    const auto end = gone(r);
+    return end && Clock::now() - end->since >= gone_grace;
   };
   if (const auto dead = first_dead(); dead && gone_for_long(*dead)) throw member_gone(&task, *dead);
   for (Rank r = 0; r < group.size; ++r) {
@@ -226,9 +229,6 @@ std::exception_ptr Impl::fail(const Task* task) {
       mismatched(*task, mismatch);
     }
   } catch (const Error& e) {
-    // Refused while it was planned: nothing was sent, and the communicator stays usable.
-    if (e.code() == ErrorCode::invalid_argument || e.code() == ErrorCode::invalid_schedule)
-      return std::current_exception();
     error = e.code() == ErrorCode::peer_lost ? explain_loss(task, e) : of_call(task, e);
   } catch (const std::exception& e) {
     error = of_call(task, Error(ErrorCode::system, e.what()));
@@ -248,7 +248,7 @@ void Impl::close_buffers() {
   if (fork_generation != tutti::fork_generation()) return;  // they are the parent's
   shm->close_buffers(buffers_left_within, [this](Rank r) {
     watch->poll();
-    return watch->gone(group.world[static_cast<std::size_t>(r)]).has_value();
+    return gone(r).has_value();
   });
 }
 

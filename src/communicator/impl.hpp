@@ -254,6 +254,7 @@ struct Impl {
   void idle(Wait& wait, Task& task);
   void look_around(Wait& wait, Task& task, Clock::time_point now);
   std::vector<Rank> ranks_awaited(Task& task);
+  [[nodiscard]] std::optional<Watch::Gone> gone(Rank rank) const;
   [[nodiscard]] Error sizes_differ(const Task& task) const;
   [[nodiscard]] std::optional<Rank> first_dead() const;
   [[nodiscard]] Error member_gone(const Task* task, Rank rank) const;
@@ -319,6 +320,7 @@ struct Impl {
   std::shared_ptr<Watch> watch;
   std::shared_ptr<transport::tcp::TcpListener> listener;  ///< see data_listener; may be empty
   transport::Group group;
+  Membership membership{watch, group.communicator, group.rank};  ///< ends after what carries messages
   std::function<void()> check_parent;  ///< while it is made: throws what ends that
   Options options;
   std::unique_ptr<transport::shm::ShmTransport> shm;
@@ -349,6 +351,7 @@ struct Impl {
   std::array<std::pair<Call, Sizes>, 3> admitted;  ///< the last collective, send and receive that passed
   std::deque<Queued> collectives;                  ///< run one after the other
   std::vector<Queued> point_to_point;              ///< run side by side, in order for each peer and direction
+  Impl* next_active = nullptr;                     ///< of those with queued work, see wait.cpp
   /// Of sends and of receives, the user's and the library's own; by peer.
   std::array<std::vector<Tickets>, 4> message_tickets;
   std::vector<std::pair<MessageKey, std::shared_ptr<const execution::Program>>> point_to_point_programs;

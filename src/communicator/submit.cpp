@@ -123,14 +123,21 @@ bool Impl::adopts_counts(Task& task, const Call& call) {
 
 // Connects to peers that no call has needed so far.
 Impl::Found Impl::find_plan(const Call& call, const Sizes& sizes) {
-  try {
-    if (is_point_to_point(call)) return {nullptr, &point_to_point_program(call, sizes)};
-    return {&planner->plan(call, sizes), nullptr};
-  } catch (...) {
+  const auto failed_by_it = [&] {
     Task unplanned;
     unplanned.call = call;
     unplanned.sequence = (is_point_to_point(call) ? tickets(call).given : sequence) + 1;
-    std::rethrow_exception(fail(&unplanned));
+    return fail(&unplanned);
+  };
+  try {
+    if (is_point_to_point(call)) return {nullptr, &point_to_point_program(call, sizes)};
+    return {&planner->plan(call, sizes), nullptr};
+  } catch (const Error& error) {
+    // Refused: nothing was sent, and the communicator stays usable.
+    if (error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::invalid_schedule) throw;
+    std::rethrow_exception(failed_by_it());
+  } catch (...) {
+    std::rethrow_exception(failed_by_it());
   }
 }
 

@@ -1,6 +1,7 @@
 // Waiting: move what can be moved; when nothing moves, spin, then yield, then sleep, and look around now and
 // then.
 #include <algorithm>
+#include <utility>
 
 #include "base/about_now.hpp"
 #include "base/yield.hpp"
@@ -22,10 +23,21 @@ constexpr unsigned looks_for_peer = 16;  // polls between looks whether the peer
 constexpr auto suspect_after = 20ms;     // before asking whether the ranks mean the same call
 constexpr auto report_after = 100ms;     // before asking the hub whether they do
 
-// Communicators with queued work that this thread moves.
-thread_local std::vector<Impl*> active;
+// Communicators with queued work that this thread moves, linked by `next_active`. Global ones end after what
+// a thread has to destroy, so this is nothing of that.
+thread_local Impl* active = nullptr;
 
-void deactivate(Impl* impl) { std::erase(active, impl); }
+void activate(Impl* impl) {
+  for (const Impl* one = active; one != nullptr; one = one->next_active)
+    if (one == impl) return;
+  impl->next_active = std::exchange(active, impl);
+}
+
+void deactivate(const Impl* impl) {
+  Impl** link = &active;
+  while (*link != nullptr && *link != impl) link = &(*link)->next_active;
+  if (*link != nullptr) *link = impl->next_active;
+}
 
 void pause() {
 #if defined(__x86_64__)
@@ -42,8 +54,8 @@ const Task* first_unfinished(const Pending& pending) {
 
 bool advance_others(const Impl* mine) {
   bool moved = false;
-  const auto others = active;  // those that finish leave the list
-  for (Impl* other : others) {
+  for (Impl *other = active, *next = nullptr; other != nullptr; other = next) {
+    next = other->next_active;  // one that finishes leaves the list
     if (other == mine) continue;
     const Impl::Leaving leaving{*other->shm};
     moved = other->advance_queues() || moved;
@@ -85,7 +97,7 @@ void Impl::enqueue(const std::shared_ptr<Pending>& work) {
     work->owner = nullptr;
     return;
   }
-  if (std::find(active.begin(), active.end(), this) == active.end()) active.push_back(this);
+  activate(this);
   const Leaving leaving{*shm};
   advance_queues();
 }
@@ -138,7 +150,7 @@ void Impl::wait_until_done(Advance advance, Unfinished unfinished) {
   while (Task* const task = unfinished()) {
     bool moved = advance();
     for (unsigned left = looks_a_poll; !moved && --left != 0;) moved = advance();
-    if (!active.empty()) [[unlikely]] {
+    if (active != nullptr) [[unlikely]] {
       // What the queues of this communicator meet is thrown here, not only kept for their owners.
       moved = advance_queues() || moved;
       if (failed) std::rethrow_exception(failed);
@@ -152,7 +164,7 @@ void Impl::wait_until_done(Advance advance, Unfinished unfinished) {
 }
 
 void Impl::wait_direct(Task& task) {
-  if (active.empty()) [[likely]] {
+  if (active == nullptr) [[likely]] {
     advance(task);
     if (task.done) return shm->progress();
   }

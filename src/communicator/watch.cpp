@@ -1,6 +1,8 @@
 #include "communicator/watch.hpp"
 
 #include <exception>
+#include <new>
+#include <string>
 
 #include "base/process.hpp"
 
@@ -23,6 +25,11 @@ void Watch::poll() {
       failures_.try_emplace(notice->communicator, std::move(*notice));
       continue;
     }
+    if (notice->kind == bootstrap::Notice::Kind::closed) {
+      if (const auto found = open_.find(notice->communicator); found != open_.end())
+        found->second.try_emplace(notice->rank, Gone{true, "destroyed its communicator", Clock::now()});
+      continue;
+    }
     const bool left = notice->kind == bootstrap::Notice::Kind::left;
     gone_.try_emplace(notice->rank, Gone{left, left ? "destroyed its communicator" : "died", Clock::now()});
   }
@@ -38,10 +45,54 @@ std::optional<Watch::Gone> Watch::gone(Rank world) {
   return found == gone_.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::optional<Watch::Gone> Watch::gone(Rank world, std::uint64_t communicator) {
+  if (const auto everywhere = gone(world)) return everywhere;
+  const std::lock_guard lock(mutex_);
+  const auto& closed = open_.at(communicator);
+  const auto found = closed.find(world);
+  return found == closed.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Watch::open(std::uint64_t communicator) {
+  const std::lock_guard lock(mutex_);
+  open_.try_emplace(communicator);
+}
+
+void Watch::close(std::uint64_t communicator) {
+  const std::lock_guard lock(mutex_);
+  open_.erase(communicator);
+}
+
 std::optional<bootstrap::Notice> Watch::failure(std::uint64_t communicator) {
   const std::lock_guard lock(mutex_);
   const auto found = failures_.find(communicator);
   return found == failures_.end() ? std::nullopt : std::optional(found->second);
+}
+
+Membership::Membership(const std::shared_ptr<Watch>& watch, std::uint64_t communicator, Rank me)
+    : watch_(watch), communicator_(communicator), me_(me) {
+  watch_->open(communicator_);
+}
+
+Membership::~Membership() {
+  watch_->close(communicator_);
+  const bool session_says_it = watch_.use_count() == 1;
+  if (!begun_ || session_says_it) return;
+  auto& session = watch_->session();
+  if (std::uncaught_exceptions() <= exceptions_) {
+    session.announce_closed(communicator_);
+    return;
+  }
+  try {
+    const Error why(ErrorCode::peer_lost,
+                    "rank " + std::to_string(me_) +
+                        " destroyed its communicator while an exception passed; make a new one without it "
+                        "to go on",
+                    {me_});
+    session.announce_failure(communicator_, why);
+  } catch (const std::bad_alloc&) {
+    // Who waits for this rank there waits until the deadline.
+  }
 }
 
 }  // namespace tutti

@@ -38,6 +38,10 @@ class Watch {
   void poll();
   /// Whether a world rank is gone.
   std::optional<Gone> gone(Rank world);
+  /// Or has closed `communicator`, of those that are open here.
+  std::optional<Gone> gone(Rank world, std::uint64_t communicator);
+  void open(std::uint64_t communicator);
+  void close(std::uint64_t communicator);
   /// Why another rank failed `communicator`, if one did.
   std::optional<bootstrap::Notice> failure(std::uint64_t communicator);
   [[nodiscard]] bootstrap::Session& session() const { return *session_; }
@@ -48,6 +52,27 @@ class Watch {
   std::map<Rank, Gone> gone_;
   std::map<Rank, pid_t> processes_;
   std::map<std::uint64_t, bootstrap::Notice> failures_;
+  std::map<std::uint64_t, std::map<Rank, Gone>> open_;  ///< communicators, and who has closed them
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+/// A rank's part in one communicator. When it ends, and not the session with it, the others hear that; where
+/// an exception passes, as a failure.
+class Membership {
+ public:
+  /// `watch` may be given up by its owner later, as the last.
+  Membership(const std::shared_ptr<Watch>& watch, std::uint64_t communicator, Rank me);
+  ~Membership();
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+  /// The communicator exists: how making it fails is said elsewhere.
+  void begin() { begun_ = true; }
+
+ private:
+  const std::shared_ptr<Watch>& watch_;
+  std::uint64_t communicator_;
+  Rank me_;  ///< in it
+  bool begun_ = false;
   int exceptions_ = std::uncaught_exceptions();
 };
 

@@ -139,6 +139,23 @@ TEST(Session, FailuresAreRelayedToAllOthersWhole) {
   leave_all(sessions);
 }
 
+TEST(Session, WhoClosesACommunicatorHasNotLeft) {
+  auto sessions = form_group(3);
+  sessions[1]->announce_closed(42);
+  for (const std::size_t rank : {0U, 2U}) {
+    const auto notice = next_notice(*sessions[rank]);
+    ASSERT_TRUE(notice);
+    EXPECT_EQ(notice->kind, Notice::Kind::closed);
+    EXPECT_EQ(notice->rank, 1);
+    EXPECT_EQ(notice->communicator, 42U);
+  }
+  EXPECT_FALSE(next_notice(*sessions[1], 20ms));
+  on_threads(3, [&](Rank rank) {
+    EXPECT_EQ(sessions[static_cast<std::size_t>(rank)]->all_gather({}, 10s).size(), 3U);
+  });
+  leave_all(sessions);
+}
+
 TEST(Session, FailureOfADyingRankZeroStillArrives) {
   auto sessions = form_group(2);
   sessions[0]->announce_failure(5, Error(ErrorCode::timeout, "gave up"));
