@@ -321,7 +321,7 @@ struct Impl {
   std::shared_ptr<transport::tcp::TcpListener> listener;  ///< see data_listener; may be empty
   transport::Group group;
   Membership membership{watch, group.communicator, group.rank};  ///< ends after what carries messages
-  std::function<void()> check_parent;  ///< while it is made: throws what ends that
+  std::function<void()> check_parent;                            ///< while it is made: throws what ends that
   Options options;
   std::unique_ptr<transport::shm::ShmTransport> shm;
   std::unique_ptr<transport::tcp::TcpTransport> tcp;  ///< only where some peer needs it
