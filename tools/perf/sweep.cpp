@@ -58,14 +58,20 @@ class Runner {
         to_(to),
         buffers_(comm, capacity(settings, comm.size()), settings.registered) {}
 
+  void explain(const Point& point) {
+    const Layout layout = layout_of(point);
+    const std::string text =
+        comm_.explain(make_call(point.benchmark.kind, layout, point.type, point.reduction.reduction,
+                                point.root, buffers_.in(), buffers_.out()));
+    if (comm_.rank() == 0) print_comment(to_, text);
+  }
+
   Row run(const Point& point) {
-    const Layout layout =
-        make_layout(point.benchmark.kind, point.elements, comm_.size(), comm_.rank(), point.root);
+    const Layout layout = layout_of(point);
     const std::size_t width = size_of(point.type);
     const std::uint64_t bytes = larger_buffer(layout) * width;
     Row row{.bytes = bytes, .count = layout.count, .type = point.type, .reduction = point.reduction.name};
     if (point.benchmark.rooted) row.root = point.root;
-    if (settings_.explain) explain(point, layout);
     row.out_of_place = measure(point, layout, bytes, buffers_.in(), buffers_.out());
     if (point.benchmark.in_place) {
       std::byte* const own = buffers_.out() + layout.own * width;
@@ -82,11 +88,8 @@ class Runner {
     return std::max<std::size_t>(settings.sizes.back(), 8 * static_cast<std::size_t>(ranks));
   }
 
-  void explain(const Point& point, const Layout& layout) {
-    const std::string text =
-        comm_.explain(make_call(point.benchmark.kind, layout, point.type, point.reduction.reduction,
-                                point.root, buffers_.in(), buffers_.out()));
-    if (comm_.rank() == 0) print_comment(to_, text);
+  [[nodiscard]] Layout layout_of(const Point& point) const {
+    return make_layout(point.benchmark.kind, point.elements, comm_.size(), comm_.rank(), point.root);
   }
 
   Result measure(const Point& point, const Layout& layout, std::uint64_t bytes, std::byte* in,
@@ -142,17 +145,18 @@ class Runner {
   std::vector<std::byte> saved_;
 };
 
-/// A line on a terminal that says what is being measured, and goes away again.
+/// A line on a terminal that says what is being measured, and goes away again. The cursor stays at its begin,
+/// so that an error, which any process may write, takes its place.
 class Progress {
  public:
   explicit Progress(bool shown) : shown_(shown && ::isatty(STDERR_FILENO) == 1) {}
   void show(const Point& point) const {
     if (shown_)
-      fmt::print(stderr, "\r{} {} {}: {} bytes ...\033[K", point.benchmark.name, name(point.type),
+      fmt::print(stderr, "{} {} {}: {} bytes ...\033[K\r", point.benchmark.name, name(point.type),
                  point.reduction.name, point.elements * size_of(point.type));
   }
   void hide() const {
-    if (shown_) fmt::print(stderr, "\r\033[K");
+    if (shown_) fmt::print(stderr, "\033[K");
   }
 
  private:
@@ -212,6 +216,7 @@ bool sweep(Communicator& comm, const Settings& settings, std::FILE* to) {
   Runner runner(comm, settings, to);
   std::vector<Row> rows;
   for (const Point& point : all) {
+    if (settings.explain) runner.explain(point);
     progress.show(point);
     rows.push_back(runner.run(point));
     progress.hide();
