@@ -12,12 +12,6 @@ namespace {
 constexpr std::size_t KiB = 1024;
 constexpr std::size_t MiB = 1024 * KiB;
 
-// Those whose every step names one block of the caller's at a time.
-bool carries_uneven(std::string_view algorithm) {
-  return algorithm == "all_pairs" || algorithm == "ring" || algorithm == "pairwise" ||
-         algorithm == "exchange" || algorithm == "direct_pull";
-}
-
 std::size_t piece_of(const Circumstances& call) {
   // Whole blocks; what is folded after reading it goes through a buffer of one piece a rank.
   if (call.one_sided) return call.attach_only && reducing(call.collective) ? 256 * KiB : 1024 * MiB;
@@ -89,6 +83,12 @@ Choice select(const Circumstances& call) {
   const Algorithm* algorithm = find_algorithm(call.collective, wanted);
   if (algorithm == nullptr || !usable(*algorithm, call)) return {};
   return {algorithm, piece_of(call), why};
+}
+
+// Those whose every step names one block of the caller's at a time.
+bool carries_uneven(std::string_view algorithm) {
+  return algorithm == "all_pairs" || algorithm == "ring" || algorithm == "pairwise" ||
+         algorithm == "exchange" || algorithm == "direct_pull";
 }
 
 bool same_as_one_sided(const Algorithm& algorithm) {

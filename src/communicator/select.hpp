@@ -44,6 +44,10 @@ Choice select(const Circumstances& call);
 /// Whether its schedules fold.
 bool reducing(Collective collective);
 
+/// Whether this algorithm takes blocks of different sizes; a v-form for which another is forced takes one
+/// that does.
+bool carries_uneven(std::string_view algorithm);
+
 /// Whether results by this algorithm are those of the one-sided ones, bit for bit.
 bool same_as_one_sided(const Algorithm& algorithm);
 
