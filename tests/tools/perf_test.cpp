@@ -171,16 +171,6 @@ TEST(Perf, ReportsAChildThatIsKilled) {
   }
 }
 
-TEST(Perf, RunsUnderMpirun) {
-  if (std::string(TUTTI_MPIRUN).empty()) GTEST_SKIP() << "Open MPI's mpirun is not installed";
-  const Outcome outcome =
-      run("ASAN_OPTIONS=detect_leaks=0 " TUTTI_MPIRUN " --allow-run-as-root --oversubscribe -n 3 " + perf +
-          " all_reduce -b 8 -e 64K -f 8" + quick);
-  EXPECT_EQ(outcome.status, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("ranks 3 "));
-  EXPECT_THAT(outcome.output, HasSubstr("# Out of bounds values : 0 OK"));
-}
-
 TEST(Launch, NamesTheToolWhoseRankWasKilled) {
   perf::Settings settings;
   settings.ranks = 2;
