@@ -199,7 +199,8 @@ class Operations {
   Result barrier() { return call({.operation = Operation::barrier}); }
 
   /// all_gather with `counts[r]` elements of rank r, placed at `out + displacements[r]` (empty displacements:
-  /// packed). All ranks pass the same counts. In place: `in == out + displacements[rank]`.
+  /// packed), in any order, without overlap. All ranks pass the same counts. In place: `in == out +
+  /// displacements[rank]`.
   template <Elements In, WritableElementsLike<In> Out>
   Result all_gather_v(In&& in, Out&& out, std::span<const std::size_t> counts,
                       std::span<const std::size_t> displacements = {}) {
@@ -243,7 +244,7 @@ class Operations {
   }
 
   /// all_to_all with its own count and displacement for every peer (empty displacements: packed). What rank s
-  /// sends to r must be what r expects from s. Not in place.
+  /// sends to r must be what r expects from s. Blocks of the output do not overlap. Not in place.
   template <Elements In, WritableElementsLike<In> Out>
   Result all_to_all_v(In&& in, std::span<const std::size_t> in_counts,
                       std::span<const std::size_t> in_displacements, Out&& out,

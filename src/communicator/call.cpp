@@ -1,6 +1,6 @@
 #include <tutti/call.hpp>
 
-#include <numeric>
+#include <algorithm>
 
 #include <tutti/error.hpp>
 
@@ -60,17 +60,30 @@ std::string_view name(Within within) {
   return "invalid";
 }
 
+/// The first of them.
+std::string list(std::span<const std::size_t> counts) {
+  constexpr std::size_t most = 8;
+  std::string text;
+  for (const std::size_t count : counts.first(std::min(counts.size(), most)))
+    text += (text.empty() ? "" : ", ") + std::to_string(count);
+  return text + (counts.size() > most ? ", ..." : "");
+}
+
+std::string elements(const Call& call) {
+  if (call.operation == Operation::all_to_all_v)
+    return "sends " + list(call.in_counts) +
+           (call.out_counts.empty() ? "" : ", receives " + list(call.out_counts));
+  if (!call.in_counts.empty()) return list(call.in_counts);
+  return call.out_counts.empty() ? std::to_string(call.count) : list(call.out_counts);
+}
+
 }  // namespace
 
 std::string describe(const Call& call) {
   if (call.within != Within::nothing) return std::string(name(call.within));
   std::string text(name(call.operation));
   if (call.operation == Operation::barrier) return text + "()";
-  const auto sum = [](std::span<const std::size_t> counts) {
-    return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-  };
-  const std::size_t count = call.count + sum(call.in_counts) + sum(call.out_counts);
-  text += "(" + std::to_string(count) + " x " + std::string(name(call.type));
+  text += "(" + elements(call) + " x " + std::string(name(call.type));
   switch (call.operation) {
     case Operation::all_reduce:
     case Operation::reduce:

@@ -11,11 +11,9 @@ namespace {
 using transport::shm::call_log_entries;
 using transport::shm::CallEntry;
 
-std::size_t elements(const Call& call) {
-  std::size_t count = call.count;
-  for (const std::size_t c : call.in_counts) count += c;
-  for (const std::size_t c : call.out_counts) count += c;
-  return count;
+/// Of a v-form: what all ranks know alike, or, between two, what this one sends.
+std::span<const std::size_t> told(const Call& call) {
+  return call.in_counts.empty() ? call.out_counts : call.in_counts;
 }
 
 }  // namespace
@@ -24,7 +22,7 @@ LoggedForm Impl::loggable(const Call& call) {
   const auto word = [](auto value) { return static_cast<std::uint64_t>(value); };
   return {
       word(call.within) << 24 | word(call.operation) << 16 | word(call.type) << 8 | word(call.reduction.op),
-      elements(call)};
+      call.count};
 }
 
 void Impl::log_call(const Task& task) {
@@ -37,6 +35,11 @@ void Impl::log_call(const Task& task) {
                            std::memory_order_release);
   entry.count.store(task.logged.elements, std::memory_order_release);
   entry.root.store(static_cast<std::uint64_t>(task.call.root), std::memory_order_release);
+  if (task.counted) [[unlikely]] {
+    const auto counts = told(task.call);
+    for (std::size_t i = 0; i < std::min(counts.size(), std::size(entry.counts)); ++i)
+      entry.counts[i].store(counts[i], std::memory_order_release);
+  }
   entry.sequence.store(number, std::memory_order_release);
 }
 
@@ -52,9 +55,16 @@ std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
     call.reduction = static_cast<ReduceOp>(kind & 0xff);
     call.count = entry.count.load(std::memory_order_acquire);
     call.root = static_cast<Rank>(entry.root.load(std::memory_order_acquire));
+    std::vector<std::size_t> counts;
+    if (call.within == Within::nothing && is_counted(call.operation)) {
+      counts.resize(static_cast<std::size_t>(group.size));
+      for (std::size_t i = 0; i < std::min(counts.size(), std::size(entry.counts)); ++i)
+        counts[i] = entry.counts[i].load(std::memory_order_acquire);
+      (call.operation == Operation::all_gather_v ? call.out_counts : call.in_counts) = counts;
+    }
     if (number == 0 || entry.sequence.load(std::memory_order_relaxed) != number) continue;
     const std::uint64_t place = number & 1 ? 0 : number >> 1;
-    calls.push_back({place, static_cast<std::uint32_t>(kind >> 32), describe(call)});
+    calls.push_back({place, static_cast<std::uint32_t>(kind >> 32), describe(call), std::move(counts)});
   }
   std::sort(calls.begin(), calls.end(),
             [](const LoggedCall& a, const LoggedCall& b) { return a.sequence < b.sequence; });

@@ -1,7 +1,9 @@
 #include "communicator/check.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include <tutti/error.hpp>
 
@@ -40,6 +42,24 @@ std::size_t span_of(const Call& call, std::span<const std::size_t> counts,
       refuse(call, "the size in bytes overflows");
   }
   return end;
+}
+
+// Of blocks that a call writes: else the result would depend on which of them comes last.
+void require_apart(const Call& call, std::span<const std::size_t> counts,
+                   std::span<const std::size_t> displacements) {
+  if (displacements.empty()) return;
+  struct Block {
+    std::size_t at, end, rank;
+  };
+  std::vector<Block> blocks;
+  for (std::size_t r = 0; r < counts.size(); ++r)
+    if (counts[r] != 0) blocks.push_back({displacements[r], displacements[r] + counts[r], r});
+  std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) { return a.at < b.at; });
+  const auto found = std::adjacent_find(blocks.begin(), blocks.end(),
+                                        [](const Block& a, const Block& b) { return b.at < a.end; });
+  if (found != blocks.end())
+    refuse(call, "in the output, the blocks of ranks " + std::to_string(found->rank) + " and " +
+                     std::to_string(found[1].rank) + " overlap");
 }
 
 std::size_t displacement(std::span<const std::size_t> counts, std::span<const std::size_t> displacements,
@@ -84,6 +104,7 @@ Geometry geometry(const Call& call, Rank rank, int size) {
       return {};
     case Operation::all_gather_v: {
       const std::size_t out = span_of(call, call.out_counts, call.out_displacements, size, element);
+      require_apart(call, call.out_counts, call.out_displacements);
       return {call.out_counts[r] * element, out,
               at(displacement(call.out_counts, call.out_displacements, rank) * element)};
     }
@@ -92,9 +113,15 @@ Geometry geometry(const Call& call, Rank rank, int size) {
       return {in, call.in_counts[r] * element,
               -at(displacement(call.in_counts, call.in_displacements, rank) * element)};
     }
-    case Operation::all_to_all_v:
-      return {span_of(call, call.in_counts, call.in_displacements, size, element),
-              span_of(call, call.out_counts, call.out_displacements, size, element), 0};
+    case Operation::all_to_all_v: {
+      const std::size_t in = span_of(call, call.in_counts, call.in_displacements, size, element);
+      const std::size_t out = span_of(call, call.out_counts, call.out_displacements, size, element);
+      require_apart(call, call.out_counts, call.out_displacements);
+      if (call.in_counts[r] != call.out_counts[r])
+        refuse(call, "this rank sends itself " + std::to_string(call.in_counts[r]) +
+                         " elements and expects " + std::to_string(call.out_counts[r]));
+      return {in, out, 0};
+    }
     case Operation::send:
       return {one(), 0, 0};
     case Operation::receive:

@@ -16,10 +16,14 @@ struct Sizes {
 
 /// Throws Error(invalid_argument) for null pointers with counts, overlap that is not in place, unknown types
 /// and operations, roots out of range, sizes that overflow, count arrays of another length than the number of
-/// ranks.
+/// ranks, blocks of an output that overlap each other, a block for the rank itself that it does not expect.
 Sizes check(const Call& call, Rank rank, int size);
 
-/// Whether it is a v-form.
+/// Whether calls of it are v-forms.
+constexpr bool is_counted(Operation operation) {
+  return operation == Operation::all_gather_v || operation == Operation::reduce_scatter_v ||
+         operation == Operation::all_to_all_v;
+}
 inline bool has_counts(const Call& call) { return !call.in_counts.empty() || !call.out_counts.empty(); }
 
 /// True when two calls are the same, buffers and all, but for counts and displacements of v-forms.

@@ -172,16 +172,24 @@ void Impl::give_up(Task& task, Clock::duration waited) {
               waiting_for);
 }
 
-// Of all_to_all_v each pair knows its sizes only: no log tells which message is the wrong one.
+// Of all_to_all_v each pair knows its sizes only. The log has what ranks of this host send to the first few.
 Error Impl::sizes_differ(const Task& task) const {
-  std::string calls;
+  const auto me = static_cast<std::size_t>(group.rank);
+  std::string who = "a rank sends this one another number of elements than it expects";
+  std::vector<Rank> ranks{group.rank};
   for (const Rank r : shm->locals())
-    for (const LoggedCall& call : logged_calls(r))
-      if (call.sequence == task.sequence) calls += "; rank " + std::to_string(r) + " called " + call.text;
+    for (const LoggedCall& call : logged_calls(r)) {
+      if (call.sequence != task.sequence || me >= std::size(call_log->counts) || call.counts.empty())
+        continue;
+      const std::size_t expected = task.call.out_counts[static_cast<std::size_t>(r)];
+      if (call.counts[me] == expected || ranks.size() > 1) continue;
+      who = fmt::format("rank {} called {}, which sends this one {} elements; it expects {}", r, call.text,
+                        call.counts[me], expected);
+      ranks.push_back(r);
+    }
   return {ErrorCode::mismatch,
-          title(task) + ": a rank sends this one another number of elements than it expects" + calls +
-              "; in_counts[d] of rank s must equal out_counts[s] of rank d",
-          {group.rank}};
+          title(task) + ": " + who + "; in_counts[d] of rank s must equal out_counts[s] of rank d",
+          std::move(ranks)};
 }
 
 // A message of another call has arrived. Which, the log of this host knows, or else the hub.

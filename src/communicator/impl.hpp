@@ -298,6 +298,7 @@ struct Impl {
     std::uint64_t sequence = 0;
     std::uint32_t tag = 0;
     std::string text;
+    std::vector<std::size_t> counts;  ///< of v-forms, those that are logged; zeros behind them
   };
   [[nodiscard]] std::vector<LoggedCall> logged_calls(Rank rank) const;
   [[nodiscard]] std::string doing(Rank rank) const;

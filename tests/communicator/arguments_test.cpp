@@ -20,7 +20,7 @@ struct BadCall {
 
 std::vector<BadCall> bad_calls() {
   static float memory[64];
-  static const std::vector<std::size_t> two{1, 1}, three{1, 1, 1}, apart{0, 2},
+  static const std::vector<std::size_t> two{1, 1}, three{1, 1, 1}, apart{0, 2}, both{2, 1}, pairs{2, 2},
       huge{std::numeric_limits<std::size_t>::max() / 2, 1};
   constexpr auto f32 = DataType::float32;
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
@@ -48,6 +48,11 @@ std::vector<BadCall> bad_calls() {
       {"overflow of displacements", [=](Communicator& c) { c.all_gather_v(m, m + 32, two, huge, f32); }},
       {"too many counts", [=](Communicator& c) { c.all_gather_v(m, m + 32, three, {}, f32); }},
       {"too few counts", [=](Communicator& c) { c.reduce_scatter_v(m, m + 32, {}, {}, f32); }},
+      {"blocks that overlap", [=](Communicator& c) { c.all_gather_v(m, m + 32, both, two, f32); }},
+      {"blocks from others that overlap",
+       [=](Communicator& c) { c.all_to_all_v(m, both, {}, m + 32, both, two, f32); }},
+      {"a block for itself that it does not expect",
+       [=](Communicator& c) { c.all_to_all_v(m, two, {}, m + 32, pairs, {}, f32); }},
       {"too many displacements",
        [=](Communicator& c) { c.all_to_all_v(m, two, three, m + 32, two, {}, f32); }},
       {"sizes of spans",

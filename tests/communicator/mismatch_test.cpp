@@ -19,7 +19,7 @@ struct Mismatch {
 
 std::vector<Mismatch> mismatches() {
   thread_local float a[200'000], b[600'000];
-  static const std::vector<std::size_t> one{1, 2, 3}, other{2, 2, 2};
+  static const std::vector<std::size_t> one{1, 2, 3}, other{2, 2, 2}, more{2, 2, 3};
   constexpr auto f32 = DataType::float32;
   const auto all_reduce = [](std::size_t count, DataType type = DataType::float32,
                              ReduceOp op = ReduceOp::sum) {
@@ -30,6 +30,9 @@ std::vector<Mismatch> mismatches() {
   };
   const auto gather_v = [](const std::vector<std::size_t>& counts) {
     return [&](Communicator& c) { c.all_gather_v(a, b, counts, {}, f32); };
+  };
+  const auto scatter_v = [](const std::vector<std::size_t>& counts) {
+    return [&](Communicator& c) { c.reduce_scatter_v(a, b, counts, {}, f32); };
   };
   const auto to_all_v = [](const std::vector<std::size_t>& counts) {
     return [&](Communicator& c) { c.all_to_all_v(a, counts, {}, b, other, {}, f32); };
@@ -51,8 +54,12 @@ std::vector<Mismatch> mismatches() {
       {"reduction", all_reduce(10), all_reduce(10, f32, ReduceOp::max), "sum)", "max)"},
       {"root", broadcast(10, 0), broadcast(10, 1), "root 0)", "root 1)"},
       {"large root", broadcast(90'000, 2), broadcast(90'000, 1), "root 2)", "root 1)"},
-      {"counts of blocks", gather_v(one), gather_v(other), "all_gather_v(6 x", "all_gather_v(6 x"},
-      {"counts between two", to_all_v(other), to_all_v(one), "all_to_all_v(12 x", "all_to_all_v(12 x"},
+      {"counts of blocks", gather_v(one), gather_v(other), "all_gather_v(1, 2, 3 x",
+       "all_gather_v(2, 2, 2 x"},
+      {"counts of inputs", scatter_v(one), scatter_v(other), "reduce_scatter_v(1, 2, 3 x",
+       "reduce_scatter_v(2, 2, 2 x"},
+      {"counts between two", to_all_v(other), to_all_v(more),
+       "all_to_all_v(sends 2, 2, 2, receives 2, 2, 2 x", "all_to_all_v(sends 2, 2, 3"},
       {"split", [](Communicator& c) { (void)c.split(0); }, [](Communicator& c) { (void)c.duplicate(); },
        "split()", "duplicate()"},
       {"a step of split", [](Communicator& c) { (void)c.split(0); },
@@ -88,6 +95,26 @@ TEST_P(Mismatches, AreNamedOnEveryRank) {
       }
     }
   }
+}
+
+// Over TCP, too: ranks of one host see each other's log.
+TEST_P(Mismatches, OfLengthsAmongSeveralNameTheSender) {
+  const auto results = outcomes(3, over(GetParam(), 10s), [](Communicator& comm) {
+    const std::vector<float> in(200);
+    std::vector<float> out(200);
+    const std::vector<std::size_t> expected{30, 40, 50};
+    std::vector<std::size_t> sent(3, expected[static_cast<std::size_t>(comm.rank())]);
+    if (comm.rank() == 2) sent[0] = 49;
+    comm.all_to_all_v(std::span(in), sent, {}, std::span(out), expected, {});
+    comm.barrier();
+  });
+  EXPECT_EQ(results[0].code, ErrorCode::mismatch) << results[0].text;
+  EXPECT_EQ(results[0].ranks, (std::vector<Rank>{0, 2})) << results[0].text;
+  for (const auto& result : results)
+    EXPECT_NE(result.text.find("rank 2 called all_to_all_v(sends 49, 50, 50 x float32), which sends this one "
+                               "49 elements; it expects 50"),
+              std::string::npos)
+        << result.text;
 }
 
 // Rank 1 of two does not expect what rank 0 sends in the last call. `right`: calls before it.
