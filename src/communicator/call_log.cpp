@@ -28,13 +28,14 @@ LoggedForm Impl::loggable(const Call& call) {
 void Impl::log_call(const Task& task) {
   // Sends and receives are numbered by pair; they share the ring with the calls of everybody.
   const std::uint64_t number = task.plan == nullptr ? task.sequence << 1 | 1 : task.sequence << 1;
-  CallEntry& entry = call_log[logged++ % call_log_entries];
+  CallEntry& entry = call_log[logged % call_log_entries];
   // A reader that sees any of what follows sees the 0, too, or what is stored last.
   entry.sequence.store(0, std::memory_order_relaxed);
   entry.tag_and_kind.store(static_cast<std::uint64_t>(task.tag) << 32 | task.logged.kind,
                            std::memory_order_release);
   entry.count.store(task.logged.elements, std::memory_order_release);
   entry.root.store(static_cast<std::uint64_t>(task.call.root), std::memory_order_release);
+  entry.order.store(logged++, std::memory_order_release);
   if (task.counted) [[unlikely]] {
     const auto counts = told(task.call);
     for (std::size_t i = 0; i < std::min(counts.size(), std::size(entry.counts)); ++i)
@@ -55,6 +56,7 @@ std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
     call.reduction = static_cast<ReduceOp>(kind & 0xff);
     call.count = entry.count.load(std::memory_order_acquire);
     call.root = static_cast<Rank>(entry.root.load(std::memory_order_acquire));
+    const std::uint64_t order = entry.order.load(std::memory_order_acquire);
     std::vector<std::size_t> counts;
     if (call.within == Within::nothing && is_counted(call.operation)) {
       counts.resize(static_cast<std::size_t>(group.size));
@@ -64,7 +66,8 @@ std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
     }
     if (number == 0 || entry.sequence.load(std::memory_order_relaxed) != number) continue;
     const std::uint64_t place = number & 1 ? 0 : number >> 1;
-    calls.push_back({place, static_cast<std::uint32_t>(kind >> 32), describe(call), std::move(counts)});
+    calls.push_back(
+        {place, order, static_cast<std::uint32_t>(kind >> 32), describe(call), std::move(counts)});
   }
   std::sort(calls.begin(), calls.end(),
             [](const LoggedCall& a, const LoggedCall& b) { return a.sequence < b.sequence; });
@@ -74,9 +77,13 @@ std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
 std::string Impl::doing(Rank rank) const {
   if (!shm->reaches(rank)) return "";
   const auto calls = logged_calls(rank);
-  if (calls.empty() || calls.back().sequence <= warm_up_calls) return " (has not made a collective call yet)";
-  return " (last called " + calls.back().text + " #" + std::to_string(calls.back().sequence - warm_up_calls) +
-         ")";
+  const auto last = std::max_element(
+      calls.begin(), calls.end(), [](const LoggedCall& a, const LoggedCall& b) { return a.order < b.order; });
+  const bool collective = last != calls.end() && last->sequence != 0;
+  if (last == calls.end() || (collective && last->sequence <= warm_up_calls))
+    return " (has called nothing yet)";
+  return " (last called " + last->text +
+         (collective ? " #" + std::to_string(last->sequence - warm_up_calls) : "") + ")";
 }
 
 }  // namespace tutti::detail

@@ -295,7 +295,8 @@ struct Impl {
   [[nodiscard]] static LoggedForm loggable(const Call& call);
   void log_call(const Task& task);
   struct LoggedCall {
-    std::uint64_t sequence = 0;
+    std::uint64_t sequence = 0;  ///< of a send or receive 0
+    std::uint64_t order = 0;     ///< among all calls of the rank
     std::uint32_t tag = 0;
     std::string text;
     std::vector<std::size_t> counts;  ///< of v-forms, those that are logged; zeros behind them

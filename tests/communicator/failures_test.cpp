@@ -71,6 +71,25 @@ TEST_P(Failures, AReceiveThatIsNeverAnsweredTimesOut) {
   });
 }
 
+TEST_P(Failures, ADeadlineNamesTheReceiveThatAnotherRankIsIn) {
+  outcomes(2, over(GetParam(), 300ms), [](Communicator& comm) {
+    float value = 1;
+    comm.all_reduce(std::span(&value, 1));
+    const auto thrown = thrown_by([&] {
+      if (comm.rank() == 0)
+        comm.barrier();
+      else
+        comm.receive(std::span(&value, 1), 0);
+    });
+    EXPECT_TRUE(thrown.code == ErrorCode::timeout || thrown.code == ErrorCode::aborted) << thrown.text;
+    // Whose time runs out first says it to both.
+    EXPECT_TRUE(thrown.text.find("rank 1 (last called receive(1 x float32, from rank 0))") !=
+                    std::string::npos ||
+                thrown.text.find("rank 0 (last called barrier() #2)") != std::string::npos)
+        << thrown.text;
+  });
+}
+
 TEST_P(Failures, AbortFromAnotherThreadReleasesEveryRank) {
   Clock::time_point aborted;
   const auto results = outcomes(3, over(GetParam(), 20s), [&](Communicator& comm) {

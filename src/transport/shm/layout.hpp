@@ -147,6 +147,7 @@ struct alignas(64) CallEntry {
   std::atomic<std::uint64_t> tag_and_kind;
   std::atomic<std::uint64_t> count;
   std::atomic<std::uint64_t> root;
+  std::atomic<std::uint64_t> order;      ///< among all calls of the rank
   std::atomic<std::uint64_t> counts[8];  ///< of v-forms: the first of all blocks, or of those it sends
 };
 inline constexpr std::uint64_t call_log_entries = 16;
