@@ -12,6 +12,7 @@
 #include "base/process.hpp"
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
+#include "communicator/victims.hpp"
 
 namespace tutti::test {
 namespace {
@@ -25,59 +26,6 @@ bool is_stopped(pid_t process) {
   return state == "T";
 }
 
-struct Progress {
-  std::atomic<int> rounds[4];
-  std::atomic<std::int64_t> thrown_at[4];
-};
-
-void exchange(Communicator& comm, std::size_t count) {
-  std::vector<float> out(count, 1.0F), in(count);
-  Group group = comm.group();
-  group.send(std::span<const float>(out), (comm.rank() + 1) % comm.size());
-  group.receive(std::span(in), (comm.rank() + comm.size() - 1) % comm.size());
-  group.run();
-}
-
-// Repeats an operation until it fails, and says whether it failed for the right reason.
-void repeat(Communicator& comm, const std::function<void(std::uint32_t)>& once, Rank victim,
-            Progress& progress) {
-  const auto me = static_cast<std::size_t>(comm.rank());
-  const auto thrown = thrown_by([&] {
-    for (std::uint32_t round = 1;; ++round) {
-      once(round);
-      ++progress.rounds[me];
-    }
-  });
-  progress.thrown_at[me] = Clock::now().time_since_epoch().count();
-  EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
-  EXPECT_EQ(thrown.ranks, std::vector<Rank>{victim}) << thrown.text;
-}
-
-void kill_one(const char* transport, Rank victim,
-              const std::function<void(Communicator&, std::uint32_t)>& once) {
-  constexpr int ranks = 3;
-  const Shared<Progress> progress;
-  auto children = fork_ranks(ranks, over(transport, 20s), [&](Communicator& comm) {
-    comm.barrier();
-    repeat(
-        comm, [&](std::uint32_t round) { once(comm, round); }, victim, *progress);
-  });
-  const auto slowest = [&] {
-    return std::min({progress->rounds[0].load(), progress->rounds[1].load(), progress->rounds[2].load()});
-  };
-  for (const tutti::Deadline deadline(10s); slowest() < 3 && !deadline.passed();) std::this_thread::yield();
-  ASSERT_GE(slowest(), 3) << "it does not run";
-  const auto killed = Clock::now();
-  children[static_cast<std::size_t>(victim)].kill();
-  for (Rank r = 0; r < ranks; ++r) {
-    EXPECT_EQ(children[static_cast<std::size_t>(r)].wait(), r == victim ? -SIGKILL : 0) << "rank " << r;
-    const Clock::time_point thrown{Clock::duration(progress->thrown_at[r].load())};
-    if (r != victim) {
-      EXPECT_LT(thrown - killed, 1s) << "rank " << r;
-    }
-  }
-}
-
 class Killed : public testing::TestWithParam<std::tuple<const char*, int>> {};
 INSTANTIATE_TEST_SUITE_P(Local, Killed,
                          testing::Combine(testing::Values("shm", "tcp"), testing::Values(10, 200'000)),
@@ -89,13 +37,13 @@ TEST_P(Killed, InTheMiddleOfEveryOperation) {
   for (const Operation operation : data_operations()) {
     // One way only, so that nobody waits for the root's leaves: a barrier makes it everybody's.
     SCOPED_TRACE(std::string(name(operation)) + ", rank " + std::to_string(victim) + " killed");
-    kill_one(transport, victim,
-             [&, count = static_cast<std::size_t>(count)](Communicator& comm, std::uint32_t round) {
-               const Trial trial({.operation = operation, .count = count, .root = 1, .seed = round % 8},
-                                 comm.rank(), comm.size());
-               issue(comm, trial.call());
-               if (has_root(operation)) comm.barrier();
-             });
+    end_one(transport, victim,
+            [&, count = static_cast<std::size_t>(count)](Communicator& comm, std::uint32_t round) {
+              const Trial trial({.operation = operation, .count = count, .root = 1, .seed = round % 8},
+                                comm.rank(), comm.size());
+              issue(comm, trial.call());
+              if (has_root(operation)) comm.barrier();
+            });
     victim = (victim + 1) % 3;
   }
 }
@@ -104,17 +52,17 @@ TEST_P(Killed, InTheMiddleOfSendsAndBarriers) {
   const auto [transport, count] = GetParam();
   for (const Rank victim : {0, 1, 2}) {
     SCOPED_TRACE(victim);
-    kill_one(transport, victim,
-             [&, count = static_cast<std::size_t>(count)](Communicator& comm, std::uint32_t) {
-               exchange(comm, count);
-             });
+    end_one(transport, victim,
+            [&, count = static_cast<std::size_t>(count)](Communicator& comm, std::uint32_t) {
+              exchange(comm, count);
+            });
   }
-  kill_one(transport, 2, [](Communicator& comm, std::uint32_t) { comm.barrier(); });
+  end_one(transport, 2, [](Communicator& comm, std::uint32_t) { comm.barrier(); });
 }
 
 TEST_P(Killed, WhileTheOthersWaitInASubgroup) {
   const auto [transport, count] = GetParam();
-  kill_one(transport, 2, [&, count = static_cast<std::size_t>(count)](Communicator& comm, std::uint32_t) {
+  end_one(transport, 2, [&, count = static_cast<std::size_t>(count)](Communicator& comm, std::uint32_t) {
     Communicator copy = comm.duplicate();
     std::vector<float> data(count);
     copy.all_reduce(std::span(data));
