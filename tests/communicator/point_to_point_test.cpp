@@ -1,10 +1,12 @@
 // send, receive and groups.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
+#include "communicator/seed.hpp"
 
 namespace tutti::test {
 namespace {
@@ -106,8 +108,9 @@ TEST_P(PointToPoint, ToOneselfInAGroup) {
 // Every pair exchanges several messages of random sizes; every rank lists its calls in an order of its own.
 TEST_P(PointToPoint, RandomMixesInAGroupNeverDeadlock) {
   const auto [transport, ranks] = GetParam();
-  const auto seed = static_cast<unsigned>(std::random_device{}());
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const unsigned seed = chosen_seed();
+  SCOPED_TRACE("TUTTI_TEST_SEED=" + std::to_string(seed));
+  std::printf("seed %u\n", seed);
   run_local(
       ranks,
       [&](Communicator& comm) {

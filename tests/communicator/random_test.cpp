@@ -1,19 +1,12 @@
 // Random sequences of operations. A failure names the seed: set TUTTI_TEST_SEED to repeat it.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <random>
-
 #include "communicator/ranks.hpp"
+#include "communicator/seed.hpp"
 #include "communicator/sequence.hpp"
 
 namespace tutti::test {
 namespace {
-
-unsigned chosen_seed() {
-  const char* text = std::getenv("TUTTI_TEST_SEED");
-  return text == nullptr ? std::random_device{}() : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
-}
 
 class Random : public testing::TestWithParam<std::tuple<const char*, int>> {};
 INSTANTIATE_TEST_SUITE_P(Local, Random,
