@@ -1,4 +1,4 @@
-// Ranks as processes: killed in the middle of every operation, and forked.
+// Ranks as processes: killed in the middle of every operation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -168,42 +168,6 @@ TEST_P(WithoutHub, AnAbortIsNoticedAndNamed) {
     EXPECT_LT(Clock::now() - start, 2500ms);
   });
   for (auto& child : children) EXPECT_EQ(child.wait(), 0);
-}
-
-class Forked : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Local, Forked, testing::Values("shm", "tcp"), transport_name);
-
-TEST_P(Forked, TheChildIsRefusedAndHarmless) {
-  run_processes(2, over(GetParam()), [](Communicator& comm) {
-    auto buffer = comm.allocate<std::uint8_t>(100'000);
-    for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = static_cast<std::uint8_t>(i * 7);
-    std::vector<float> data(30'000, 1.0F);
-    Work work = comm.async().all_reduce(std::span(data));
-    const bool over = work.test();
-    Child child([&] {
-      if (thrown_by([&] { comm.barrier(); }).code != ErrorCode::forked) return 2;
-      if (thrown_by([&] { static_cast<void>(comm.duplicate()); }).code != ErrorCode::forked) return 3;
-      if (!over && thrown_by([&] { work.wait(); }).code != ErrorCode::forked) return 4;
-      if (thrown_by([&] { static_cast<void>(comm.allocate<float>(1)); }).code != ErrorCode::forked) return 5;
-      comm.abort("from the child");
-#ifndef __SANITIZE_THREAD__  // which knows no new threads after a fork of several
-      // A group of its own.
-      run_local(2, [](Communicator& own) { expect_right(own, {.count = 100}); });
-#endif
-      const auto dropped_buffer = std::move(buffer);
-      const Communicator dropped = std::move(comm);
-      return testing::Test::HasFailure() ? 6 : 0;
-    });
-    EXPECT_EQ(child.wait(), 0);
-    work.wait();
-    EXPECT_EQ(data, std::vector<float>(30'000, 2.0F));
-    for (std::size_t i = 0; i < buffer.size(); ++i) ASSERT_EQ(buffer[i], static_cast<std::uint8_t>(i * 7));
-    expect_right(comm, {.operation = Operation::all_to_all, .count = 5000});
-    auto reached = comm.allocate<float>(10'000);  // the others' memory is not closed to this rank
-    std::fill(reached.begin(), reached.end(), 1.0F);
-    comm.all_reduce(reached);
-    EXPECT_EQ(reached[9'999], 2.0F);
-  });
 }
 
 TEST(Processes, RunEveryOperation) {
