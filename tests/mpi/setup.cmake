@@ -1,0 +1,11 @@
+# The ranks that the tests start, where there is an MPI.
+find_program(TUTTI_MPIRUN NAMES mpirun.openmpi)
+set(ranks)
+if(MPI_CXX_FOUND)
+  add_executable(mpi-ranks ${CMAKE_CURRENT_LIST_DIR}/ranks/ranks.cpp)
+  target_link_libraries(mpi-ranks PRIVATE tutti::tutti MPI::MPI_CXX)
+  tutti_strict(mpi-ranks)
+  add_dependencies(${test} mpi-ranks)
+  set(ranks $<TARGET_FILE:mpi-ranks>)
+endif()
+target_compile_definitions(${test} PRIVATE TUTTI_MPI_RANKS="${ranks}" TUTTI_MPIRUN="${TUTTI_MPIRUN}")
