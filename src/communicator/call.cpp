@@ -1,6 +1,7 @@
 #include <tutti/call.hpp>
 
 #include <algorithm>
+#include <numeric>
 
 #include <tutti/error.hpp>
 
@@ -60,13 +61,15 @@ std::string_view name(Within within) {
   return "invalid";
 }
 
-/// The first of them.
+/// The first of them; of many the sum, too, which mostly shows that those behind differ.
 std::string list(std::span<const std::size_t> counts) {
   constexpr std::size_t most = 8;
   std::string text;
   for (const std::size_t count : counts.first(std::min(counts.size(), most)))
     text += (text.empty() ? "" : ", ") + std::to_string(count);
-  return text + (counts.size() > most ? ", ..." : "");
+  if (counts.size() <= most) return text;
+  return text + ", ... in all " +
+         std::to_string(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
 }
 
 std::string elements(const Call& call) {

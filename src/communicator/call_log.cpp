@@ -1,6 +1,7 @@
 // What each rank of this host is doing, in shared memory: a few words a call, read only when something is
 // wrong.
 #include <algorithm>
+#include <numeric>
 
 #include "communicator/impl.hpp"
 
@@ -16,13 +17,17 @@ std::span<const std::size_t> told(const Call& call) {
   return call.in_counts.empty() ? call.out_counts : call.in_counts;
 }
 
+std::size_t sum(std::span<const std::size_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+}
+
 }  // namespace
 
 LoggedForm Impl::loggable(const Call& call) {
   const auto word = [](auto value) { return static_cast<std::uint64_t>(value); };
   return {
       word(call.within) << 24 | word(call.operation) << 16 | word(call.type) << 8 | word(call.reduction.op),
-      call.count};
+      has_counts(call) ? sum(told(call)) : call.count};
 }
 
 void Impl::log_call(const Task& task) {
@@ -62,6 +67,7 @@ std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
       counts.resize(static_cast<std::size_t>(group.size));
       for (std::size_t i = 0; i < std::min(counts.size(), std::size(entry.counts)); ++i)
         counts[i] = entry.counts[i].load(std::memory_order_acquire);
+      if (counts.size() > std::size(entry.counts)) counts[std::size(entry.counts)] = call.count - sum(counts);
       (call.operation == Operation::all_gather_v ? call.out_counts : call.in_counts) = counts;
     }
     if (number == 0 || entry.sequence.load(std::memory_order_relaxed) != number) continue;

@@ -299,7 +299,8 @@ struct Impl {
     std::uint64_t order = 0;     ///< among all calls of the rank
     std::uint32_t tag = 0;
     std::string text;
-    std::vector<std::size_t> counts;  ///< of v-forms, those that are logged; zeros behind them
+    /// Of v-forms, those that are logged; behind them the sum of all others, and zeros.
+    std::vector<std::size_t> counts;
   };
   [[nodiscard]] std::vector<LoggedCall> logged_calls(Rank rank) const;
   [[nodiscard]] std::string doing(Rank rank) const;

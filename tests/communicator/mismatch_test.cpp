@@ -97,6 +97,34 @@ TEST_P(Mismatches, AreNamedOnEveryRank) {
   }
 }
 
+// The log has the first counts, and the sum of all.
+TEST_P(Mismatches, OfOneOfManyBlocksAreToldApart) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "nine ranks take long, and their threads are those of three";
+#endif
+  constexpr int ranks = 9;
+  for (const bool reduces : {false, true}) {
+    const auto results = outcomes(ranks, over(GetParam(), 20s), [&](Communicator& comm) {
+      std::vector<std::size_t> counts(ranks, 1);
+      if (comm.rank() == 4) counts[8] = 3;
+      std::vector<float> one(3), all(12);
+      comm.barrier();  // or one hears of it while it makes its communicator
+      if (reduces)
+        comm.reduce_scatter_v(all.data(), one.data(), counts, {}, DataType::float32);
+      else
+        comm.all_gather_v(one.data(), all.data(), counts, {}, DataType::float32);
+      comm.barrier();
+    });
+    const std::string call =
+        std::string(reduces ? "reduce_scatter_v" : "all_gather_v") + "(1, 1, 1, 1, 1, 1, 1, 1, ... in all ";
+    for (const auto& result : results) {
+      EXPECT_TRUE(result.code == ErrorCode::mismatch || result.code == ErrorCode::aborted) << result.text;
+      EXPECT_NE(result.text.find(call + "9 x float32"), std::string::npos) << result.text;
+      EXPECT_NE(result.text.find("rank 4 called " + call + "11 x float32"), std::string::npos) << result.text;
+    }
+  }
+}
+
 // Over TCP, too: ranks of one host see each other's log.
 TEST_P(Mismatches, OfLengthsAmongSeveralNameTheSender) {
   const auto results = outcomes(3, over(GetParam(), 10s), [](Communicator& comm) {
