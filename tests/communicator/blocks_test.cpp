@@ -1,0 +1,137 @@
+// Where blocks of v-forms may lie in an output: anywhere, but not on each other.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "communicator/check.hpp"
+#include "communicator/exercise.hpp"
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+using Numbers = std::vector<std::size_t>;
+constexpr int ranks_of_blocks = 5;
+
+Thrown checked(Operation operation, const Numbers& counts, const Numbers& displacements) {
+  static float in[200], out[200];
+  Call call{.operation = operation, .type = DataType::float32, .in = in, .out = out};
+  if (operation != Operation::reduce_scatter_v) {
+    call.out_counts = counts;
+    call.out_displacements = displacements;
+  }
+  if (operation != Operation::all_gather_v) call.in_counts = counts;
+  if (operation == Operation::reduce_scatter_v) call.in_displacements = displacements;
+  return thrown_by([&] { check(call, 0, ranks_of_blocks); });
+}
+
+TEST(Blocks, ThatOverlapAreNamed) {
+  struct Row {
+    const char* what;
+    Numbers counts, displacements;
+    const char* which;
+  };
+  const Row rows[] = {
+      {"neighbours", {4, 4, 4, 4, 4}, {0, 4, 8, 11, 16}, "ranks 2 and 3 "},
+      {"the same place", {4, 1, 4, 4, 4}, {0, 8, 12, 8, 20}, "ranks 1 and 3 "},
+      {"out of order", {4, 4, 4, 4, 4}, {40, 30, 20, 10, 17}, "ranks 4 and 2 "},
+      {"one within another", {9, 1, 1, 1, 1}, {0, 20, 30, 5, 40}, "ranks 0 and 3 "},
+      {"not beside each other in memory", {9, 0, 1, 1, 1}, {10, 12, 0, 18, 40}, "ranks 0 and 3 "},
+      {"with an empty one between", {3, 0, 3, 1, 1}, {0, 1, 2, 10, 20}, "ranks 0 and 2 "},
+      {"the last two", {1, 1, 1, 2, 1}, {0, 1, 2, 3, 4}, "ranks 3 and 4 "},
+  };
+  for (const Row& row : rows)
+    for (const Operation operation : {Operation::all_gather_v, Operation::all_to_all_v}) {
+      const auto thrown = checked(operation, row.counts, row.displacements);
+      EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << row.what;
+      EXPECT_THAT(thrown.text, testing::HasSubstr(row.which)) << row.what;
+      EXPECT_THAT(thrown.text, testing::HasSubstr(std::string(name(operation)) + "(")) << row.what;
+      // Of inputs that is harmless.
+      EXPECT_EQ(checked(Operation::reduce_scatter_v, row.counts, row.displacements).text, "") << row.what;
+    }
+}
+
+TEST(Blocks, ThatDoNotOverlapMayLieAnywhere) {
+  const std::pair<Numbers, Numbers> rows[] = {
+      {{4, 4, 4, 4, 4}, {}},
+      {{4, 4, 4, 4, 4}, {0, 4, 8, 12, 16}},
+      {{4, 4, 4, 4, 4}, {16, 12, 8, 4, 0}},
+      {{1, 2, 3, 4, 5}, {50, 7, 20, 90, 1}},
+      {{5, 0, 0, 0, 5}, {0, 2, 2, 200, 5}},  // empty ones are nowhere
+      {{0, 0, 0, 0, 0}, {3, 3, 3, 3, 3}},
+  };
+  for (const auto& [counts, displacements] : rows)
+    for (const Operation operation :
+         {Operation::all_gather_v, Operation::all_to_all_v, Operation::reduce_scatter_v})
+      EXPECT_EQ(checked(operation, counts, displacements).text, "");
+}
+
+class BlocksOfCalls : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Local, BlocksOfCalls, testing::Values("shm", "tcp"), transport_name);
+
+// What lies between blocks is nobody's, by whichever way of a call they come.
+TEST_P(BlocksOfCalls, LeaveGapsAlone) {
+  constexpr std::size_t stride = 3000, count = 1000;
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        const std::vector<float> in(3 * count, static_cast<float>(comm.rank() + 1));
+        const Numbers counts(3, count), ascending{7, 7 + stride, 7 + 2 * stride},
+            descending(ascending.rbegin(), ascending.rend());
+        for (int round = 0; round < 40; ++round) {
+          const Numbers& at = round % 2 == 0 ? ascending : descending;
+          std::vector<float> out(3 * stride + 7, -1), want = out;
+          for (std::size_t r = 0; r < 3; ++r)
+            std::fill_n(want.begin() + static_cast<std::ptrdiff_t>(at[r]), count, static_cast<float>(r + 1));
+          if (round % 4 < 2)
+            comm.all_gather_v(std::span(in).first(count), std::span(out), counts, at);
+          else
+            comm.all_to_all_v(std::span(in), counts, {}, std::span(out), counts, at);
+          ASSERT_EQ(out, want) << "round " << round;
+        }
+      },
+      over(GetParam()));
+}
+
+// Calls like the one before are not checked again: displacements are part of what must be alike.
+TEST_P(BlocksOfCalls, AreCheckedWheneverTheyMove) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        const std::vector<float> in(20, static_cast<float>(comm.rank() + 1));
+        std::vector<float> out(40, -1);
+        const Numbers counts{10, 10};
+        Numbers at{0, 20};
+        const auto by = [&](int way) {
+          if (way == 0)
+            comm.all_gather_v(std::span(in).first(10), std::span(out), counts, at);
+          else if (way == 1)
+            comm.all_to_all_v(std::span(in), counts, {}, std::span(out), counts, at);
+          else
+            comm.async().all_gather_v(std::span(in).first(10), std::span(out), counts, at).wait();
+        };
+        for (const int way : {0, 1, 2})
+          for (int round = 0; round < 3; ++round) {
+            for (int again = 0; again < 3; ++again) by(way);
+            EXPECT_EQ(out[9], 1);
+            EXPECT_EQ(out[10], -1);
+            EXPECT_EQ(out[20], 2);
+            const auto sent = comm.stats().messages_sent;
+            at[1] = 9;
+            const auto thrown = thrown_by([&] { by(way); });
+            EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << "way " << way;
+            EXPECT_THAT(thrown.text, testing::HasSubstr("the blocks of ranks 0 and 1 overlap"));
+            EXPECT_EQ(comm.stats().messages_sent, sent);
+            at[1] = 20;
+          }
+        expect_right(comm, {.operation = Operation::all_gather_v, .count = 100});
+      },
+      over(GetParam()));
+}
+
+}  // namespace
+}  // namespace tutti::test
