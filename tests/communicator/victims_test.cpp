@@ -1,8 +1,11 @@
-// Ranks whose processes end by themselves in the middle of an operation, and killed ones whose memory others
-// are at work on.
+// Ranks whose processes end by themselves in the middle of an operation, also while others are at work on
+// their memory, and killed ones with such memory.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
+#include <functional>
+#include <stdexcept>
 
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
@@ -32,46 +35,73 @@ TEST_P(Ended, ByItselfInTheMiddleOfAnOperation) {
     }
 }
 
-// Static objects are destroyed, the communicator on the stack is not, and its work is under way.
-TEST_P(Ended, ByExitWithWorkUnderWay) {
+// Ends what passes through it.
+void catch_nothing(const std::function<void()>& body) noexcept { body(); }
+
+struct LastCall {
+  const char* name;
+  void (*make)();
+  int status;
+};
+
+// Of exit, static objects are destroyed; the communicator on the stack is not, and its work is under way.
+TEST_P(Ended, WithWorkUnderWay) {
   const auto [transport, count] = GetParam();
-  for (const Rank victim : {0, 1, 2}) {
-    SCOPED_TRACE("rank " + std::to_string(victim));
-    const auto start = std::chrono::steady_clock::now();
-    auto children = fork_ranks(3, over(transport, 20s), [&](Communicator& comm) {
-      ::alarm(60);  // a rank that hangs ends
-      std::vector<float> data(static_cast<std::size_t>(count));
-      comm.all_reduce(std::span(data));
-      if (comm.rank() == victim) {
-        Work work = comm.async().all_reduce(std::span(data));
-        std::exit(testing::Test::HasFailure() ? 1 : 0);
-      }
-      const auto thrown = thrown_by([&] {
-        for (;;) comm.all_reduce(std::span(data));
+  const LastCall last_calls[] = {
+      {"by exit()", [] { std::exit(testing::Test::HasFailure() ? 1 : 0); }, 0},
+      {"by an exception that nobody catches",
+       [] { catch_nothing([] { throw std::runtime_error("nobody catches this, as this test wants it"); }); },
+       -SIGABRT},
+  };
+  for (const LastCall& last : last_calls)
+    for (const Rank victim : {0, 1, 2}) {
+      SCOPED_TRACE("rank " + std::to_string(victim) + " ends " + last.name);
+      const auto start = std::chrono::steady_clock::now();
+      auto children = fork_ranks(3, over(transport, 20s), [&](Communicator& comm) {
+        ::alarm(60);  // a rank that hangs ends
+        std::vector<float> data(static_cast<std::size_t>(count));
+        comm.all_reduce(std::span(data));
+        if (comm.rank() == victim) {
+          const rlimit none{0, 0};
+          ::setrlimit(RLIMIT_CORE, &none);
+          Work work = comm.async().all_reduce(std::span(data));
+          last.make();
+        }
+        const auto thrown = thrown_by([&] {
+          for (;;) comm.all_reduce(std::span(data));
+        });
+        expect_lost(thrown, victim);
       });
-      expect_lost(thrown, victim);
-    });
-    for (auto& child : children) EXPECT_EQ(child.wait(), 0);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, 10s) << "it is heard, not waited for";
-  }
+      for (Rank r = 0; r < 3; ++r)
+        EXPECT_EQ(children[static_cast<std::size_t>(r)].wait(), r == victim ? last.status : 0)
+            << "rank " << r;
+      EXPECT_LT(std::chrono::steady_clock::now() - start, 10s) << "it is heard, not waited for";
+    }
 }
 
 // Survivors read and write the memory of a process that is no more. It stays mapped, and theirs is whole.
-TEST(EndedInMemory, WhileOthersReachItsBuffers) {
+void end_one_in_memory(Rank victim, const Ending& ending) {
   constexpr std::size_t count = (std::size_t{16} << 20U) / sizeof(float);
-  for (const Rank victim : {0, 1, 2}) {
-    SCOPED_TRACE("rank " + std::to_string(victim));
-    end_one_that("shm", victim, killed, [](Communicator& comm) -> std::function<void(std::uint32_t)> {
-      return [&comm, buffer = comm.allocate<float>(count)](std::uint32_t round) {
-        const auto before = comm.stats();
-        std::fill_n(buffer.data(), 100, 1.0F);
-        comm.all_reduce(buffer);
-        EXPECT_EQ(buffer[99], 3.0F) << "round " << round;
-        const auto after = comm.stats();
-        EXPECT_GT(after.bytes_direct, before.bytes_direct) << "the library copied it";
-      };
-    });
-  }
+  SCOPED_TRACE("rank " + std::to_string(victim) + " ends " + ending.name);
+  end_one_that("shm", victim, ending, [](Communicator& comm) -> std::function<void(std::uint32_t)> {
+    return [&comm, buffer = comm.allocate<float>(count)](std::uint32_t round) {
+      const auto before = comm.stats();
+      std::fill_n(buffer.data(), 100, 1.0F);
+      comm.all_reduce(buffer);
+      EXPECT_EQ(buffer[99], 3.0F) << "round " << round;
+      const auto after = comm.stats();
+      EXPECT_GT(after.bytes_direct, before.bytes_direct) << "the library copied it";
+    };
+  });
+}
+
+TEST(EndedInMemory, WhileOthersReachItsBuffers) {
+  for (const Rank victim : {0, 1, 2}) end_one_in_memory(victim, killed);
+}
+
+TEST(EndedInMemory, ByItselfWhileOthersReachItsBuffers) {
+  for (const Ending& ending : endings_by_itself)
+    for (const Rank victim : {0, 1, 2}) end_one_in_memory(victim, ending);
 }
 
 }  // namespace
