@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <exception>
+#include <string>
 
 #include <tutti/communicator.hpp>
 
@@ -13,12 +14,19 @@ namespace tutti {
 /// A communicator with the ranks of `mpi`, in the same order. Collective over `mpi`. MPI is used to hand out
 /// the unique id and not afterwards, so it may be finalized before the communicator is destroyed. Ranks on
 /// several hosts meet at rank 0's Options::interface (TUTTI_INTERFACE), or at that of its default route.
-/// Throws as Communicator does; Error(system) when MPI reports an error, Error(aborted) when rank 0 cannot
-/// make the id.
+/// Throws as Communicator does; Error(invalid_argument) before MPI_Init and after MPI_Finalize, Error(system)
+/// when MPI reports an error (its default is to end the program), Error(aborted) when rank 0 cannot make the
+/// id.
 inline Communicator from_mpi(MPI_Comm mpi, const Options& options = Options::from_environment()) {
   const auto check = [](int code) {
     if (code != MPI_SUCCESS) throw Error(ErrorCode::system, "MPI returned error " + std::to_string(code));
   };
+  int begun = 0, over = 0;
+  check(MPI_Initialized(&begun));
+  check(MPI_Finalized(&over));
+  if (begun == 0 || over != 0)
+    throw Error(ErrorCode::invalid_argument,
+                std::string("from_mpi: MPI is ") + (over != 0 ? "finalized" : "not initialized"));
   int rank = 0, size = 1, local_size = 1;
   check(MPI_Comm_rank(mpi, &rank));
   check(MPI_Comm_size(mpi, &size));

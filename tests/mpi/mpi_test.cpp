@@ -33,6 +33,7 @@ class FromMpi : public testing::Test {
 TEST_F(FromMpi, RanksAreThoseOfTheMpiCommunicator) { expect_right(5, "ranks"); }
 TEST_F(FromMpi, OneRankAloneNeedsNobody) { expect_right(2, "alone"); }
 TEST_F(FromMpi, MpiMayBeFinalizedFirst) { expect_right(3, "finalized"); }
+TEST_F(FromMpi, MpiMustBeRunning) { expect_right(2, "not-running"); }
 TEST_F(FromMpi, ErrorsOfMpiAreErrors) { expect_right(2, "mpi-error"); }
 TEST_F(FromMpi, AnIdThatRankZeroCannotMakeEndsAll) {
 #ifdef __SANITIZE_ADDRESS__

@@ -96,6 +96,18 @@ void expect_error(const std::function<void()>& call, tutti::ErrorCode code,
   }
 }
 
+void not_running() {
+  int given = 0;
+  MPI_Initialized(&given);
+  expect(given == 0, "MPI is initialized already");
+  const auto make = [] { (void)tutti::from_mpi(MPI_COMM_WORLD); };
+  expect_error(make, tutti::ErrorCode::invalid_argument, {}, "MPI is not initialized");
+  MPI_Init(nullptr, nullptr);
+  make();
+  MPI_Finalize();
+  expect_error(make, tutti::ErrorCode::invalid_argument, {}, "MPI is finalized");
+}
+
 void mpi_error() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   expect_error([] { (void)tutti::from_mpi(MPI_COMM_NULL); }, tutti::ErrorCode::system, {},
@@ -133,12 +145,16 @@ void other_options() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::map<std::string, void (*)()> all{{"ranks", ranks},         {"alone", alone},
-                                              {"finalized", finalized}, {"mpi-error", mpi_error},
-                                              {"no-id", no_id},         {"other-options", other_options}};
+  const std::map<std::string, void (*)()> all{{"ranks", ranks},
+                                              {"alone", alone},
+                                              {"finalized", finalized},
+                                              {"mpi-error", mpi_error},
+                                              {"no-id", no_id},
+                                              {"other-options", other_options},
+                                              {"not-running", not_running}};
   const auto chosen = all.find(argc == 2 ? argv[1] : "");
   if (chosen == all.end()) return 2;
-  MPI_Init(&argc, &argv);
+  if (chosen->second != not_running) MPI_Init(&argc, &argv);
   try {
     chosen->second();
   } catch (const std::exception& error) {
