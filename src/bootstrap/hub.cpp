@@ -44,8 +44,7 @@ Hub::Hub(FileDescriptor listener, const Secret& secret, int size, std::chrono::m
 }
 
 Hub::~Hub() {
-  if (generation_ !=
-      fork_generation()) {  // the thread exists in the parent only; its handle cannot even be destroyed
+  if (is_copy()) {  // out of memory to keep it; the handle of its thread cannot be destroyed
     static_cast<void>(thread_.release());
     return;
   }
@@ -55,7 +54,7 @@ Hub::~Hub() {
 }
 
 bool Hub::end_with_last(std::chrono::milliseconds patience) noexcept {
-  if (generation_ != fork_generation()) return true;
+  if (is_copy()) return true;
   ends_with_last_ = true;
   wake();
   return over_.wait_for(patience) == std::future_status::ready;
@@ -97,20 +96,20 @@ int Hub::poll_ms() const {
 
 void Hub::serve_once(int timeout_ms) {
   waiting_.assign(1, {wake_.get(), POLLIN, 0});
-  std::vector<Rank> polled;
+  polled_.clear();
   for (Rank rank = 0; rank < size_; ++rank) {
     const auto& connection = members_[static_cast<std::size_t>(rank)].connection;
     if (!connection) continue;
     waiting_.push_back({connection->fd(), connection->events(), 0});
-    polled.push_back(rank);
+    polled_.push_back(rank);
   }
   lobby_.add_to(waiting_);
   if (::poll(waiting_.data(), waiting_.size(), timeout_ms) < 0) return;
   std::uint64_t wakes = 0;
   if (waiting_[0].revents != 0) static_cast<void>(!::read(wake_.get(), &wakes, sizeof wakes));
-  for (std::size_t i = 0; i < polled.size(); ++i)
-    if (waiting_[1 + i].revents != 0) serve(polled[i]);
-  lobby_.advance(std::span(waiting_).subspan(1 + polled.size()),
+  for (std::size_t i = 0; i < polled_.size(); ++i)
+    if (waiting_[1 + i].revents != 0) serve(polled_[i]);
+  lobby_.advance(std::span(waiting_).subspan(1 + polled_.size()),
                  [this](FileDescriptor socket, const Hello& hello) { enter(std::move(socket), hello); });
   if (!formed_ && !rejection_ && formation_.passed()) reject(who_is_missing());
   flush_all();

@@ -38,6 +38,8 @@ class Hub {
   /// Serves on until all ranks have gone, then ends. Returns whether that took at most `patience`.
   bool end_with_last(std::chrono::milliseconds patience) noexcept;
   [[nodiscard]] bool over() const;
+  /// In a child made by fork, where its thread is not: to be left as it is.
+  [[nodiscard]] bool is_copy() const { return generation_ != fork_generation(); }
 
  private:
   enum class Presence : std::uint8_t { absent, present, left, lost };
@@ -80,7 +82,8 @@ class Hub {
   Frame rejection_;  ///< once the group cannot form: for everybody who still comes
   std::uint64_t gather_ = 0;
   Referee referee_;
-  std::vector<pollfd> waiting_;
+  std::vector<pollfd> waiting_;  ///< what it polls; a member, not to look leaked in a child of fork
+  std::vector<Rank> polled_;     ///< whose connections are among those
   std::uint64_t generation_;
   std::unique_ptr<std::thread> thread_;
 };

@@ -19,6 +19,7 @@ constexpr std::chrono::milliseconds announcement_timeout{500};  ///< so that abo
 constexpr std::chrono::milliseconds rejection_linger{200};      ///< for who is about to connect, and goodbyes
 
 /// Hubs whose ranks have left while others go on: they serve those until they have gone, or the process ends.
+/// In a child made by fork also its copies of hubs, which stay as they are.
 struct KeptHubs {
   std::mutex mutex;
   std::vector<std::unique_ptr<Hub>> hubs;
@@ -37,7 +38,7 @@ struct EndOfProcess {
     auto& kept = kept_hubs();
     const std::lock_guard lock(kept.mutex);
     kept.ended = true;
-    kept.hubs.clear();
+    std::erase_if(kept.hubs, [](const std::unique_ptr<Hub>& one) { return !one->is_copy(); });
   }
 };
 
@@ -45,8 +46,8 @@ void keep(std::unique_ptr<Hub> hub) {
   static const EndOfProcess end;
   auto& kept = kept_hubs();
   const std::lock_guard lock(kept.mutex);
-  std::erase_if(kept.hubs, [](const std::unique_ptr<Hub>& one) { return one->over(); });
-  if (!kept.ended) kept.hubs.push_back(std::move(hub));
+  std::erase_if(kept.hubs, [](const std::unique_ptr<Hub>& one) { return !one->is_copy() && one->over(); });
+  if (!kept.ended || hub->is_copy()) kept.hubs.push_back(std::move(hub));
 }
 
 }  // namespace
@@ -57,7 +58,15 @@ Member::Member(Identity identity, FileDescriptor socket, std::unique_ptr<Hub> hu
                       largest_contribute_payload);
 }
 
-Member::~Member() = default;  // the connection closes before the hub stops: see the order of the members
+// The connection closes before the hub stops: see the order of the members.
+Member::~Member() {
+  if (!hub_ || !hub_->is_copy()) return;
+  try {
+    keep(std::move(hub_));
+  } catch (const std::bad_alloc&) {
+    // It was given up.
+  }
+}
 
 void Member::await_welcome(std::chrono::milliseconds timeout) {
   const std::string what =
