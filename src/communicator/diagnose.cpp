@@ -80,6 +80,7 @@ std::optional<Error> Impl::failure_in_memory(const Task* task, Clock::duration w
     return std::nullopt;
   const auto failed_rank = shm->closed_by();
   if (!failed_rank || *failed_rank == group.rank) return std::nullopt;
+  if (const auto dead = first_dead()) return member_gone(task, *dead);  // the cause
   std::vector<Rank> ranks{*failed_rank};
   std::string text = fmt::format("rank {} failed, aborted or ended its communicator", *failed_rank);
   for (Rank r = 0; r < group.size; ++r)

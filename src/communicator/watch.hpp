@@ -60,7 +60,7 @@ class Watch {
 /// an exception passes, as a failure.
 class Membership {
  public:
-  /// `watch` may be given up by its owner later, as the last.
+  /// `watch` belongs to the communicator: whether it is the last that holds the session is asked at the end.
   Membership(const std::shared_ptr<Watch>& watch, std::uint64_t communicator, Rank me);
   ~Membership();
   Membership(const Membership&) = delete;

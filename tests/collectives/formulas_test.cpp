@@ -1,4 +1,4 @@
-// What algorithms cost, counted in their schedules and compared with the closed forms of docs/algorithms.md.
+// What docs/algorithms.md says of costs beside its tables, counted in the schedules.
 #include <algorithm>
 #include <bit>
 #include <string>
@@ -15,7 +15,6 @@ struct Cost {
   int messages = 0;       ///< sent, all ranks; a step that sends to several ranks sends several
   int chunks = 0;         ///< in them
   int most_messages = 0;  ///< of one rank
-  int most_chunks = 0;
 };
 
 Cost cost(Collective collective, std::string_view name, int ranks) {
@@ -37,7 +36,6 @@ Cost cost(Collective collective, std::string_view name, int ranks) {
     total.messages += rank.messages;
     total.chunks += rank.chunks;
     total.most_messages = std::max(total.most_messages, rank.messages);
-    total.most_chunks = std::max(total.most_chunks, rank.chunks);
   }
   return total;
 }
@@ -45,33 +43,6 @@ Cost cost(Collective collective, std::string_view name, int ranks) {
 int ceil_log2(int n) { return static_cast<int>(std::bit_width(static_cast<unsigned>(n - 1))); }
 
 class Ranks : public testing::TestWithParam<int> {};
-
-TEST_P(Ranks, RingAllReduce) {
-  const int n = GetParam();
-  const Cost found = cost(Collective::all_reduce, "ring", n);
-  EXPECT_EQ(found.steps, 2 * n - 1);
-  EXPECT_EQ(found.most_messages, 2 * (n - 1));
-  EXPECT_EQ(found.most_chunks, 2 * (n - 1));
-  EXPECT_EQ(found.messages, n * 2 * (n - 1));
-}
-
-TEST_P(Ranks, RingReduceScatterAndAllGather) {
-  const int n = GetParam();
-  for (const Collective collective : {Collective::reduce_scatter, Collective::all_gather}) {
-    const Cost found = cost(collective, "ring", n);
-    EXPECT_EQ(found.steps, n);
-    EXPECT_EQ(found.most_messages, n - 1);
-    EXPECT_EQ(found.chunks, n * (n - 1));
-  }
-}
-
-TEST_P(Ranks, TwoShot) {
-  const int n = GetParam();
-  const Cost found = cost(Collective::all_reduce, "two_shot", n);
-  EXPECT_EQ(found.steps, 2 * n - 1);
-  EXPECT_EQ(found.most_messages, 2 * (n - 1));
-  EXPECT_EQ(found.chunks, n * 2 * (n - 1));
-}
 
 TEST_P(Ranks, Doubling) {
   const int n = GetParam();
@@ -99,61 +70,6 @@ TEST_P(Ranks, HalvingDoubling) {
   EXPECT_EQ(all_reduce.chunks, 2 * n * (n - 1));
   EXPECT_EQ(reduce_scatter.chunks, n * (n - 1));
   EXPECT_EQ(all_gather.chunks, n * (n - 1));
-  if (n > 1) {
-    EXPECT_EQ(all_reduce.steps, 4 * rounds);
-    EXPECT_EQ(reduce_scatter.steps, 2 * rounds);
-    EXPECT_EQ(all_gather.steps, 2 * rounds + 1);
-  }
-  if (!std::has_single_bit(static_cast<unsigned>(n))) return;
-  EXPECT_EQ(all_reduce.most_messages, 2 * rounds);
-  EXPECT_EQ(all_reduce.most_chunks, 2 * (n - 1));
-}
-
-TEST_P(Ranks, Trees) {
-  const int n = GetParam();
-  const Cost twice = cost(Collective::all_reduce, "double_tree", n);
-  EXPECT_EQ(twice.messages, 4 * (n - 1));
-  EXPECT_LE(twice.most_messages, 4);
-  EXPECT_LE(twice.steps, 4);
-  const Cost up = cost(Collective::reduce, "tree", n);
-  EXPECT_EQ(up.messages, n - 1);
-  EXPECT_EQ(up.steps, 1);
-  const Cost down = cost(Collective::broadcast, "tree", n);
-  EXPECT_EQ(down.messages, n - 1);
-  EXPECT_EQ(down.most_messages, ceil_log2(n));
-  const Cost chain = cost(Collective::broadcast, "chain", n);
-  EXPECT_EQ(chain.messages, n - 1);
-  EXPECT_EQ(chain.most_messages, n == 1 ? 0 : 1);
-}
-
-TEST_P(Ranks, Broadcast) {
-  const int n = GetParam();
-  const Cost found = cost(Collective::broadcast, "scatter_all_gather", n);
-  EXPECT_EQ(found.messages, (n - 1) + (n - 1) * (n - 1));
-  EXPECT_EQ(found.most_chunks, 2 * (n - 1));
-  EXPECT_EQ(cost(Collective::broadcast, "all_pairs", n).most_chunks, n - 1);
-}
-
-TEST_P(Ranks, AllToAll) {
-  const int n = GetParam();
-  const Cost pairwise = cost(Collective::all_to_all, "pairwise", n);
-  EXPECT_EQ(pairwise.steps, 2 * n - 1);
-  EXPECT_EQ(pairwise.most_messages, n - 1);
-  EXPECT_EQ(pairwise.chunks, n * (n - 1));
-  EXPECT_EQ(cost(Collective::all_to_all, "exchange", n).messages, n * (n - 1));
-  const Cost bruck = cost(Collective::all_to_all, "bruck", n);
-  EXPECT_EQ(bruck.most_messages, ceil_log2(n));
-  int bits = 0;  // block i travels one hop for every bit of i
-  for (int i = 0; i < n; ++i) bits += std::popcount(static_cast<unsigned>(i));
-  EXPECT_EQ(bruck.most_chunks, bits);
-}
-
-TEST_P(Ranks, Barrier) {
-  const int n = GetParam();
-  const Cost found = cost(Collective::barrier, "dissemination", n);
-  EXPECT_EQ(found.steps, 2 * ceil_log2(n));
-  EXPECT_EQ(found.most_messages, ceil_log2(n));
-  EXPECT_EQ(found.chunks, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Formulas, Ranks,

@@ -2,10 +2,12 @@
 // their memory, and killed ones with such memory.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <stdexcept>
+#include <thread>
 
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
@@ -77,6 +79,34 @@ TEST_P(Ended, WithWorkUnderWay) {
             << "rank " << r;
       EXPECT_LT(std::chrono::steady_clock::now() - start, 10s) << "it is heard, not waited for";
     }
+}
+
+// Rank 3 fails because rank 1 has died, but its words do not come through: the hub has stopped by then. Rank
+// 2, which has waited for long and then stood still, finds both at once.
+TEST(EndedBefore, IsTheCauseAlsoForWhoSeesThatAnotherHasFailedForIt) {
+  struct Waiting {
+    std::atomic<bool> go_on;
+  };
+  const Shared<Waiting> waiting;
+  auto children = fork_ranks(4, over("shm", 20s), [&](Communicator& comm) {
+    ::alarm(60);  // a rank that hangs ends
+    comm.barrier();
+    while (comm.rank() < 2 && !waiting->go_on) std::this_thread::sleep_for(1ms);
+    expect_lost(thrown_by([&] { comm.barrier(); }), 1);
+  });
+  const auto tell = [&](std::size_t rank, int signal) { ::kill(children[rank].process(), signal); };
+  std::this_thread::sleep_for(900ms);  // so that rank 2 has waited for half a second
+  tell(2, SIGSTOP);
+  tell(1, SIGKILL);
+  EXPECT_EQ(children[1].wait(), -SIGKILL);
+  std::this_thread::sleep_for(50ms);  // the hub tells; what rank 1 had sent is granted twice as long
+  tell(0, SIGSTOP);
+  EXPECT_EQ(children[3].wait(), 0);
+  tell(2, SIGCONT);
+  EXPECT_EQ(children[2].wait(), 0);
+  waiting->go_on = true;
+  tell(0, SIGCONT);
+  EXPECT_EQ(children[0].wait(), 0);
 }
 
 // Survivors read and write the memory of a process that is no more. It stays mapped, and theirs is whole.
