@@ -2,14 +2,16 @@
 /// The shared memory of one communicator on one host: a memfd that its ranks map, passed over a Unix socket.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
-#include <span>
-#include <string>
+#include <vector>
 
 #include "base/file_descriptor.hpp"
 #include "transport/shm/layout.hpp"
@@ -44,13 +46,17 @@ class Arena {
   std::byte* base_ = nullptr;
 };
 
-/// Hands `arena` to `expected` processes that know `key`, over an abstract Unix socket. Only processes of
-/// this user are listened to.
+/// The ranks of each process, in the group's numbering.
+using Processes = std::map<pid_t, std::vector<Rank>>;
+
+/// Hands `arena` to processes that know `key`, over an abstract Unix socket. Only processes of this user are
+/// listened to.
 class ArenaServer {
  public:
   explicit ArenaServer(const Key& key);
-  /// `check` is asked now and then while nobody comes; it may throw.
-  void serve(const Arena& arena, int expected, std::chrono::milliseconds timeout,
+  /// Until all of `waiting` have it. `check` is asked now and then while nobody comes; it may throw. Throws
+  /// Error(timeout), which names the ranks that did not come.
+  void serve(const Arena& arena, Processes waiting, std::chrono::milliseconds timeout,
              const std::function<void()>& check);
 
  private:
@@ -58,9 +64,9 @@ class ArenaServer {
   FileDescriptor listener_;
 };
 
-/// The arena of `key`: the mapping that this process already has, or one received from its server. `mine`:
-/// the server's own process registers what it created. Thread safe.
-std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, std::chrono::milliseconds timeout,
+/// The arena of `key` for so many ranks: the mapping that this process already has, or one received from its
+/// server, `holder`, which errors name. The server's own process publishes what it created. Thread safe.
+std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, Rank holder, std::chrono::milliseconds timeout,
                                     const std::function<void()>& check);
 void publish_arena(const Key& key, const std::shared_ptr<Arena>& arena);
 

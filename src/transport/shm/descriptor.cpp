@@ -1,6 +1,7 @@
 #include "transport/shm/descriptor.hpp"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sodium.h>
 
@@ -36,10 +37,11 @@ bool readable(int fd, const Deadline& deadline) {
   return uninterrupted([&] { return ::poll(&entry, 1, deadline.poll_ms()); }) > 0;
 }
 
-bool same_user(int connection) {
+ucred peer_of(int connection) {
   ucred peer{};
   socklen_t length = sizeof peer;
-  return ::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
+  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) throw_errno("SO_PEERCRED");
+  return peer;
 }
 
 bool knows(int connection, const Key& key) {
@@ -84,26 +86,28 @@ FileDescriptor listen_for(const Key& key) {
   return listener;
 }
 
-FileDescriptor connect_to(const Key& key) {
+FileDescriptor connect_to(const Key& key, Rank holder) {
   FileDescriptor connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!connection) throw_errno("socket");
   const auto named = address_of(key);
   const auto* const to = reinterpret_cast<const sockaddr*>(&named.first);
   if (uninterrupted([&] { return ::connect(connection.get(), to, named.second); }) != 0)
-    throw_errno("cannot reach a rank of this host over its Unix socket");
+    throw_errno(fmt::format("cannot reach rank {} of this host over its Unix socket", holder));
   const auto sent =
       uninterrupted([&] { return ::send(connection.get(), key.data(), key.size(), MSG_NOSIGNAL); });
   if (sent != static_cast<ssize_t>(key.size()))
-    throw_errno("cannot talk to a rank of this host over its Unix socket");
+    throw_errno(fmt::format("cannot talk to rank {} of this host over its Unix socket", holder));
   return connection;
 }
 
 FileDescriptor accept_from(int listener, const Key& key) {
   FileDescriptor connection(
       uninterrupted([&] { return ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC); }));
-  if (!connection || !same_user(connection.get()) || !knows(connection.get(), key)) return {};
+  if (!connection || peer_of(connection.get()).uid != ::geteuid() || !knows(connection.get(), key)) return {};
   return connection;
 }
+
+pid_t process_of(int connection) { return peer_of(connection).pid; }
 
 bool readable_checking(int fd, const Deadline& deadline, const std::function<void()>& check) {
   constexpr std::chrono::milliseconds check_interval{50};
@@ -122,6 +126,13 @@ void talk_checking(const std::function<void()>& talk, const std::function<void()
     for (const Deadline deadline(heard_within); check && !deadline.passed(); ::sched_yield()) check();
     throw;
   }
+}
+
+Error nothing_from(std::vector<Rank> ranks, std::string_view did_not, std::chrono::milliseconds timeout) {
+  std::ranges::sort(ranks);
+  std::string text = fmt::format("rank{} {} {} in {} ms", ranks.size() == 1 ? "" : "s",
+                                 fmt::join(ranks, ", "), did_not, timeout.count());
+  return {ErrorCode::timeout, text, std::move(ranks)};
 }
 
 void send_descriptor(int connection, int fd, Rank note) {
@@ -157,19 +168,19 @@ std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<c
     Key theirs{};
     const auto& bytes = keys[static_cast<std::size_t>(peer)];
     std::copy_n(bytes.begin(), std::min(bytes.size(), theirs.size()), theirs.begin());
-    talk_checking([&] { send_descriptor(connect_to(theirs).get(), fd, group.rank); }, group.check_members);
+    talk_checking([&] { send_descriptor(connect_to(theirs, peer).get(), fd, group.rank); },
+                  group.check_members);
   }
   std::vector<Passed> all;
+  std::vector<Rank> waiting(peers.begin(), peers.end());
   const Deadline deadline(group.timeout);
-  while (all.size() < peers.size()) {
+  while (!waiting.empty()) {
     if (!readable_checking(listener.get(), deadline, group.check_members))
-      throw Error(ErrorCode::timeout, std::to_string(peers.size() - all.size()) +
-                                          " rank(s) of this host did not pass their memory in " +
-                                          std::to_string(group.timeout.count()) + " ms");
+      throw nothing_from(std::move(waiting), "did not pass memory to others of this host", group.timeout);
     const FileDescriptor connection = accept_from(listener.get(), mine);
     if (!connection || !readable_checking(connection.get(), deadline, group.check_members)) continue;
     auto [descriptor, note] = receive_descriptor(connection.get());
-    if (descriptor) all.push_back({note, std::move(descriptor)});
+    if (descriptor && std::erase(waiting, note) != 0) all.push_back({note, std::move(descriptor)});
   }
   return all;
 }

@@ -5,11 +5,15 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include <tutti/error.hpp>
 
 #include "base/deadline.hpp"
 #include "base/file_descriptor.hpp"
@@ -20,16 +24,21 @@ namespace tutti::transport::shm {
 
 /// Listens at an abstract address that is made of the key without telling it. Throws Error(system).
 FileDescriptor listen_for(const Key& key);
-/// Connects to who listens. Throws Error(system).
-FileDescriptor connect_to(const Key& key);
+/// Connects to `holder`, who listens. Throws Error(system).
+FileDescriptor connect_to(const Key& key, Rank holder);
 /// The next caller, if it runs for this user and told the key.
 FileDescriptor accept_from(int listener, const Key& key);
+/// Of whoever is at the other end.
+pid_t process_of(int connection);
 /// False when the deadline passes. `check` is asked now and then; it may throw.
 bool readable_checking(int fd, const Deadline& deadline, const std::function<void()>& check);
 
 /// Runs `talk`. When it throws Error, `check` is asked for a while what has happened, and may throw that
 /// instead: who closes a socket may have died, which is heard a little later.
 void talk_checking(const std::function<void()>& talk, const std::function<void()>& check);
+
+/// Error(timeout) of `ranks`: "rank 3 " and what it did not do.
+Error nothing_from(std::vector<Rank> ranks, std::string_view did_not, std::chrono::milliseconds timeout);
 
 /// `note` goes with the descriptor. Throws Error(system).
 void send_descriptor(int connection, int fd, Rank note = -1);
@@ -43,7 +52,7 @@ struct Passed {
 };
 /// Sends `fd` to the ranks `peers`, which are on this host, in other processes, and send theirs to this one;
 /// returns those. Collective over the group, also for who has no peers. Throws Error(timeout,
-/// system).
+/// system); the former names the ranks whose memory did not come.
 std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<const Rank> peers);
 
 }  // namespace tutti::transport::shm

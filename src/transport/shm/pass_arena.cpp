@@ -22,18 +22,19 @@ std::map<Key, std::weak_ptr<Arena>>& registry() {
 
 ArenaServer::ArenaServer(const Key& key) : key_(key), listener_(listen_for(key)) {}
 
-void ArenaServer::serve(const Arena& arena, int expected, std::chrono::milliseconds timeout,
+void ArenaServer::serve(const Arena& arena, Processes waiting, std::chrono::milliseconds timeout,
                         const std::function<void()>& check) {
   const Deadline deadline(timeout);
-  while (expected > 0) {
-    if (!readable_checking(listener_.get(), deadline, check))
-      throw Error(ErrorCode::timeout, std::to_string(expected) +
-                                          " process(es) of this host did not fetch the shared memory in " +
-                                          std::to_string(timeout.count()) + " ms");
+  while (!waiting.empty()) {
+    if (!readable_checking(listener_.get(), deadline, check)) {
+      std::vector<Rank> missing;
+      for (const auto& [process, ranks] : waiting) missing.insert(missing.end(), ranks.begin(), ranks.end());
+      throw nothing_from(std::move(missing), "did not fetch the shared memory of this host", timeout);
+    }
     const FileDescriptor connection = accept_from(listener_.get(), key_);
     if (!connection) continue;
     talk_checking([&] { send_descriptor(connection.get(), arena.fd()); }, check);
-    --expected;
+    waiting.erase(process_of(connection.get()));
   }
 }
 
@@ -43,7 +44,7 @@ void publish_arena(const Key& key, const std::shared_ptr<Arena>& arena) {
   registry()[key] = arena;
 }
 
-std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, std::chrono::milliseconds timeout,
+std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, Rank holder, std::chrono::milliseconds timeout,
                                     const std::function<void()>& check) {
   const std::lock_guard lock(registry_mutex);
   if (auto found = registry().find(key); found != registry().end())
@@ -52,14 +53,15 @@ std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, std::chrono::mill
   talk_checking(
       [&] {
         const Deadline deadline(timeout);
-        const FileDescriptor connection = connect_to(key);
+        const FileDescriptor connection = connect_to(key, holder);
         if (!readable_checking(connection.get(), deadline, check))
-          throw Error(ErrorCode::timeout,
-                      "the rank of this host that holds the shared memory did not answer");
+          throw nothing_from({holder}, "did not pass the shared memory of this host", timeout);
         memory = receive_descriptor(connection.get()).first;
         if (!memory)
-          throw Error(ErrorCode::unauthorized,
-                      "the rank of this host that holds the shared memory refused it");
+          throw Error(
+              ErrorCode::unauthorized,
+              "rank " + std::to_string(holder) + ", which holds the shared memory of this host, refused it",
+              {holder});
       },
       check);
   auto arena = std::make_shared<Arena>(std::move(memory), ranks);

@@ -105,12 +105,12 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     can_attach = can_attach && answers[static_cast<std::size_t>(r)] != std::byte{0};
 
   if (server) {
-    auto others = pids;
-    std::sort(others.begin(), others.end());
-    others.erase(std::unique(others.begin(), others.end()), others.end());
-    server->serve(*arena_, static_cast<int>(others.size()) - 1, group.timeout, group.check_members);
+    Processes others;
+    for (const Rank r : locals_) others[all[static_cast<std::size_t>(r)].pid].push_back(r);
+    others.erase(mine.pid);
+    server->serve(*arena_, std::move(others), group.timeout, group.check_members);
   } else if (local_rank_ != 0) {
-    arena_ = attach_arena(leader.key, n, group.timeout, group.check_members);
+    arena_ = attach_arena(leader.key, n, locals_[0], group.timeout, group.check_members);
   }
   wakes_ = std::make_unique<Wakes>(arena_);
   direct_ = std::make_unique<DirectMemory>(arena_, local_rank_, std::move(pids), can_attach);
