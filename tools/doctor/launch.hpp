@@ -3,13 +3,14 @@
 #pragma once
 
 #include <optional>
-#include <string>
+
+#include <tutti/options.hpp>
 
 namespace tutti::doctor {
 
 /// Starts `ranks` children of this process and waits for them: in this process the worst exit status of
-/// them. In a child, which dies with its parent, nothing; its environment then says which rank it is, as a
-/// launcher would. Call it before anything makes threads. Throws Error(system).
-std::optional<int> start_ranks(int ranks, const std::string& interface);
+/// them, as Children does. In a child nothing; its environment then says which rank it is, as a launcher
+/// would. Call it before anything makes threads. Throws Error(system).
+std::optional<int> start_ranks(int ranks, const Options& options);
 
 }  // namespace tutti::doctor

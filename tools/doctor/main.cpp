@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
     if (const int* status = std::get_if<int>(&command)) return *status;
     const auto& settings = std::get<Settings>(command);
     if (settings.ranks > 0)
-      if (const auto status = start_ranks(settings.ranks, settings.options.interface)) return *status;
+      if (const auto status = start_ranks(settings.ranks, settings.options)) return *status;
     return consult(settings, stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
   });
 }
