@@ -20,7 +20,7 @@ namespace tutti::detail {
 namespace {
 
 // Polls before a waiting rank yields its processor. Measured with fewer and with more ranks than processors:
-// docs/experiments.md.
+// docs/experiments-calls.md.
 constexpr unsigned spin_alone = 1500;
 constexpr unsigned looks_alone = 8;  // a poll
 constexpr unsigned spin_shared = 40;

@@ -20,7 +20,7 @@ inline bool both_ways(Collective collective) {
 /// Bytes of a chunk a message, wanted. `bytes`: nccl-tests' size of the call. `transport`: as of Scene.
 inline std::size_t piece(Collective collective, std::size_t bytes, int ranks, std::string_view transport) {
   constexpr std::size_t KiB = 1024, MiB = 1024 * KiB;
-  // Measured, docs/experiments.md.
+  // Measured, docs/experiments-devices.md.
   if (transport == "tcp" && ranks == 2 && both_ways(collective) && bytes < 8 * MiB) return 64 * KiB;
   if (transport != "shm") return 1 * MiB;
   if (bytes >= 4 * MiB) return 64 * KiB;

@@ -121,8 +121,8 @@ void MessageSender::end_message(std::size_t bytes) {
 
 // What it takes until its reader has it; but where ranks share processors, others run meanwhile, and what
 // counts is how long either end is at work, and that others have to run. A quarter less for messages that
-// stay, by which they fare better than their own time tells (docs/experiments.md, Waiting). Of those that
-// take milliseconds all others run in any case.
+// stay, by which they fare better than their own time tells (docs/experiments-calls.md, Waiting). Of those
+// that take milliseconds all others run in any case.
 void MessageSender::record_time() {
   constexpr std::chrono::microseconds switches(3);
   const std::chrono::nanoseconds there(acknowledged().copying.load(std::memory_order_relaxed));

@@ -46,7 +46,7 @@ void check_congestion(const std::string& wanted) {
 // Within a room windows must grow by what a round trip of microseconds acknowledges. Cubic's grow by the
 // clock, once HyStart has taken the length of a burst for a queue (RFC 9406, 4.2). BBR paces a burst by what
 // earlier ones reached. An all_reduce of a MiB takes 345 us with reno, 980 with cubic, 930 with BBR
-// (docs/experiments.md).
+// (docs/experiments-devices.md).
 void control_congestion(int socket, const std::string& wanted) {
   if (!wanted.empty() && wanted != "system") set(socket, wanted);
   if (wanted.empty() && is_near(socket)) set(socket, "reno");

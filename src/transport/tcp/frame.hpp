@@ -9,8 +9,8 @@
 
 namespace tutti::transport::tcp {
 
-/// Longest message. One way, shorter ones are slower (docs/experiments.md); of longer ones a FIFO, which may
-/// have to stage `channel_credits` of them a stream, would hold much.
+/// Longest message. One way, shorter ones are slower (docs/experiments-devices.md); of longer ones a FIFO,
+/// which may have to stage `channel_credits` of them a stream, would hold much.
 inline constexpr std::size_t max_message = std::size_t{256} << 10;
 
 /// In the byte order of the sender: a peer of the other one fails at `magic`.
