@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstddef>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,8 +20,15 @@ namespace tutti::transport::testing {
 
 namespace {
 
-constexpr shm::Key passing_key{std::byte{1}, std::byte{2}};
 constexpr std::chrono::milliseconds late_after{300};
+
+/// Sockets are named by it, and the names of other tests that run now are others.
+shm::Key new_key() {
+  shm::Key key{};
+  std::random_device random;
+  for (std::byte& byte : key) byte = static_cast<std::byte>(random());
+  return key;
+}
 
 void expect_late(const auto& action, ErrorCode code, const std::vector<Rank>& ranks,
                  const std::string& text) {
@@ -34,12 +43,13 @@ void expect_late(const auto& action, ErrorCode code, const std::vector<Rank>& ra
 }
 
 TEST(PassMemory, TheServerNamesWhoDidNotFetchIt) {
+  const shm::Key key = new_key();
   const auto arena = shm::Arena::create(5);
-  shm::ArenaServer server(passing_key);
+  shm::ArenaServer server(key);
   const pid_t fetches = ::fork();
   if (fetches == 0) {
     try {
-      shm::attach_arena(passing_key, 5, 0, std::chrono::seconds(10), {});
+      shm::attach_arena(key, 5, 0, std::chrono::seconds(10), {});
       ::_exit(0);
     } catch (...) {
       ::_exit(1);
@@ -58,28 +68,31 @@ TEST(PassMemory, TheServerNamesWhoDidNotFetchIt) {
 }
 
 TEST(PassMemory, WhoFetchesNamesTheServerThatDoesNotAnswer) {
-  const shm::ArenaServer server(passing_key);
-  expect_late([] { shm::attach_arena(passing_key, 5, 3, late_after, {}); }, ErrorCode::timeout, {3},
+  const shm::Key key = new_key();
+  const shm::ArenaServer server(key);
+  expect_late([&] { shm::attach_arena(key, 5, 3, late_after, {}); }, ErrorCode::timeout, {3},
               "rank 3 did not pass the shared memory of this host in 300 ms");
 }
 
 TEST(PassMemory, WhoFetchesNamesTheServerThatRefuses) {
-  const FileDescriptor listener = shm::listen_for(passing_key);
-  const std::jthread server([&] { shm::accept_from(listener.get(), passing_key); });
-  expect_late([] { shm::attach_arena(passing_key, 5, 3, std::chrono::seconds(10), {}); },
-              ErrorCode::unauthorized, {3}, "rank 3");
+  const shm::Key key = new_key();
+  const FileDescriptor listener = shm::listen_for(key);
+  const std::jthread server([&] { shm::accept_from(listener.get(), key); });
+  expect_late([&] { shm::attach_arena(key, 5, 3, std::chrono::seconds(10), {}); }, ErrorCode::unauthorized,
+              {3}, "rank 3");
 }
 
 TEST(PassMemory, RanksThatDoNotPassTheirsAreNamed) {
+  const shm::Key key = new_key();
   auto groups = local_groups(3);
   groups[0].timeout = late_after;
   const auto arena = shm::Arena::create(2);
   const auto exchange = [&](std::size_t rank, const std::vector<Rank>& peers) {
     return shm::exchange_descriptors(groups[rank], arena->fd(), peers);
   };
-  const FileDescriptor listener = shm::listen_for(passing_key);
+  const FileDescriptor listener = shm::listen_for(key);
   std::jthread one([&] { exchange(1, {0}); });
-  std::jthread two([&] { groups[2].all_gather(passing_key); });  // and never connects
+  std::jthread two([&] { groups[2].all_gather(key); });  // and never connects
   expect_late(
       [&] {
         exchange(0, {1, 2});
