@@ -166,20 +166,21 @@ class Communicator : public Operations<Communicator, void> {
 
   /// `count` elements, zeroed, that peers on this host reach directly: operations whose buffers are all such
   /// memory copy nothing through the library. RDMA devices send from it without a copy, to other hosts.
-  /// Collective; counts may differ. Throws Error(invalid_argument) beyond 64 GiB a rank, Error(system) where
+  /// Collective; counts may differ. Throws Error(invalid_argument) beyond 64 GiB a rank, which harms no other
+  /// rank, Error(system) where
   /// devices' memory cannot be locked.
   template <Element T>
   [[nodiscard]] Buffer<T> allocate(std::size_t count) {
-    if (count > static_cast<std::size_t>(-1) / sizeof(T))
-      throw Error(ErrorCode::invalid_argument, "allocate: the size in bytes overflows");
-    auto [region, data] = allocate_bytes(count * sizeof(T));
+    constexpr auto most = static_cast<std::size_t>(-1);  // refused once all ranks have made the call
+    auto [region, data] = allocate_bytes(count > most / sizeof(T) ? most : count * sizeof(T));
     return Buffer<T>(std::move(region), data, count);
   }
   /// Makes existing memory reachable as if it had been allocated here, at the same address. Whole pages of
   /// private anonymous memory (mmap, aligned_alloc of whole pages), not accessed by other threads during the
   /// call, nor pinned for devices (CUDA, RDMA) when it begins or when the Registration ends; a child made by
-  /// fork afterwards shares it. Collective. Throws Error(invalid_argument) for anything else, Error(system)
-  /// where it cannot be locked for RDMA devices (ulimit -l).
+  /// fork afterwards shares it. Where all ranks are threads of this process, any host memory. Collective.
+  /// Throws Error(invalid_argument) for anything else, once all ranks have made the call, so that it harms
+  /// nobody; Error(system) where it cannot be locked for RDMA devices (ulimit -l).
   [[nodiscard]] Registration register_memory(void* data, std::size_t bytes);
 
   /// Runs calls of `schedule.collective` with its root by this schedule, until another `use` or

@@ -8,7 +8,7 @@ namespace tutti {
 
 /// Counters of one communicator on this rank, since it was made.
 struct Stats {
-  std::uint64_t operations = 0;     ///< calls completed
+  std::uint64_t operations = 0;     ///< calls completed; a group counts as what is in it
   std::uint64_t messages_sent = 0;  ///< a message to many ranks at once counts once
   std::uint64_t bytes_sent = 0;     ///< payload, without headers
   std::uint64_t messages_received = 0;

@@ -23,6 +23,31 @@ inline std::uint64_t fork_generation() noexcept { return detail::fork_count.load
 /// memory.
 void install_fork_guard();
 
+/// One T a process. A child made by fork has a new one, since in its copy of the parent's a lock may be held
+/// for ever, by a thread that is not there. Never destroyed; thread safe. A child is known from the first
+/// `install_fork_guard` on.
+template <class T>
+class PerProcess {
+ public:
+  T& get() {
+    Instance* now = instance_.load(std::memory_order_acquire);
+    while (now == nullptr || now->generation != fork_generation()) {
+      auto* const fresh = new Instance{fork_generation(), now, {}};
+      if (instance_.compare_exchange_strong(now, fresh, std::memory_order_acq_rel)) return fresh->value;
+      delete fresh;
+    }
+    return now->value;
+  }
+
+ private:
+  struct Instance {
+    std::uint64_t generation;
+    Instance* of_parent;  ///< left as it is
+    T value;
+  };
+  std::atomic<Instance*> instance_{nullptr};
+};
+
 /// Owner of a descriptor that exists only in the process that made it: in a child made by fork the number
 /// leads to /dev/null, so that reads and writes there fail harmlessly and closing it is still right. (vfork
 /// and posix_spawn run no handlers; CLOEXEC covers those.) A fork between the creation of the descriptor and

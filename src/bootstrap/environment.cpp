@@ -62,10 +62,10 @@ Launcher::Launcher(Launch identity) : identity_(std::move(identity)) {
 }
 
 void read_local(Launch& identity, const char* rank, const char* size) {
-  const auto local_size = number(size, 1);
+  const auto local_size = number(size, 1), local_rank = number(rank);
   if (!local_size) return;
   identity.local_size = *local_size;
-  identity.local_rank = number(rank).value_or(0);
+  identity.local_rank = local_rank.value_or(0);
 }
 
 std::unique_ptr<Launcher> find_launcher(const Deadline& deadline) {

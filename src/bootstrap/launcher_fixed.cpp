@@ -117,6 +117,7 @@ std::unique_ptr<Launcher> find_slurm() {
   if (rank >= size)
     refuse_variable("SLURM_PROCID", "less than " + std::string(tasks) + ", which is " + std::to_string(size));
   Launch identity{.launcher = "Slurm", .rank = rank, .size = size, .id = {}};
+  const int local_rank = number("SLURM_LOCALID").value_or(0);
   if (const auto per_node = variable("SLURM_STEP_TASKS_PER_NODE")) {
     const auto counts = expand_tasks_per_node(*per_node);
     const auto node = static_cast<std::size_t>(number("SLURM_NODEID").value_or(0));
@@ -124,7 +125,7 @@ std::unique_ptr<Launcher> find_slurm() {
       refuse_variable("SLURM_NODEID",
                       "less than the " + std::to_string(counts.size()) + " nodes of the step");
     identity.local_size = counts[node];
-    identity.local_rank = number("SLURM_LOCALID").value_or(0);
+    identity.local_rank = local_rank;
   }
   const auto list = variable(variable("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST");
   if (!list && size > 1)

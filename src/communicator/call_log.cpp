@@ -51,6 +51,7 @@ void Impl::log_call(const Task& task) {
 
 std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
   std::vector<LoggedCall> calls;
+  if (!shm->reaches(rank)) return calls;
   for (const CallEntry& entry : shm->control(rank).calls) {
     const std::uint64_t number = entry.sequence.load(std::memory_order_acquire);
     const std::uint64_t kind = entry.tag_and_kind.load(std::memory_order_acquire);
@@ -72,8 +73,8 @@ std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
     }
     if (number == 0 || entry.sequence.load(std::memory_order_relaxed) != number) continue;
     const std::uint64_t place = number & 1 ? 0 : number >> 1;
-    calls.push_back(
-        {place, order, static_cast<std::uint32_t>(kind >> 32), describe(call), std::move(counts)});
+    calls.push_back({place, call.operation, call.root, order, static_cast<std::uint32_t>(kind >> 32),
+                     describe(call), std::move(counts)});
   }
   std::sort(calls.begin(), calls.end(),
             [](const LoggedCall& a, const LoggedCall& b) { return a.sequence < b.sequence; });

@@ -78,6 +78,16 @@ std::size_t displacement(std::span<const std::size_t> counts, std::span<const st
   return packed;
 }
 
+// In place the result takes the place of this rank's block, which others' blocks are not read from then.
+void require_own_apart(const Call& call, Rank rank) {
+  const auto begin_of = [&](Rank r) { return displacement(call.in_counts, call.in_displacements, r); };
+  const auto count_of = [&](Rank r) { return call.in_counts[static_cast<std::size_t>(r)]; };
+  const std::size_t begin = begin_of(rank), end = begin + count_of(rank);
+  for (Rank r = 0; r < static_cast<Rank>(call.in_counts.size()); ++r)
+    if (r != rank && count_of(r) != 0 && begin_of(r) < end && begin < begin_of(r) + count_of(r))
+      refuse(call, "in place, this rank's block must not overlap that of rank " + std::to_string(r));
+}
+
 // Offset in bytes between input and output when they are in place; negative: the output starts later.
 struct Geometry {
   std::size_t in_bytes = 0, out_bytes = 0;
@@ -159,6 +169,7 @@ Sizes check(const Call& call, Rank rank, int size) {
   const auto in = reinterpret_cast<std::uintptr_t>(call.in), out = reinterpret_cast<std::uintptr_t>(call.out);
   sizes.in_place =
       in == out + static_cast<std::uintptr_t>(g.input_at) && call.operation != Operation::all_to_all_v;
+  if (sizes.in_place && call.operation == Operation::reduce_scatter_v) require_own_apart(call, rank);
   if (!sizes.in_place && in < out + g.out_bytes && out < in + g.in_bytes)
     refuse(call, call.operation == Operation::all_to_all_v
                      ? "input and output overlap"

@@ -7,6 +7,7 @@
 #include "bootstrap/environment.hpp"
 #include "bootstrap/frame.hpp"
 #include "communicator/impl.hpp"
+#include "communicator/option_limits.hpp"
 #include "topology/interface.hpp"
 #include "tuning/file.hpp"
 
@@ -16,7 +17,15 @@ using detail::Impl;
 
 namespace {
 
+void require_within(const char* option, int value, int low, int high) {
+  if (value < low || value > high)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("Options::{} is {}; it goes from {} to {}", option, value, low, high));
+}
+
 Options usable(Options options) {
+  require_within("node_size", options.node_size, 0, most_ranks);
+  require_within("tcp_streams", options.tcp_streams, 1, most_tcp_streams);
   if (options.timeout <= std::chrono::milliseconds(0))
     throw Error(ErrorCode::invalid_argument, "Options::timeout is " +
                                                  std::to_string(options.timeout.count()) +
@@ -137,6 +146,9 @@ std::pair<std::shared_ptr<detail::Region>, void*> Communicator::allocate_bytes(s
 }
 
 Registration Communicator::register_memory(void* data, std::size_t bytes) {
+  // First what all do: a rank whose memory is refused keeps nobody waiting.
+  impl_->run({.operation = Operation::barrier, .within = Within::register_memory});
+  impl_->planner->enable_direct_memory();
   if (data == nullptr || bytes == 0)
     throw Error(ErrorCode::invalid_argument, "register_memory: there is no memory (null, or 0 bytes)");
   if (owner_of(data) == Owner::device)
@@ -148,9 +160,6 @@ Registration Communicator::register_memory(void* data, std::size_t bytes) {
         ErrorCode::invalid_argument,
         "register_memory: CUDA has pinned this memory (cudaMallocHost, cudaHostRegister), and a device "
         "would go on with its old pages; let CUDA pin it afterwards, or take memory from allocate");
-  // First what all do: a rank whose memory is refused keeps nobody waiting.
-  impl_->run({.operation = Operation::barrier, .within = Within::register_memory});
-  impl_->planner->enable_direct_memory();
   auto region = std::make_shared<detail::Region>();
   // Threads of one process reach each other's memory as it is.
   if (!impl_->shm->direct().same_process()) {

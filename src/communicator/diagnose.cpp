@@ -74,12 +74,14 @@ std::optional<Error> Impl::heard(const Task* task) {
 }
 
 // Without a hub nobody says why, nor where a rank destroys its communicator while calls are under way. But a
-// rank of this host that does that, or fails, closes the buffers of all.
-std::optional<Error> Impl::failure_in_memory(const Task* task, Clock::duration waited) {
-  if (shm == nullptr || (!watch->session().hub_has_ended() && waited < closing_heard_within))
-    return std::nullopt;
-  const auto failed_rank = shm->closed_by();
+// rank of this host that does that, or fails, closes the buffers of all, of which the hub tells a little
+// later.
+std::optional<Error> Impl::failure_in_memory(const Task* task) {
+  const auto failed_rank = shm == nullptr ? std::nullopt : shm->closed_by();
   if (!failed_rank || *failed_rank == group.rank) return std::nullopt;
+  const auto now = Clock::now();
+  if (closing_seen == Clock::time_point{}) closing_seen = now;
+  if (!watch->session().hub_has_ended() && now - closing_seen < closing_heard_within) return std::nullopt;
   if (const auto dead = first_dead()) return member_gone(task, *dead);  // the cause
   std::vector<Rank> ranks{*failed_rank};
   std::string text = fmt::format("rank {} failed, aborted or ended its communicator", *failed_rank);
@@ -174,43 +176,51 @@ void Impl::give_up(Task& task, Clock::duration waited) {
 }
 
 // Of all_to_all_v each pair knows its sizes only. The log has what ranks of this host send to the first few.
-Error Impl::sizes_differ(const Task& task) const {
+Error Impl::sizes_differ(const Task& task, Rank from) const {
   const auto me = static_cast<std::size_t>(group.rank);
-  std::string who = "a rank sends this one another number of elements than it expects";
-  std::vector<Rank> ranks{group.rank};
-  for (const Rank r : shm->locals())
-    for (const LoggedCall& call : logged_calls(r)) {
-      if (call.sequence != task.sequence || me >= std::size(call_log->counts) || call.counts.empty())
-        continue;
-      const std::size_t expected = task.call.out_counts[static_cast<std::size_t>(r)];
-      if (call.counts[me] == expected || ranks.size() > 1) continue;
-      who = fmt::format("rank {} called {}, which sends this one {} elements; it expects {}", r, call.text,
+  const std::size_t expected = task.call.out_counts[static_cast<std::size_t>(from)];
+  std::string who =
+      fmt::format("rank {} sends this one another number of elements than it expects, {}", from, expected);
+  for (const LoggedCall& call : logged_calls(from))
+    if (call.sequence == task.sequence && me < std::size(call_log->counts) && !call.counts.empty() &&
+        call.counts[me] != expected)
+      who = fmt::format("rank {} called {}, which sends this one {} elements; it expects {}", from, call.text,
                         call.counts[me], expected);
-      ranks.push_back(r);
-    }
   return {ErrorCode::mismatch,
           title(task) + ": " + who + "; in_counts[d] of rank s must equal out_counts[s] of rank d",
-          std::move(ranks)};
+          {group.rank, from}};
+}
+
+// Sends and receives are numbered by pair, so only what this rank's peer sent it can have come.
+Error Impl::message_differs(const Task& task, const transport::Mismatch& mismatch) const {
+  const Rank peer = task.call.root;
+  std::string what = fmt::format("rank {} sent another message", peer);
+  for (const LoggedCall& call : logged_calls(peer))
+    if (call.tag == mismatch.found && call.operation == Operation::send && call.root == group.rank)
+      what = fmt::format("rank {} called {}", peer, call.text);
+  return {ErrorCode::mismatch, title(task) + ": " + what + remedy(task.call), {group.rank, peer}};
 }
 
 // A message of another call has arrived. Which, the log of this host knows, or else the hub.
 void Impl::mismatched(const Task& task, const transport::Mismatch& mismatch) {
+  const Rank from = mismatch.from;
+  if (task.plan == nullptr) throw message_differs(task, mismatch);
   check_calls(task);
-  for (const Rank r : shm->locals())
-    for (const LoggedCall& call : logged_calls(r))
-      if (call.tag == mismatch.found && r != group.rank)
-        throw Error(ErrorCode::mismatch,
-                    title(task) + ": rank " + std::to_string(r) + " called " + call.text + remedy(task.call),
-                    {group.rank, r});
-  if (task.call.operation == Operation::all_to_all_v) throw sizes_differ(task);
+  for (const LoggedCall& call : logged_calls(from))
+    if (call.tag == mismatch.found && call.sequence != 0)
+      throw Error(ErrorCode::mismatch,
+                  title(task) + ": rank " + std::to_string(from) + " called " + call.text + remedy(task.call),
+                  {group.rank, from});
+  if (task.call.operation == Operation::all_to_all_v) throw sizes_differ(task, from);
   report_calls();
   for (const Deadline deadline(500ms); !deadline.passed(); ::sched_yield()) {
     watch->poll();
-    if (const auto notice = watch->failure(group.communicator))
-      throw Error(notice->code, title(task) + ": " + notice->text, notice->ranks);
+    if (const auto notice = watch->failure(group.communicator)) throw failure_of_others(&task, *notice);
   }
-  throw Error(ErrorCode::mismatch, title(task) + ": a message of another call arrived" + remedy(task.call),
-              {group.rank});
+  throw Error(
+      ErrorCode::mismatch,
+      title(task) + ": rank " + std::to_string(from) + " sent a message of another call" + remedy(task.call),
+      {group.rank, from});
 }
 
 std::string Impl::title(const Task& task) const {

@@ -33,9 +33,13 @@ void check_forced(const Options& options) {
   if (!transport.empty() && transport != "shm" && transport != "verbs" && transport != "tcp")
     throw Error(ErrorCode::invalid_argument,
                 "transport \"" + transport + "\" does not exist; there are shm, verbs and tcp");
-  std::set<std::string_view> names;
-  for (const Algorithm& algorithm : algorithms()) names.insert(algorithm.name);
-  if (!options.algorithm.empty() && !names.contains(options.algorithm))
+  std::set<std::string_view> names;  // of those that can be forced
+  bool exists = options.algorithm.empty();
+  for (const Algorithm& algorithm : algorithms()) {
+    exists = exists || algorithm.name == options.algorithm;
+    if (!algorithm.one_sided) names.insert(algorithm.name);
+  }
+  if (!exists)
     throw Error(ErrorCode::invalid_argument, fmt::format("algorithm \"{}\" does not exist; there are {}",
                                                          options.algorithm, fmt::join(names, ", ")));
 }

@@ -36,19 +36,21 @@ struct Pending {
   std::vector<std::unique_ptr<Task>> kept;  ///< the first `used` are of these calls, others of earlier ones
   std::size_t used = 0, unfinished = 0;
   std::exception_ptr failure;
-  Clock::duration idle{};    ///< for so long nothing has moved while it was tested or waited for
-  Clock::time_point known;   ///< when that was so last
-  Clock::time_point looked;  ///< around
-  bool reported = false;     ///< meanwhile, to the hub
+  Clock::duration idle{};     ///< for so long nothing has moved while it was tested or waited for
+  Clock::time_point known;    ///< when that was so last
+  std::uint64_t movements{};  ///< of its thread then
+  Clock::time_point looked;   ///< around
+  bool reported = false;      ///< meanwhile, to the hub
 
   [[nodiscard]] std::span<const std::unique_ptr<Task>> tasks() const { return std::span(kept).first(used); }
   Task& add();
   void reuse(Impl* by);
   /// Something has moved.
   void moved();
-  /// Nothing has until now. Where nobody looked meanwhile only a part of the time counts: others may be
-  /// waiting for this rank.
-  void still(Clock::time_point now);
+  /// Nothing has until now, unless its thread has made other `movements` since: what is queued before it
+  /// counts, too. Where nobody looked meanwhile only a part of the time counts: others may be waiting for
+  /// this rank.
+  void still(Clock::time_point now, std::uint64_t movements_of_thread);
 };
 struct Queued {
   std::shared_ptr<Pending> work;
@@ -220,7 +222,7 @@ struct Impl {
   /// Sends and receives have been admitted, or are the library's own.
   void admit_together(std::span<const Call> calls);
   [[nodiscard]] bool repeats_last(std::span<const Call> calls) const;
-  void deliver_own(std::span<const Call> calls) const;
+  void deliver_own(std::span<const Call> calls);
   [[nodiscard]] bool to_itself(const Call& call) const;
   [[nodiscard]] std::shared_ptr<Pending> new_pending();
 
@@ -255,11 +257,12 @@ struct Impl {
   void look_around(Wait& wait, Task& task, Clock::time_point now);
   std::vector<Rank> ranks_awaited(Task& task);
   [[nodiscard]] std::optional<Watch::Gone> gone(Rank rank) const;
-  [[nodiscard]] Error sizes_differ(const Task& task) const;
+  [[nodiscard]] Error sizes_differ(const Task& task, Rank from) const;
+  [[nodiscard]] Error message_differs(const Task& task, const transport::Mismatch& mismatch) const;
   [[nodiscard]] std::optional<Rank> first_dead() const;
   [[nodiscard]] Error member_gone(const Task* task, Rank rank) const;
   [[nodiscard]] Error failure_of_others(const Task* task, const bootstrap::Notice& notice) const;
-  std::optional<Error> failure_in_memory(const Task* task, Clock::duration waited = {});
+  std::optional<Error> failure_in_memory(const Task* task);
   /// What has happened to others, as far as it was heard.
   std::optional<Error> heard(const Task* task);
   void check_others();
@@ -296,7 +299,9 @@ struct Impl {
   void log_call(const Task& task);
   struct LoggedCall {
     std::uint64_t sequence = 0;  ///< of a send or receive 0
-    std::uint64_t order = 0;     ///< among all calls of the rank
+    Operation operation{};
+    Rank root = 0;
+    std::uint64_t order = 0;  ///< among all calls of the rank
     std::uint32_t tag = 0;
     std::string text;
     /// Of v-forms, those that are logged; behind them the sum of all others, and zeros.
@@ -364,6 +369,9 @@ struct Impl {
   transport::shm::CallEntry* call_log = nullptr;  ///< this rank's
   std::uint64_t logged = 0;
   std::uint64_t children = 0;
+  Clock::time_point closing_seen;  ///< that another rank has closed the buffers
+  /// What the library itself calls, to make a communicator, say, does not count.
+  void count_done(const Call& call) { completed += call.within == Within::nothing ? 1 : 0; }
   std::uint64_t completed = 0;
   std::uint64_t bytes_direct = 0;
   Stats before_use;
@@ -376,5 +384,9 @@ struct Impl {
   std::exception_ptr failed;
   std::string failed_text;
 };
+
+/// Moves what this thread has started on any communicator. True when something moved. Throws nothing:
+/// failures go to who waits for it.
+bool advance_queued();
 
 }  // namespace tutti::detail

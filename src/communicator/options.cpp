@@ -6,6 +6,8 @@
 
 #include <tutti/error.hpp>
 
+#include "communicator/option_limits.hpp"
+
 namespace tutti {
 
 namespace {
@@ -37,12 +39,11 @@ Options Options::from_environment() {
   read("TUTTI_INTERFACE", options.interface);
   read("TUTTI_TRANSPORT", options.transport);
   read("TUTTI_ALGORITHM", options.algorithm);
-  constexpr int most_ranks = 1 << 20;
   read("TUTTI_NODE_SIZE", options.node_size, 0, most_ranks);
   int rank_order = 0;
   read("TUTTI_RANK_ORDER", rank_order, 0, 1);
   options.rank_order = rank_order != 0;
-  read("TUTTI_TCP_STREAMS", options.tcp_streams, 1, 16);
+  read("TUTTI_TCP_STREAMS", options.tcp_streams, 1, most_tcp_streams);
   read("TUTTI_TCP_CONGESTION", options.tcp_congestion);
   read("TUTTI_TUNING", options.tuning);
   read("TUTTI_STREAM_FROM", options.stream_from, std::size_t{0}, static_cast<std::size_t>(-1));

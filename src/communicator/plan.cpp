@@ -327,10 +327,10 @@ const std::shared_ptr<PathTrial>& Planner::trial_of(const PlanKey& key, const Ci
                                                     Paths paths) {
   constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
   const auto range = static_cast<int>(std::bit_width(circumstances.bytes)) / bits_a_range;
-  auto& trial = trials_[{key.operation, key.type, key.op, range, paths}];
+  const bool is_long = takes_long(circumstances);
+  auto& trial = trials_[{key.operation, key.type, key.op, range, is_long, paths}];
   if (trial == nullptr)
-    trial = std::make_shared<PathTrial>(
-        paths, takes_long(circumstances) ? PathTrial::of_long_calls : PathTrial::usual);
+    trial = std::make_shared<PathTrial>(paths, is_long ? PathTrial::of_long_calls : PathTrial::usual);
   return trial;
 }
 

@@ -210,7 +210,7 @@ void Impl::issue(Task& task, bool again) {
   if (again && task.plain) return repeat(task);
   count_in(task);
   task.done = task.plan != nullptr && task.plan->empty;
-  completed += task.done ? 1 : 0;
+  if (task.done) count_done(task.call);
   task.begun = task.offering = task.on_others = false;
   task.turn = task.own_turn = {};
 }
@@ -318,7 +318,7 @@ void Impl::check_offered(const Task& task) const {
   if (task.call.operation != Operation::all_to_all_v) return;
   for (std::size_t r = 0; r < task.peers.offers.size(); ++r)
     if (task.peers.offers[r].input.bytes != task.call.out_counts[r] * size_of(task.call.type))
-      throw sizes_differ(task);
+      throw sizes_differ(task, static_cast<Rank>(r));
 }
 
 void Impl::decide(Task& task) {
@@ -382,7 +382,7 @@ void Impl::go_on(Task& task) {
     return;
   }
   task.done = true;
-  ++completed;
+  count_done(task.call);
   bytes_direct += task.execution.take_bytes_direct();
   if (task.plan == nullptr) ++tickets(task.call).served;
 }

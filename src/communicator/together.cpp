@@ -1,6 +1,7 @@
 // Calls that are started together: groups, and what is asynchronous.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "communicator/impl.hpp"
 
@@ -34,7 +35,7 @@ Sizes sizes_of_message(const Call& call) {
 bool Impl::to_itself(const Call& call) const { return is_point_to_point(call) && call.root == group.rank; }
 
 // What this rank sends itself, in the order of its calls.
-void Impl::deliver_own(std::span<const Call> calls) const {
+void Impl::deliver_own(std::span<const Call> calls) {
   std::vector<const Call*> sends, receives;
   for (const Call& call : calls)
     if (to_itself(call)) (call.operation == Operation::send ? sends : receives).push_back(&call);
@@ -48,6 +49,8 @@ void Impl::deliver_own(std::span<const Call> calls) const {
       throw Error(ErrorCode::invalid_argument,
                   describe(send) + " and " + describe(receive) + " of one rank do not match");
     if (send.count != 0) std::memmove(receive.out, send.in, send.count * size_of(send.type));
+    count_done(send);
+    count_done(receive);
   }
 }
 
@@ -121,8 +124,9 @@ void Pending::moved() {
   reported = false;
 }
 
-void Pending::still(Clock::time_point now) {
+void Pending::still(Clock::time_point now, std::uint64_t movements_of_thread) {
   constexpr Clock::duration longest = std::chrono::milliseconds(100);
+  if (std::exchange(movements, movements_of_thread) != movements_of_thread) moved();
   if (known != Clock::time_point{}) idle += std::clamp(now - known, Clock::duration{}, longest);
   known = now;
 }
@@ -143,10 +147,10 @@ std::shared_ptr<Pending> Impl::start(std::span<const Call> calls) {
       Task& task = work->add();
       prepare(task, own_counts(calls[i], task.counts), together_sizes[i]);
     }
+    enqueue(work);
   } catch (...) {
     std::rethrow_exception(fail(nullptr));
   }
-  enqueue(work);
   return work;
 }
 

@@ -26,6 +26,8 @@ constexpr auto report_after = 100ms;     // before asking the hub whether they d
 // Communicators with queued work that this thread moves, linked by `next_active`. Global ones end after what
 // a thread has to destroy, so this is nothing of that.
 thread_local Impl* active = nullptr;
+// How often something queued has moved.
+thread_local std::uint64_t movements = 0;
 
 void activate(Impl* impl) {
   for (const Impl* one = active; one != nullptr; one = one->next_active)
@@ -65,6 +67,8 @@ bool advance_others(const Impl* mine) {
 
 }  // namespace
 
+bool advance_queued() { return advance_others(nullptr); }
+
 Impl::~Impl() {
   const auto may_be_read = [](const Queued& queued) {
     return queued.task->begun && !queued.task->done && queued.task->call.operation == Operation::send;
@@ -100,11 +104,12 @@ void Impl::enqueue(const std::shared_ptr<Pending>& work) {
   activate(this);
   const Leaving leaving{*shm};
   advance_queues();
+  advance_others(this);
 }
 
 bool Impl::advance(const Queued& queued) {
   const bool moved = advance(*queued.task);
-  if (moved) queued.work->moved();
+  if (moved) ++movements;
   if (!queued.task->done) return moved;
   queued.task->give_back();
   if (--queued.work->unfinished == 0) queued.work->owner = nullptr;
@@ -201,7 +206,7 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
   // What was waited before counts, too.
   if (pending.known != Clock::time_point{}) {
     const auto now = about_now();
-    pending.still(now);
+    pending.still(now, movements);
     wait.since = now - pending.idle;
     wait.checked = pending.looked;
     wait.reported = pending.reported;
@@ -220,6 +225,7 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
       if (wait.since != Clock::time_point{}) {
         pending.idle = now - wait.since;
         pending.known = now;
+        pending.movements = movements;
         pending.looked = wait.checked;
         pending.reported = wait.reported;
       }
@@ -279,7 +285,7 @@ bool Impl::is_over(const Pending& pending) {
 void Impl::look(Pending& pending, Clock::time_point now) {
   if (now - pending.looked < look_interval) return;
   pending.looked = now;
-  pending.still(now);
+  pending.still(now, movements);
   Wait wait;
   wait.since = now - pending.idle;
   wait.reported = pending.reported;
@@ -295,7 +301,8 @@ void Impl::look(Pending& pending, Clock::time_point now) {
 bool Impl::test(Pending& pending) {
   if (is_over(pending)) return true;
   const Leaving leaving{*shm};
-  const bool moved = advance_queues();
+  bool moved = advance_queues();
+  moved = advance_others(this) || moved;
   if (is_over(pending)) return true;
   if (!moved) look(pending, Clock::now());
   return is_over(pending);
@@ -367,7 +374,7 @@ void Impl::look_around(Wait& wait, Task& task, Clock::time_point now) {
   if (unusable.load(std::memory_order_acquire)) ensure_usable();
   watch->poll();
   if (const auto notice = watch->failure(group.communicator)) throw failure_of_others(&task, *notice);
-  if (const auto error = failure_in_memory(&task, waited)) throw Error(*error);
+  if (const auto error = failure_in_memory(&task)) throw Error(*error);
   if (waited >= gone_grace) check_members(task);
   if (waited >= suspect_after) {
     ranks_awaited(task);

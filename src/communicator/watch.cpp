@@ -75,6 +75,7 @@ Membership::Membership(const std::shared_ptr<Watch>& watch, std::uint64_t commun
 }
 
 Membership::~Membership() {
+  if (generation_ != fork_generation()) return;  // a thread that is not in this child may hold the lock
   watch_->close(communicator_);
   const bool session_says_it = watch_.use_count() == 1;
   if (!begun_ || session_says_it) return;

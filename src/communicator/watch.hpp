@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/deadline.hpp"
+#include "base/fork_guard.hpp"
 #include "bootstrap/session.hpp"
 
 namespace tutti {
@@ -74,6 +75,7 @@ class Membership {
   Rank me_;  ///< in it
   bool begun_ = false;
   int exceptions_ = std::uncaught_exceptions();
+  std::uint64_t generation_ = fork_generation();
 };
 
 }  // namespace tutti

@@ -10,6 +10,17 @@ namespace tutti::execution {
 
 namespace {
 
+/// What a receiver says of the next message of `peer`; a message of another call is known to be that rank's.
+template <class Look>
+auto naming(Rank peer, const Look& look) {
+  try {
+    return look();
+  } catch (transport::Mismatch& mismatch) {
+    mismatch.from = peer;
+    throw;
+  }
+}
+
 [[gnu::noinline]] void copy_long(std::byte* to, const std::byte* from, std::size_t bytes,
                                  std::uint64_t streaming) {
   kernels::copy({&to, 1}, from, bytes, streaming);
@@ -110,7 +121,9 @@ inline bool Execution::try_step(LaneState& lane, const Step& step) {
   if (bytes == 0 && iteration != 0) return true;
   const transport::Tag tag = tag_ ^ step.salt;
   std::byte* const to = brief ? step.to : step.to + iteration * step.to_stride;
-  if (step.kind == Instruction::Kind::receive) return step.receiver->try_receive(to, bytes, tag);
+  if (step.kind == Instruction::Kind::receive)
+    return naming(sources_of(*step.instruction)->peer,
+                  [&] { return step.receiver->try_receive(to, bytes, tag); });
   const std::byte* const from = brief ? step.from : step.from + iteration * step.from_stride;
   if (step.kind == Instruction::Kind::send) {
     if (step.instruction->sinks != 1) return send_to_several(lane, from, bytes, tag);
@@ -234,7 +247,8 @@ bool Execution::try_fold(const Instruction& instruction, std::uint64_t iteration
   const std::size_t message = bytes * instruction.segments;
   for (std::uint32_t i = 0; i < instruction.sources; ++i) {
     if (sources[i].receiver != nullptr) {
-      if ((sources_[i] = sources[i].receiver->try_acquire(message, tag)) == nullptr) return false;
+      sources_[i] = naming(sources[i].peer, [&] { return sources[i].receiver->try_acquire(message, tag); });
+      if (sources_[i] == nullptr) return false;
     } else if (!of_peer(sources[i].base)) {
       sources_[i] = local(sources[i].base, sources[i].offset, iteration);
     }
@@ -303,11 +317,14 @@ void Execution::suspect(std::vector<Rank>& waiting_for) {
     for (std::uint32_t i = 0; i < instruction.sources; ++i) {
       const Source& source = program_->sources[instruction.first_source + i];
       if (source.receiver == nullptr) continue;
-      if (instruction.kind == Instruction::Kind::fold &&
-          source.receiver->try_acquire(message, tag) != nullptr)
-        continue;
-      source.receiver->suspect(message, tag);
-      waiting_for.push_back(source.peer);
+      const bool is_there = naming(source.peer, [&] {
+        if (instruction.kind == Instruction::Kind::fold &&
+            source.receiver->try_acquire(message, tag) != nullptr)
+          return true;
+        source.receiver->suspect(message, tag);
+        return false;
+      });
+      if (!is_there) waiting_for.push_back(source.peer);
     }
     if (instruction.kind == Instruction::Kind::send && sinks[lane.sent].peer >= 0)
       waiting_for.push_back(sinks[lane.sent].peer);

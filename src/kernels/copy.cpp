@@ -94,8 +94,11 @@ void fold_to_all(Fold fold, std::size_t element_bytes, std::span<std::byte* cons
   if (sources.size() == 1 && modifiers.scaled_sources == 0 && modifiers.divisor == 1)
     return copy(sinks, sources[0], bytes, 0, true);
   const std::size_t piece = std::size_t{8192} / element_bytes;
-  thread_local std::vector<const std::byte*> from;
-  from.assign(sources.begin(), sources.end());
+  constexpr std::size_t most_sources = 64;
+  if (sources.size() > most_sources) return fold(sinks, sources, count, modifiers);
+  std::array<const std::byte*, most_sources> storage;
+  const std::span from(storage.data(), sources.size());
+  std::copy(sources.begin(), sources.end(), from.begin());
   for (std::size_t done = 0; done < count; done += piece) {
     const std::size_t now = std::min(piece, count - done);
     std::byte* const first = sinks[0] + done * element_bytes;

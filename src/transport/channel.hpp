@@ -103,6 +103,7 @@ class Receiver {
 struct Mismatch {
   Tag expected;
   Tag found;
+  Rank from = -1;  ///< who sent it; -1: receivers do not say
 };
 
 }  // namespace tutti::transport

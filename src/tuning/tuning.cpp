@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/fork_guard.hpp"
 #include "tuning/decide.hpp"
 
 namespace tutti::tuning {
@@ -71,8 +72,11 @@ Costs Tuning::costs(const Scene& scene, std::size_t bytes) const {
 }
 
 std::shared_ptr<const Tuning> Tuning::defaults() {
-  static const auto all = std::make_shared<const Tuning>(0, std::vector<Curve>{});
-  return all;
+  struct Unmeasured {
+    std::shared_ptr<const Tuning> tuning = std::make_shared<const Tuning>(0, std::vector<Curve>{});
+  };
+  static PerProcess<Unmeasured> all;
+  return all.get().tuning;
 }
 
 void Tuning::keep(const Scene& scene, Choices choices) { kept_.insert_or_assign(scene, std::move(choices)); }

@@ -36,6 +36,8 @@ struct WindowSetting {
   std::string congestion;  ///< control of congestion: see congestion.hpp
   /// Throws when all of the window is over: the communicator was aborted or destroyed.
   std::function<void()> check = [] {};
+  /// Moves what this thread has started on communicators, whose other ranks may wait for it. Throws nothing.
+  bool (*move_queued)() = [] { return false; };
   /// Whether a rank has died or left.
   std::function<std::optional<Watch::Gone>(Rank)> gone = [](Rank) { return std::nullopt; };
 };

@@ -85,10 +85,14 @@ void WindowState::sleep(std::chrono::microseconds longest) {
     std::this_thread::sleep_for(longest);
 }
 
-void WindowState::look_around() {
+void WindowState::refuse_in_child() const {
   if (fork_generation() != generation_)
     throw Error(ErrorCode::forked,
                 title() + ": it belongs to the parent process; make a new one in the child");
+}
+
+void WindowState::look_around() {
+  refuse_in_child();
   const auto now = coarse_now();
   if (now - looked_ < look_interval) return;
   looked_ = now;
@@ -121,6 +125,7 @@ void WindowState::wait_until(const Subject& subject, transport::RemoteMemory& wa
   std::optional<Deadline> deadline;  // not before the first look at the clock
   for (Patience patience; use(subject, [&](WindowPeer&) { return way.done(); }) < number;) {
     if (&way == to.memory.get()) check_deadlines(to, number, all);
+    setting_.move_queued();
     if (patience.awake()) continue;
     check_target(subject, gone_grace);
     if (!deadline) deadline.emplace(limit);
@@ -173,6 +178,7 @@ void WindowState::wait_notification(std::uint32_t id, std::uint64_t count, Rank 
   check_notification(id, from);
   for (Patience patience; !take_notification(id, count, from);) {
     if (patience.due()) progress();
+    setting_.move_queued();
     if (patience.awake()) continue;
     look_around();
     check_sources(id, from);
@@ -195,6 +201,7 @@ bool WindowState::test_notification(std::uint32_t id, std::uint64_t count, Rank 
 }
 
 void WindowState::check_notification(std::uint32_t id, Rank from) const {
+  refuse_in_child();
   check_number(id);
   if (from != any_rank) static_cast<void>(peer(from));
 }

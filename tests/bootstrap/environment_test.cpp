@@ -163,6 +163,7 @@ TEST(Environment, VariablesThatMakeNoSenseAreNamed) {
       {with(own, {{"TUTTI_ID", ""}}), "TUTTI_ID is not"},
       {with(own, {{"TUTTI_LOCAL_SIZE", "3"}}), "local rank 0 of 3"},
       {with(own, {{"TUTTI_LOCAL_SIZE", "1"}, {"TUTTI_LOCAL_RANK", "1"}}), "local rank 1 of 1"},
+      {with(own, {{"TUTTI_LOCAL_RANK", "x"}}), "TUTTI_LOCAL_RANK=x: expected a whole number"},
       {{{"TUTTI_RANK", "0"}}, "TUTTI_RANK is set, but TUTTI_SIZE is not"},
       {{{"TUTTI_ID", id}}, "TUTTI_ID is set, but TUTTI_SIZE is not"},
       {{{"TUTTI_SIZE", "2"}}, "TUTTI_SIZE is set, but TUTTI_RANK is not"},
@@ -178,11 +179,13 @@ TEST(Environment, VariablesThatMakeNoSenseAreNamed) {
       {with(torchrun, {{"MASTER_ADDR", ""}}), "MASTER_ADDR is not"},
       {with(torchrun, {{"TUTTI_PORT", "0"}}), "TUTTI_PORT=0: expected a whole number from 1 to 65535"},
       {with(torchrun, {{"LOCAL_RANK", "4"}}), "local rank 4 of 4"},
+      {with(torchrun, {{"LOCAL_WORLD_SIZE", ""}, {"LOCAL_RANK", "zz"}}), "LOCAL_RANK=zz"},
       {with(slurm, {{"SLURM_PROCID", "7"}}),
        "SLURM_PROCID=7: expected less than SLURM_STEP_NUM_TASKS, which is 7"},
       {with(slurm, {{"SLURM_STEP_NODELIST", "n[1-"}}), "\"n[1-\" is not one of Slurm's lists"},
       {with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "four"}}), "\"four\" is not one of Slurm's lists"},
       {with(slurm, {{"SLURM_NODEID", "2"}}), "SLURM_NODEID=2"},
+      {with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", ""}, {"SLURM_LOCALID", "zz"}}), "SLURM_LOCALID=zz"},
       {with(slurm, {{"SLURM_JOB_ID", "abc"}}), "SLURM_JOB_ID=abc"}};
   for (const auto& [variables, text] : cases) {
     const auto thrown = thrown_by([&, &given = variables] { identity(given); });

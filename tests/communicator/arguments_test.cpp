@@ -110,6 +110,24 @@ TEST(Repeats, OnlyACallThatIsTheSameInEveryPart) {
   EXPECT_FALSE(differs([&](Call& c) { c.in_counts = counts; }));
 }
 
+TEST(ArgumentsOfOptions, AreWithinWhatTheirVariablesTake) {
+  const auto thrown = [](const auto& change) {
+    Options options;
+    change(options);
+    return thrown_by([&] { const Communicator alone(UniqueId{}, 0, 1, options); });
+  };
+  EXPECT_EQ(thrown([](Options& options) { options.node_size = 2, options.tcp_streams = 16; }).text, "");
+  for (const int streams : {0, -1, 17}) {
+    const auto refused = thrown([&](Options& options) { options.tcp_streams = streams; });
+    EXPECT_EQ(refused.code, ErrorCode::invalid_argument);
+    EXPECT_NE(refused.text.find("Options::tcp_streams is " + std::to_string(streams)), std::string::npos)
+        << refused.text;
+  }
+  const auto refused = thrown([](Options& options) { options.node_size = -3; });
+  EXPECT_EQ(refused.code, ErrorCode::invalid_argument);
+  EXPECT_NE(refused.text.find("Options::node_size is -3"), std::string::npos) << refused.text;
+}
+
 TEST_P(Arguments, ThatAreBadAreRefusedAndHarmNothing) {
   run_local(
       2,

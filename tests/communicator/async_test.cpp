@@ -344,6 +344,31 @@ TEST(Asynchronously, CallsTakeTheWayThatWasDecidedBeforeThem) {
   });
 }
 
+// Rank 1 blocks in what rank 0 started first, and on another communicator.
+TEST(Asynchronously, TestsMoveOtherCommunicators) {
+  Options options;
+  options.timeout = 10s;
+  run_local(
+      2,
+      [](Communicator& comm) {
+        Communicator other = comm.duplicate();
+        const std::vector<std::int32_t> one(std::size_t{1} << 20, 1);  // more than is sent at once
+        std::vector<std::int32_t> sum(one.size()), other_sum(one.size());
+        if (comm.rank() == 1) {
+          comm.all_reduce(std::span(one), std::span(sum));
+          other.all_reduce(std::span(one), std::span(other_sum));
+        } else {
+          Work first = comm.async().all_reduce(std::span(one), std::span(sum));
+          Work second = other.async().all_reduce(std::span(one), std::span(other_sum));
+          while (!second.test()) std::this_thread::yield();
+          first.wait();
+        }
+        EXPECT_EQ(sum, std::vector<std::int32_t>(one.size(), 2));
+        EXPECT_EQ(other_sum, sum);
+      },
+      options);
+}
+
 TEST(Asynchronously, TestsFindOutWhatWaitsWould) {
   for (const char* transport : {"shm", "tcp"})
     for (const bool aborts : {true, false})  // first the one with time to choose algorithms, once a process

@@ -55,6 +55,29 @@ TEST(Blocks, ThatOverlapAreNamed) {
     }
 }
 
+// In place the result of a reduce_scatter_v takes the place of a block of the input.
+TEST(Blocks, OfTheInputMustNotOverlapTheResult) {
+  static float memory[200];
+  const auto in_place = [](const Numbers& counts, const Numbers& displacements, Rank rank) {
+    Call call{.operation = Operation::reduce_scatter_v, .type = DataType::float32, .in = memory};
+    call.out = memory + displacements[static_cast<std::size_t>(rank)];
+    call.in_counts = counts;
+    call.in_displacements = displacements;
+    return thrown_by([&] { check(call, rank, ranks_of_blocks); });
+  };
+  const Numbers four(ranks_of_blocks, 4);
+  EXPECT_EQ(in_place(four, {0, 4, 8, 12, 16}, 2).text, "");
+  EXPECT_EQ(in_place(four, {16, 4, 8, 12, 0}, 2).text, "");
+  EXPECT_EQ(in_place(four, {0, 0, 8, 12, 16}, 2).text, "") << "others' may overlap each other";
+  EXPECT_EQ(in_place({4, 4, 4, 0, 4}, {0, 4, 8, 9, 16}, 2).text, "") << "an empty one is nowhere";
+  for (const Numbers& displacements : {Numbers{0, 4, 8, 11, 16}, {0, 4, 9, 12, 16}, {0, 4, 12, 12, 16}}) {
+    const auto thrown = in_place(four, displacements, 2);
+    EXPECT_EQ(thrown.code, ErrorCode::invalid_argument);
+    EXPECT_THAT(thrown.text, testing::HasSubstr("must not overlap that of rank 3"));
+  }
+  EXPECT_THAT(in_place(four, {0, 4, 7, 12, 16}, 2).text, testing::HasSubstr("that of rank 1"));
+}
+
 TEST(Blocks, ThatDoNotOverlapMayLieAnywhere) {
   const std::pair<Numbers, Numbers> rows[] = {
       {{4, 4, 4, 4, 4}, {}},

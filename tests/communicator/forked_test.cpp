@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
@@ -47,6 +49,52 @@ TEST_P(Forked, TheChildIsRefusedAndHarmless) {
     comm.all_reduce(reached);
     EXPECT_EQ(reached[9'999], 2.0F);
   });
+}
+
+// Another thread may be in the middle of anything when the process forks.
+TEST(ForkedBesideThreads, TheChildCanDestroyItsCopies) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer knows no threads after a fork of several";
+#endif
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    Communicator asked = comm.duplicate();
+    std::atomic<bool> over{false};
+    std::thread asking([&] {
+      while (!over) asked.check();
+    });
+    for (int i = 0; i < 20 && !testing::Test::HasFailure(); ++i) {
+      Child child([&] {
+        ::alarm(10);  // one that hangs ends
+        const Communicator dropped = std::move(comm);
+        return 0;
+      });
+      EXPECT_EQ(child.wait(), 0);
+    }
+    over = true;
+    asking.join();
+    expect_right(comm, {.count = 100});
+  });
+}
+
+// A thread of the parent makes communicators all the time; the child makes its own.
+TEST(ForkedBesideThreads, TheChildCanMakeItsOwn) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer knows no threads after a fork of several";
+#endif
+  std::atomic<bool> over{false};
+  std::thread making([&] {
+    while (!over) run_local(2, [](Communicator& comm) { comm.barrier(); });
+  });
+  for (int i = 0; i < 20 && !testing::Test::HasFailure(); ++i) {
+    Child child([&] {
+      ::alarm(30);
+      run_local(2, [](Communicator& own) { expect_right(own, {.count = 100}); });
+      return testing::Test::HasFailure() ? 6 : 0;
+    });
+    EXPECT_EQ(child.wait(), 0);
+  }
+  over = true;
+  making.join();
 }
 
 // All data operations, barrier, send and receive, by the way that `to` stands for.

@@ -2,6 +2,9 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -120,6 +123,57 @@ TEST_F(HostBuffers, ManagedAndPageLockedMemoryIsTakenAlsoBetweenProcesses) {
     EXPECT_GT(direct, 0U);
     EXPECT_EQ(reduce(managed), direct);  // by messages
     EXPECT_EQ(reduce(pinned), direct);
+  });
+}
+
+/// Memory that no other process may read.
+class SecretMemory {
+ public:
+  explicit SecretMemory(std::size_t bytes) : bytes_(bytes) {
+#ifdef SYS_memfd_secret
+    descriptor_ = FileDescriptor(static_cast<int>(::syscall(SYS_memfd_secret, 0)));
+    if (!descriptor_ || ::ftruncate(descriptor_.get(), static_cast<off_t>(bytes)) != 0) return;
+    data_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0);
+#endif
+  }
+  SecretMemory(const SecretMemory&) = delete;
+  SecretMemory& operator=(const SecretMemory&) = delete;
+  ~SecretMemory() {
+    if (data_ != MAP_FAILED) ::munmap(data_, bytes_);
+  }
+  [[nodiscard]] bool exists() const { return data_ != MAP_FAILED; }
+  [[nodiscard]] std::span<float> floats() const {
+    return {static_cast<float*>(data_), bytes_ / sizeof(float)};
+  }
+
+ private:
+  FileDescriptor descriptor_;
+  void* data_ = MAP_FAILED;
+  std::size_t bytes_;
+};
+
+TEST(MemoryThatNobodyMayRead, GoesByMessages) {
+  constexpr std::size_t bytes = std::size_t{1} << 20;
+  if (!SecretMemory(bytes).exists()) GTEST_SKIP() << "this system has no memfd_secret, or no room in it";
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    const SecretMemory secret(bytes);
+    const auto mine = secret.floats();
+    std::vector<float> plain(mine.size()), all(2 * mine.size());
+    const Rank other = 1 - comm.rank();
+    for (int time = 1; time <= 60; ++time) {  // longer than a trial
+      std::fill(mine.begin(), mine.end(), static_cast<float>(time + comm.rank()));
+      comm.all_gather(std::span<const float>(mine), std::span(all));
+      ASSERT_EQ(std::count(all.begin(), all.end(), static_cast<float>(time)), mine.size());
+      ASSERT_EQ(std::count(all.begin(), all.end(), static_cast<float>(time + 1)), mine.size());
+      Group group = comm.group();
+      group.send(std::span<const float>(mine), other);
+      group.receive(std::span(plain), other);
+      group.run();
+      ASSERT_EQ(std::count(plain.begin(), plain.end(), static_cast<float>(time + other)), mine.size());
+    }
+    std::fill(mine.begin(), mine.end(), 1.0F);
+    comm.all_reduce(mine);
+    EXPECT_EQ(std::count(mine.begin(), mine.end(), 2.0F), mine.size());
   });
 }
 

@@ -125,6 +125,24 @@ TEST_P(Mismatches, OfOneOfManyBlocksAreToldApart) {
   }
 }
 
+// A root of broadcasts runs ahead of who takes them.
+TEST_P(Mismatches, OfCallsLongBeforeTheLastAreNamed) {
+  const auto results = outcomes(2, over(GetParam(), 10s), [](Communicator& comm) {
+    std::vector<float> data(11);
+    if (comm.rank() == 0)
+      for (int i = 0; i < 24; ++i) comm.broadcast(std::span(data).first(10), 0);
+    else
+      comm.broadcast(std::span(data), 0);
+    comm.barrier();
+  });
+  EXPECT_EQ(results[1].code, ErrorCode::mismatch) << results[1].text;
+  for (const auto& result : results) {
+    EXPECT_NE(result.text.find("rank 0 called broadcast(10 x float32, root 0)"), std::string::npos)
+        << result.text;
+    EXPECT_NE(result.text.find("broadcast(11 x float32, root 0)"), std::string::npos) << result.text;
+  }
+}
+
 // Over TCP, too: ranks of one host see each other's log.
 TEST_P(Mismatches, OfLengthsAmongSeveralNameTheSender) {
   const auto results = outcomes(3, over(GetParam(), 10s), [](Communicator& comm) {

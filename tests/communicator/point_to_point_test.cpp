@@ -211,6 +211,33 @@ TEST(Groups, KeepCopiesOfCountsAndDoNothingUnlessRun) {
       over("shm"));
 }
 
+// Who sent what matches, to whomever, is not named, though its call may look like the one that does not.
+TEST(Sends, ThatDoNotMatchNameWhoSentThem) {
+  const Data data(9);
+  const auto four = std::span(data).first(4);
+  for (const char* transport : {"shm", "tcp"})
+    for (const bool backwards : {false, true}) {
+      const Rank sender = backwards ? 2 : 1, receiver = backwards ? 1 : 2;
+      const auto results = outcomes(3, over(transport, 10s), [&](Communicator& comm) {
+        Data out(9);
+        if (comm.rank() == 0 && !backwards) comm.send(four, 1);
+        if (comm.rank() == 0 && backwards) comm.receive(std::span(out).first(4), 2);
+        if (comm.rank() == 1 && !backwards) comm.receive(std::span(out).first(4), 0);
+        if (comm.rank() == 2 && backwards) comm.send(four, 0);
+        if (comm.rank() == sender) comm.send(four, receiver);
+        if (comm.rank() == receiver) comm.receive(std::span(out).first(5), sender);
+        comm.barrier();
+      });
+      const Outcome& found = results[static_cast<std::size_t>(receiver)];
+      EXPECT_EQ(found.code, ErrorCode::mismatch) << found.text;
+      EXPECT_EQ(found.ranks, (std::vector<Rank>{receiver, sender})) << found.text;
+      EXPECT_NE(found.text.find("rank " + std::to_string(sender) + " called send(4 x int32, to rank " +
+                                std::to_string(receiver)),
+                std::string::npos)
+          << found.text;
+    }
+}
+
 TEST(Sends, ThatDoNotMatchTheReceiveAreMismatches) {
   for (const char* transport : {"shm", "tcp"})
     for (const std::size_t count : {4, 5, 3000}) {

@@ -170,6 +170,45 @@ TEST_P(WithoutHub, AnAbortIsNoticedAndNamed) {
   for (auto& child : children) EXPECT_EQ(child.wait(), 0);
 }
 
+// What failed is seen in shared memory before the hub, in rank 0's process, can say why. Rank 2 waits for
+// long.
+TEST(Processes, HearTheCauseAlsoWhereRankZeroIsLate) {
+  const Shared<std::atomic<int>> begun;
+  auto children = fork_ranks(3, over("shm", 20s), [&](Communicator& comm) {
+    ::alarm(60);
+    comm.barrier();
+    ++*begun;
+    if (comm.rank() == 1) {
+      std::this_thread::sleep_for(900ms);
+      comm.abort("the disk is full");
+      return;
+    }
+    if (comm.rank() == 0) std::this_thread::sleep_for(1500ms);
+    const auto thrown = thrown_by([&] { comm.barrier(); });
+    EXPECT_EQ(thrown.code, ErrorCode::aborted);
+    EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+    EXPECT_THAT(thrown.text, HasSubstr("the disk is full"));
+  });
+  while (begun->load() != 3) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(700ms);
+  ::kill(children[0].process(), SIGSTOP);
+  std::this_thread::sleep_for(450ms);
+  ::kill(children[0].process(), SIGCONT);
+  for (auto& child : children) EXPECT_EQ(child.wait(), 0);
+}
+
+TEST(Processes, WithALimitOfFilesSaySo) {
+  Child child([] {
+    const rlimit little{rlim_t{1} << 30U, rlim_t{1} << 30U};
+    ::setrlimit(RLIMIT_FSIZE, &little);
+    const auto thrown = thrown_by([] { run_local(2, [](Communicator&) {}); });
+    EXPECT_EQ(thrown.code, ErrorCode::system) << thrown.text;
+    EXPECT_THAT(thrown.text, HasSubstr("ulimit -f"));
+    return testing::Test::HasFailure() ? 1 : 0;
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
 TEST(Processes, RunEveryOperation) {
   for (const char* transport : {"shm", "tcp"})
     run_processes(4, over(transport), [](Communicator& comm) {

@@ -136,8 +136,9 @@ TEST(PathTrial, LongCallsAreTriedBothWaysSoon) {
 }
 
 // What one rank plans first of a range of sizes, here to explain it, may not decide when it tries what.
-TEST(PathTrial, OfCallsOfOneRangeDoesNotDependOnWhichARankPlansFirst) {
-  const std::size_t shorter = std::size_t{10} << 20, longer = std::size_t{20} << 20;  // bytes in all
+/// `shorter` and `longer`: bytes in all, of one range. Rank 0 plans the longer first, then all call the
+/// shorter.
+void expect_alike_whichever_is_planned_first(std::size_t shorter, std::size_t longer) {
   run_processes(4, over("shm", 5s), [&](Communicator& comm) {
     std::vector<float> in(longer / sizeof(float) / 4, 1), out(longer / sizeof(float));
     const auto call_of = [&](std::size_t bytes) {
@@ -151,12 +152,23 @@ TEST(PathTrial, OfCallsOfOneRangeDoesNotDependOnWhichARankPlansFirst) {
       EXPECT_FALSE(comm.explain(call_of(longer)).empty());
     }
     for (const std::size_t bytes : {shorter, longer})
-      for (std::uint32_t number = 0;
-           number < PathTrial::of_long_calls.first_gap + PathTrial::of_long_calls.calls(3) + 2; ++number) {
+      for (std::uint32_t number = 0; number < PathTrial::usual.first_gap + PathTrial::usual.calls(3) + 2;
+           ++number) {
         issue(comm, call_of(bytes));
-        EXPECT_EQ(out[bytes / sizeof(float) - 1], 1);
+        ASSERT_EQ(out[bytes / sizeof(float) - 1], 1);
       }
   });
+}
+
+TEST(PathTrial, OfCallsOfOneRangeDoesNotDependOnWhichARankPlansFirst) {
+  static_assert(PathTrial::usual.first_gap + PathTrial::usual.calls(3) >
+                PathTrial::of_long_calls.first_gap + PathTrial::of_long_calls.calls(3));
+  expect_alike_whichever_is_planned_first(std::size_t{10} << 20, std::size_t{15} << 20);
+}
+
+// Of four ranks those of 4 MiB and more take long.
+TEST(PathTrial, NorWhereOnlySomeCallsOfTheRangeTakeLong) {
+  expect_alike_whichever_is_planned_first(std::size_t{5} << 19, std::size_t{9} << 19);
 }
 
 TEST(PathTrial, LongResultsAreTriedPastTheCaches) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "communicator/ranks.hpp"
 
@@ -69,6 +70,38 @@ TEST_P(WaitsInParts, NoticeADeadRank) {
   });
   EXPECT_EQ(children[0].wait(), 0);
   children[1].wait();
+}
+
+// What is queued before an operation moves for longer than the communicator's timeout: that is no silence.
+TEST_P(WaitsInParts, LastAsLongAsWhatIsBeforeThemMoves) {
+  Options options;
+  options.timeout = 500ms;
+  constexpr std::size_t calls = 100;
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        const std::vector<std::int32_t> one(64, 1);
+        std::vector<std::vector<std::int32_t>> sums(calls, std::vector<std::int32_t>(one.size()));
+        std::vector<Work> works;
+        for (auto& sum : sums) {
+          if (comm.rank() == 1) std::this_thread::sleep_for(15ms);
+          if (comm.rank() == 1)
+            comm.all_reduce(std::span(one), std::span(sum));
+          else
+            works.push_back(comm.async().all_reduce(std::span(one), std::span(sum)));
+        }
+        for (bool done = works.empty(); !done; std::this_thread::sleep_for(1ms)) {
+          done = true;
+          for (Work& work : works) {
+            const auto thrown = thrown_by([&] { GetParam().ask(work); });
+            const bool of_a_part = thrown.text.find("can be waited for again") != std::string::npos;
+            ASSERT_TRUE(thrown.text.empty() || of_a_part) << thrown.text;
+            done = done && work.test();
+          }
+        }
+        for (const auto& sum : sums) ASSERT_EQ(sum, std::vector<std::int32_t>(one.size(), 2));
+      },
+      options);
 }
 
 // Another rank may have been waiting for this one all the time.

@@ -292,12 +292,31 @@ TEST(ZeroCopy, ARankWhoseMemoryIsRefusedKeepsNobodyWaiting) {
   run_processes(2, over("shm"), [](Communicator& comm) {
     const std::unique_ptr<std::byte, decltype(&std::free)> memory(
         static_cast<std::byte*>(std::aligned_alloc(page, page)), &std::free);
-    const std::size_t bytes = comm.rank() == 1 ? page - 1 : page;
-    std::optional<Registration> registration;
-    const auto thrown = thrown_by([&] { registration = comm.register_memory(memory.get(), bytes); });
-    EXPECT_EQ(thrown.code.has_value(), comm.rank() == 1) << thrown.text;
-    expect_right(comm, {.count = enough});
+    const std::pair<void*, std::size_t> refused[] = {{memory.get(), page - 1}, {nullptr, page}, {nullptr, 0}};
+    for (const auto& [data, bytes] : refused) {
+      std::optional<Registration> registration;
+      const auto thrown = thrown_by([&] {
+        registration =
+            comm.rank() == 1 ? comm.register_memory(data, bytes) : comm.register_memory(memory.get(), page);
+      });
+      EXPECT_EQ(thrown.code.has_value(), comm.rank() == 1) << thrown.text;
+      expect_right(comm, {.count = enough});
+    }
   });
+}
+
+TEST(ZeroCopy, ARankThatAsksForTooMuchKeepsNobodyWaiting) {
+  for (const char* transport : {"shm", "tcp"})
+    run_processes(2, over(transport), [](Communicator& comm) {
+      for (const std::size_t too_much : {std::size_t{1} << 35, ~std::size_t{0} / 8 + 2}) {  // of doubles
+        const auto thrown = thrown_by([&] {
+          const auto buffer = comm.allocate<double>(comm.rank() == 1 ? too_much : enough);
+          EXPECT_EQ(buffer.size(), enough);
+        });
+        EXPECT_EQ(thrown.code == ErrorCode::invalid_argument, comm.rank() == 1) << thrown.text;
+        expect_right(comm, {.count = enough});
+      }
+    });
 }
 
 TEST(ZeroCopy, ThreadsAndTcpTakeTheSameCalls) {

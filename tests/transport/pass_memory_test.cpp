@@ -1,8 +1,10 @@
 // Shared memory on its way to the other processes of a host: who is late is named.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <random>
@@ -76,10 +78,67 @@ TEST(PassMemory, WhoFetchesNamesTheServerThatDoesNotAnswer) {
 
 TEST(PassMemory, WhoFetchesNamesTheServerThatRefuses) {
   const shm::Key key = new_key();
-  const FileDescriptor listener = shm::listen_for(key);
-  const std::jthread server([&] { shm::accept_from(listener.get(), key); });
+  shm::Listener listener(key);
+  const std::jthread server([&] { listener.accept(Deadline(std::chrono::seconds(10)), {}); });
   expect_late([&] { shm::attach_arena(key, 5, 3, std::chrono::seconds(10), {}); }, ErrorCode::unauthorized,
               {3}, "rank 3");
+}
+
+// Where its processor is taken away between the two, that takes any time.
+TEST(PassMemory, WhoTellsTheKeyLateIsServed) {
+  const shm::Key key = new_key();
+  shm::Listener listener(key);
+  const std::jthread slow([&] {
+    const FileDescriptor connection = shm::call(key, 0);
+    std::this_thread::sleep_for(3 * late_after);
+    EXPECT_EQ(::send(connection.get(), key.data(), key.size(), 0), static_cast<ssize_t>(key.size()));
+    std::byte end{};
+    EXPECT_EQ(::recv(connection.get(), &end, 1, 0), 0) << "the other one has closed it";
+  });
+  EXPECT_TRUE(listener.accept(Deadline(std::chrono::seconds(10)), {}));
+}
+
+TEST(PassMemory, StrangersKeepNobodyWaiting) {
+  const shm::Key key = new_key();
+  shm::Listener listener(key);
+  std::vector<FileDescriptor> strangers;
+  for (int i = 0; i < 300; ++i) {
+    // More than the system queues: some are taken in between.
+    if (i % 100 == 99) {
+      EXPECT_FALSE(listener.accept(Deadline(std::chrono::milliseconds(1)), {}));
+    }
+    strangers.push_back(shm::call(key, 0));
+    const char other[] = "something else";
+    if (i % 2 == 1) {
+      EXPECT_EQ(::send(strangers.back().get(), other, sizeof other, 0), static_cast<ssize_t>(sizeof other));
+    }
+  }
+  const FileDescriptor rank = shm::connect_to(key, 0);
+  const FileDescriptor accepted = listener.accept(Deadline(std::chrono::seconds(10)), {});
+  ASSERT_TRUE(accepted);
+  EXPECT_EQ(::send(accepted.get(), "yes", 3, 0), 3);
+  char answer[4] = "";
+  EXPECT_EQ(::recv(rank.get(), answer, 3, 0), 3);
+  EXPECT_STREQ(answer, "yes");
+}
+
+// One after the other, so that there is always another one.
+TEST(PassMemory, StrangersDoNotPutOffTheDeadline) {
+  const shm::Key key = new_key();
+  shm::Listener listener(key);
+  std::atomic<bool> over = false;
+  const std::jthread strangers([&] {
+    while (!over) {
+      const FileDescriptor stranger = shm::call(key, 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  int checks = 0;
+  const Deadline long_after(std::chrono::seconds(20));
+  EXPECT_FALSE(listener.accept(Deadline(late_after), [&] { ++checks; }));
+  over = true;
+  EXPECT_FALSE(long_after.passed());
+  EXPECT_GT(checks, 1);
 }
 
 TEST(PassMemory, RanksThatDoNotPassTheirsAreNamed) {
@@ -90,7 +149,7 @@ TEST(PassMemory, RanksThatDoNotPassTheirsAreNamed) {
   const auto exchange = [&](std::size_t rank, const std::vector<Rank>& peers) {
     return shm::exchange_descriptors(groups[rank], arena->fd(), peers);
   };
-  const FileDescriptor listener = shm::listen_for(key);
+  const shm::Listener listener(key);
   std::jthread one([&] { exchange(1, {0}); });
   std::jthread two([&] { groups[2].all_gather(key); });  // and never connects
   expect_late(

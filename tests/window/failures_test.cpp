@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <thread>
+#include <vector>
 
 #include "bootstrap/ranks.hpp"
 #include "window/seats.hpp"
@@ -94,6 +96,31 @@ TEST(WindowDeadlines, AReaderMayBeBusyForLong) {
       place.window.wait_notification(0);
     }
   });
+}
+
+// Rank 1 comes to its notification only when rank 0 does its part of what it has started.
+TEST(WindowWaits, MoveWhatTheirThreadHasStarted) {
+  Options options;
+  options.timeout = 10s;
+  run_local(
+      2,
+      [](Communicator& comm) {
+        std::vector<std::byte> memory(4096);
+        Window window(comm, std::span(memory));
+        std::vector<float> data(2'000'000, 1);
+        if (comm.rank() == 1) {
+          comm.all_reduce(std::span(data));
+          window.notify(0, 1);
+          window.flush();
+        } else {
+          Work work = comm.async().all_reduce(std::span(data));
+          window.wait_notification(1, 1, 1);
+          work.wait();
+        }
+        EXPECT_EQ(std::count(data.begin(), data.end(), 2.0F), 2'000'000);
+        comm.barrier();
+      },
+      options);
 }
 
 // A rank that is stopped keeps its connections, but serves nothing.
@@ -194,11 +221,19 @@ TEST(WindowSetup, AWindowThatOutlivesItsCommunicatorSaysSo) {
 TEST(WindowSetup, AForkedChildMayNotUseIt) {
   run(Way::attached, 1, [](Seat& seat) {
     auto place = seat.place(64);
+    place.window.notify(0, 1).wait();
+    place.window.notify(0, 1).wait();
     bootstrap::test::Child child([&] {
-      return thrown_by([&] { place.window.put(0, {.bytes = 8}); }).code == ErrorCode::forked ? 0 : 1;
+      const auto code_of = [](const auto& body) { return thrown_by(body).code; };
+      if (code_of([&] { place.window.put(0, {.bytes = 8}); }) != ErrorCode::forked) return 1;
+      // Also what has come.
+      if (code_of([&] { place.window.wait_notification(1); }) != ErrorCode::forked) return 2;
+      if (code_of([&] { place.window.test_notification(1); }) != ErrorCode::forked) return 3;
+      return 0;
     });
     EXPECT_EQ(child.wait(), 0);
     place.window.put(0, {.bytes = 8}).wait();
+    place.window.wait_notification(1, 2);
   });
 }
 

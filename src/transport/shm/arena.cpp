@@ -2,6 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <string>
 
 #include "base/futex.hpp"
 #include "base/system_error.hpp"
@@ -11,7 +15,13 @@ namespace tutti::transport::shm {
 std::shared_ptr<Arena> Arena::create(int ranks) {
   FileDescriptor memory(::memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory) throw_errno("memfd_create");
-  if (::ftruncate(memory.get(), static_cast<off_t>(Layout(ranks).file_bytes)) != 0)
+  const std::uint64_t bytes = Layout(ranks).file_bytes;
+  // Beyond that limit there would be a signal that ends the process.
+  if (rlimit limit{}; ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
+    throw_errno("cannot size the shared memory of a communicator, " + std::to_string(bytes >> 30U) +
+                    " GiB of which hardly any is used; raise the limit of the size of files (ulimit -f)",
+                EFBIG);
+  if (::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0)
     throw_errno("cannot size the shared memory of a communicator");
   // No peer can shrink the file under another one's feet (SIGBUS).
   if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) throw_errno("F_ADD_SEALS");

@@ -4,7 +4,6 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -14,11 +13,11 @@
 #include <vector>
 
 #include "base/file_descriptor.hpp"
+#include "transport/shm/descriptor.hpp"
+#include "transport/shm/key.hpp"
 #include "transport/shm/layout.hpp"
 
 namespace tutti::transport::shm {
-
-using Key = std::array<std::byte, 16>;
 
 /// One mapping a process, shared by its ranks.
 class Arena {
@@ -53,15 +52,14 @@ using Processes = std::map<pid_t, std::vector<Rank>>;
 /// listened to.
 class ArenaServer {
  public:
-  explicit ArenaServer(const Key& key);
+  explicit ArenaServer(const Key& key) : listener_(key) {}
   /// Until all of `waiting` have it. `check` is asked now and then while nobody comes; it may throw. Throws
   /// Error(timeout), which names the ranks that did not come.
   void serve(const Arena& arena, Processes waiting, std::chrono::milliseconds timeout,
              const std::function<void()>& check);
 
  private:
-  Key key_;
-  FileDescriptor listener_;
+  Listener listener_;
 };
 
 /// The arena of `key` for so many ranks: the mapping that this process already has, or one received from its

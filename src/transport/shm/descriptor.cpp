@@ -44,11 +44,18 @@ ucred peer_of(int connection) {
   return peer;
 }
 
-bool knows(int connection, const Key& key) {
+enum class Told : std::uint8_t { nothing, key, other };
+Told told_by(int connection, const Key& key) {
   Key told{};
-  return readable(connection, Deadline(std::chrono::milliseconds(200))) &&
-         ::recv(connection, told.data(), told.size(), MSG_DONTWAIT) == static_cast<ssize_t>(told.size()) &&
-         sodium_memcmp(told.data(), key.data(), key.size()) == 0;
+  const auto got = uninterrupted([&] { return ::recv(connection, told.data(), told.size(), MSG_DONTWAIT); });
+  if (got < 0 && errno == EAGAIN) return Told::nothing;
+  const bool whole = got == static_cast<ssize_t>(told.size());
+  return whole && sodium_memcmp(told.data(), key.data(), key.size()) == 0 ? Told::key : Told::other;
+}
+
+constexpr std::chrono::milliseconds check_interval{50};
+Deadline next_check(const Deadline& deadline) {
+  return Deadline(std::min(check_interval, std::chrono::milliseconds(deadline.poll_ms())));
 }
 
 /// One note and room for one descriptor, as sendmsg and recvmsg take them.
@@ -76,23 +83,69 @@ class Envelope {
 
 }  // namespace
 
-FileDescriptor listen_for(const Key& key) {
-  FileDescriptor listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!listener) throw_errno("socket");
+Listener::Listener(const Key& key)
+    : key_(key), listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+  if (!listener_) throw_errno("socket");
   const auto [address, length] = address_of(key);
-  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
-      ::listen(listener.get(), SOMAXCONN) != 0)
+  if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      ::listen(listener_.get(), SOMAXCONN) != 0)
     throw_errno("cannot listen on an abstract Unix socket");
-  return listener;
 }
 
-FileDescriptor connect_to(const Key& key, Rank holder) {
+FileDescriptor Listener::accept(const Deadline& deadline, const std::function<void()>& check) {
+  for (;;) {
+    std::vector<pollfd> events{{listener_.get(), POLLIN, 0}};
+    for (const auto& caller : callers_) events.push_back({caller.get(), POLLIN, 0});
+    const Deadline next = next_check(deadline);
+    uninterrupted([&] { return ::poll(events.data(), events.size(), next.poll_ms()); });
+    take_callers();
+    if (auto caller = first_that_knows()) return caller;
+    if (deadline.passed()) return {};
+    if (check) check();
+  }
+}
+
+void Listener::take_callers() {
+  constexpr std::size_t most_silent = 256;  // strangers' descriptors must not be all that there may be
+  for (;;) {
+    FileDescriptor caller(
+        uninterrupted([&] { return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC); }));
+    const bool no_room =
+        !caller && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
+    if (!caller && !no_room) return;
+    if (no_room && callers_.empty()) throw_errno("cannot accept a rank of this host (ulimit -n)");
+    if (no_room || callers_.size() == most_silent) callers_.erase(callers_.begin());
+    if (no_room) continue;
+    if (peer_of(caller.get()).uid == ::geteuid()) callers_.push_back(std::move(caller));
+  }
+}
+
+FileDescriptor Listener::first_that_knows() {
+  for (auto caller = callers_.begin(); caller != callers_.end();) {
+    const Told told = told_by(caller->get(), key_);
+    if (told == Told::nothing) {
+      ++caller;
+      continue;
+    }
+    FileDescriptor known = std::move(*caller);
+    caller = callers_.erase(caller);
+    if (told == Told::key) return known;
+  }
+  return {};
+}
+
+FileDescriptor call(const Key& key, Rank holder) {
   FileDescriptor connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!connection) throw_errno("socket");
   const auto named = address_of(key);
   const auto* const to = reinterpret_cast<const sockaddr*>(&named.first);
   if (uninterrupted([&] { return ::connect(connection.get(), to, named.second); }) != 0)
     throw_errno(fmt::format("cannot reach rank {} of this host over its Unix socket", holder));
+  return connection;
+}
+
+FileDescriptor connect_to(const Key& key, Rank holder) {
+  FileDescriptor connection = call(key, holder);
   const auto sent =
       uninterrupted([&] { return ::send(connection.get(), key.data(), key.size(), MSG_NOSIGNAL); });
   if (sent != static_cast<ssize_t>(key.size()))
@@ -100,18 +153,10 @@ FileDescriptor connect_to(const Key& key, Rank holder) {
   return connection;
 }
 
-FileDescriptor accept_from(int listener, const Key& key) {
-  FileDescriptor connection(
-      uninterrupted([&] { return ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC); }));
-  if (!connection || peer_of(connection.get()).uid != ::geteuid() || !knows(connection.get(), key)) return {};
-  return connection;
-}
-
 pid_t process_of(int connection) { return peer_of(connection).pid; }
 
 bool readable_checking(int fd, const Deadline& deadline, const std::function<void()>& check) {
-  constexpr std::chrono::milliseconds check_interval{50};
-  while (!readable(fd, Deadline(std::min(check_interval, std::chrono::milliseconds(deadline.poll_ms()))))) {
+  while (!readable(fd, next_check(deadline))) {
     if (deadline.passed()) return false;
     if (check) check();
   }
@@ -161,7 +206,7 @@ std::pair<FileDescriptor, Rank> receive_descriptor(int connection) {
 std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<const Rank> peers) {
   Key mine;
   ::randombytes_buf(mine.data(), mine.size());
-  const FileDescriptor listener = listen_for(mine);
+  Listener listener(mine);
   const auto keys = group.all_gather(mine);
   // Who connects waits for nobody: what it sends stays in the socket until it is accepted.
   for (const Rank peer : peers) {
@@ -175,10 +220,10 @@ std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<c
   std::vector<Rank> waiting(peers.begin(), peers.end());
   const Deadline deadline(group.timeout);
   while (!waiting.empty()) {
-    if (!readable_checking(listener.get(), deadline, group.check_members))
+    const FileDescriptor connection = listener.accept(deadline, group.check_members);
+    if (!connection)
       throw nothing_from(std::move(waiting), "did not pass memory to others of this host", group.timeout);
-    const FileDescriptor connection = accept_from(listener.get(), mine);
-    if (!connection || !readable_checking(connection.get(), deadline, group.check_members)) continue;
+    if (!readable_checking(connection.get(), deadline, group.check_members)) continue;
     auto [descriptor, note] = receive_descriptor(connection.get());
     if (descriptor && std::erase(waiting, note) != 0) all.push_back({note, std::move(descriptor)});
   }

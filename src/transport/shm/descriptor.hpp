@@ -17,17 +17,33 @@
 
 #include "base/deadline.hpp"
 #include "base/file_descriptor.hpp"
-#include "transport/shm/arena.hpp"
+#include "transport/shm/key.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti::transport::shm {
 
-/// Listens at an abstract address that is made of the key without telling it. Throws Error(system).
-FileDescriptor listen_for(const Key& key);
-/// Connects to `holder`, who listens. Throws Error(system).
+/// Listens at an abstract address that is made of the key without telling it.
+class Listener {
+ public:
+  /// Throws Error(system).
+  explicit Listener(const Key& key);
+  /// The next caller that runs for this user and has told the key, however late; whoever says nothing, or
+  /// something else, keeps nobody waiting. Nothing once the deadline has passed. `check` is asked now and
+  /// then; it may throw. Throws Error(system) when there is no room for another descriptor.
+  FileDescriptor accept(const Deadline& deadline, const std::function<void()>& check);
+
+ private:
+  void take_callers();
+  /// The first of the callers that has told the key. Those that told anything else are dropped.
+  FileDescriptor first_that_knows();
+  Key key_;
+  FileDescriptor listener_;
+  std::vector<FileDescriptor> callers_;  ///< that have said nothing yet
+};
+/// Connects to `holder`, who listens, and says nothing yet. Throws Error(system).
+FileDescriptor call(const Key& key, Rank holder);
+/// Connects to `holder`, who listens, and tells the key. Throws Error(system).
 FileDescriptor connect_to(const Key& key, Rank holder);
-/// The next caller, if it runs for this user and told the key.
-FileDescriptor accept_from(int listener, const Key& key);
 /// Of whoever is at the other end.
 pid_t process_of(int connection);
 /// False when the deadline passes. `check` is asked now and then; it may throw.

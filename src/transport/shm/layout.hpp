@@ -131,7 +131,7 @@ struct Layout {
     return crowded() ? fifo.units / 8 * (channel_credits + 1) : fifo.units;
   }
 
-  static constexpr std::size_t control_bytes = 4096;
+  static constexpr std::size_t control_bytes = 8192;
   static constexpr std::size_t window_alignment = std::size_t{1} << 30;
   static constexpr std::size_t window_bytes = std::size_t{1} << 36;
   int ranks;
@@ -150,7 +150,9 @@ struct alignas(64) CallEntry {
   std::atomic<std::uint64_t> order;      ///< among all calls of the rank
   std::atomic<std::uint64_t> counts[8];  ///< of v-forms: the first of all blocks, or of those it sends
 };
-inline constexpr std::uint64_t call_log_entries = 16;
+/// A rank may be ahead of another one by more short calls (`line_count`): then an error names it, but not its
+/// call.
+inline constexpr std::uint64_t call_log_entries = 32;
 
 /// Written by its rank (`sleeping` by all).
 struct Control {

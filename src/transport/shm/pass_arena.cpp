@@ -5,6 +5,7 @@
 #include <tutti/error.hpp>
 
 #include "base/deadline.hpp"
+#include "base/fork_guard.hpp"
 #include "transport/shm/arena.hpp"
 #include "transport/shm/descriptor.hpp"
 
@@ -12,42 +13,41 @@ namespace tutti::transport::shm {
 
 namespace {
 
-std::mutex registry_mutex;
-std::map<Key, std::weak_ptr<Arena>>& registry() {
-  static std::map<Key, std::weak_ptr<Arena>> arenas;
-  return arenas;
-}
+struct Registry {
+  std::mutex mutex;
+  std::map<Key, std::weak_ptr<Arena>> arenas;
+};
+PerProcess<Registry> registry_of_process;
 
 }  // namespace
-
-ArenaServer::ArenaServer(const Key& key) : key_(key), listener_(listen_for(key)) {}
 
 void ArenaServer::serve(const Arena& arena, Processes waiting, std::chrono::milliseconds timeout,
                         const std::function<void()>& check) {
   const Deadline deadline(timeout);
   while (!waiting.empty()) {
-    if (!readable_checking(listener_.get(), deadline, check)) {
+    const FileDescriptor connection = listener_.accept(deadline, check);
+    if (!connection) {
       std::vector<Rank> missing;
       for (const auto& [process, ranks] : waiting) missing.insert(missing.end(), ranks.begin(), ranks.end());
       throw nothing_from(std::move(missing), "did not fetch the shared memory of this host", timeout);
     }
-    const FileDescriptor connection = accept_from(listener_.get(), key_);
-    if (!connection) continue;
     talk_checking([&] { send_descriptor(connection.get(), arena.fd()); }, check);
     waiting.erase(process_of(connection.get()));
   }
 }
 
 void publish_arena(const Key& key, const std::shared_ptr<Arena>& arena) {
-  const std::lock_guard lock(registry_mutex);
-  std::erase_if(registry(), [](const auto& entry) { return entry.second.expired(); });
-  registry()[key] = arena;
+  auto& [mutex, arenas] = registry_of_process.get();
+  const std::lock_guard lock(mutex);
+  std::erase_if(arenas, [](const auto& entry) { return entry.second.expired(); });
+  arenas[key] = arena;
 }
 
 std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, Rank holder, std::chrono::milliseconds timeout,
                                     const std::function<void()>& check) {
-  const std::lock_guard lock(registry_mutex);
-  if (auto found = registry().find(key); found != registry().end())
+  auto& [mutex, arenas] = registry_of_process.get();
+  const std::lock_guard lock(mutex);
+  if (auto found = arenas.find(key); found != arenas.end())
     if (auto arena = found->second.lock()) return arena;
   FileDescriptor memory;
   talk_checking(
@@ -65,7 +65,7 @@ std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, Rank holder, std:
       },
       check);
   auto arena = std::make_shared<Arena>(std::move(memory), ranks);
-  registry()[key] = arena;
+  arenas[key] = arena;
   return arena;
 }
 
