@@ -24,14 +24,16 @@ inline std::uint64_t fork_generation() noexcept { return detail::fork_count.load
 void install_fork_guard();
 
 /// One T a process. A child made by fork has a new one, since in its copy of the parent's a lock may be held
-/// for ever, by a thread that is not there. Never destroyed; thread safe. A child is known from the first
-/// `install_fork_guard` on.
+/// for ever, by a thread that is not there. Never destroyed: threads and static objects may outlive any order
+/// of destruction. Thread safe.
 template <class T>
 class PerProcess {
  public:
+  /// Throws Error(system) when out of memory, the first time in a process.
   T& get() {
     Instance* now = instance_.load(std::memory_order_acquire);
     while (now == nullptr || now->generation != fork_generation()) {
+      install_fork_guard();
       auto* const fresh = new Instance{fork_generation(), now, {}};
       if (instance_.compare_exchange_strong(now, fresh, std::memory_order_acq_rel)) return fresh->value;
       delete fresh;

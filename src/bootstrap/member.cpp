@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fork_guard.hpp"
 #include "bootstrap/socket.hpp"
 #include "bootstrap/wire.hpp"
 
@@ -25,17 +26,12 @@ struct KeptHubs {
   std::vector<std::unique_ptr<Hub>> hubs;
   bool ended = false;
 };
-
-/// Never destroyed: communicators may be, which are global, after everything else.
-KeptHubs& kept_hubs() {
-  static KeptHubs& kept = *new KeptHubs;
-  return kept;
-}
+PerProcess<KeptHubs> kept_hubs;
 
 /// When the process ends, so do they.
 struct EndOfProcess {
   ~EndOfProcess() {
-    auto& kept = kept_hubs();
+    auto& kept = kept_hubs.get();
     const std::lock_guard lock(kept.mutex);
     kept.ended = true;
     std::erase_if(kept.hubs, [](const std::unique_ptr<Hub>& one) { return !one->is_copy(); });
@@ -44,7 +40,7 @@ struct EndOfProcess {
 
 void keep(std::unique_ptr<Hub> hub) {
   static const EndOfProcess end;
-  auto& kept = kept_hubs();
+  auto& kept = kept_hubs.get();
   const std::lock_guard lock(kept.mutex);
   std::erase_if(kept.hubs, [](const std::unique_ptr<Hub>& one) { return !one->is_copy() && one->over(); });
   if (!kept.ended || hub->is_copy()) kept.hubs.push_back(std::move(hub));

@@ -31,19 +31,13 @@ static_assert(sizeof(Layout) == 40 && sizeof(Layout) <= UniqueId::size &&
 struct Held {
   UniqueId id;
   PrivateDescriptor listener;
-  std::uint64_t generation;  ///< of forks: a child has no share in its parent's listeners
 };
 
 struct Holder {
   std::mutex mutex;
   std::list<Held> listeners;
 };
-
-Holder& holder() {
-  static auto* const instance =
-      new Holder;  // never destroyed: threads may still join while static objects go
-  return *instance;
-}
+PerProcess<Holder> holder;  // a child has no share in its parent's listeners
 
 std::string address_of(std::string_view interface) {
   const char* variable = std::getenv("TUTTI_INTERFACE");
@@ -53,10 +47,9 @@ std::string address_of(std::string_view interface) {
 
 /// Empty when this process holds none.
 FileDescriptor take_held(const UniqueId& id) {
-  auto& held = holder();
+  auto& held = holder.get();
   const std::lock_guard lock(held.mutex);
-  const auto at = std::ranges::find_if(
-      held.listeners, [&](const Held& h) { return h.id == id && h.generation == fork_generation(); });
+  const auto at = std::ranges::find_if(held.listeners, [&](const Held& h) { return h.id == id; });
   if (at == held.listeners.end()) return {};
   auto listener = at->listener.release();
   held.listeners.erase(at);
@@ -128,10 +121,10 @@ namespace tutti {
 
 UniqueId UniqueId::create(std::string_view interface) {
   auto [id, listener] = bootstrap::listen_on(interface);
-  auto& held = bootstrap::holder();
+  auto& held = bootstrap::holder.get();
   PrivateDescriptor owned(std::move(listener));
   const std::lock_guard lock(held.mutex);
-  held.listeners.push_back({id, std::move(owned), fork_generation()});
+  held.listeners.push_back({id, std::move(owned)});
   return id;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/fork_guard.hpp"
 #include "base/system_error.hpp"
 #include "topology/hwloc.hpp"
 
@@ -10,8 +11,8 @@ namespace tutti::topology {
 
 std::string hwloc_xml_of_this_machine() {
   // hwloc loads libxml2 for this, and unloads it: what that holds for other threads just then would be lost.
-  static std::mutex one_at_a_time;
-  const std::scoped_lock lock(one_at_a_time);
+  static PerProcess<std::mutex> one_at_a_time;
+  const std::scoped_lock lock(one_at_a_time.get());
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) throw_errno("hwloc_topology_init");
   const std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)> topology(raw,
