@@ -81,23 +81,45 @@ std::shared_ptr<const tuning::Tuning> agree(bootstrap::Session& session, Rank ra
   return tuned.empty() ? tuning::Tuning::defaults() : tuning::from_json(tuned, "of rank 0");
 }
 
-std::unique_ptr<Impl> join(const UniqueId& id, Rank rank, int size, const Options& options) {
-  auto session = bootstrap::Session::join(id, rank, size, options.timeout);
-  auto watch = std::make_shared<Watch>(session);
-  auto tuned = agree(*session, rank, options);
+constexpr std::uint64_t first_communicator = 1;
+
+// A rank that cannot make it says why; the others only see it go.
+[[noreturn]] void fail_to_join(Watch& watch, const Error& error) {
+  watch.poll();
+  const auto of_other = watch.failure(first_communicator);
+  if (of_other && error.code() == ErrorCode::peer_lost)
+    throw Error(ErrorCode::aborted, "another rank could not make the communicator: " + of_other->text,
+                of_other->ranks);
+  watch.session().announce_failure(first_communicator, error);
+  throw Error(error);
+}
+
+std::unique_ptr<Impl> make_first(const std::shared_ptr<Watch>& watch, Rank rank, int size,
+                                 const Options& options) {
+  auto& session = watch->session();
+  auto tuned = agree(session, rank, options);
   transport::Group group;
   group.rank = rank;
   group.size = size;
-  group.communicator = 1;
+  group.communicator = first_communicator;
   group.timeout = options.timeout;
   for (Rank r = 0; r < size; ++r) group.world.push_back(r);
-  group.all_gather = [session, &options](std::span<const std::byte> mine) {
-    return session->all_gather(mine, options.timeout);
+  group.all_gather = [&session, &options](std::span<const std::byte> mine) {
+    return session.all_gather(mine, options.timeout);
   };
-  auto impl = std::make_unique<Impl>(std::move(watch), nullptr, std::move(group), options, std::move(tuned));
+  auto impl = std::make_unique<Impl>(watch, nullptr, std::move(group), options, std::move(tuned));
   impl->group.all_gather = nullptr;
   impl->warm_up();
   return impl;
+}
+
+std::unique_ptr<Impl> join(const UniqueId& id, Rank rank, int size, const Options& options) {
+  const auto watch = std::make_shared<Watch>(bootstrap::Session::join(id, rank, size, options.timeout));
+  try {
+    return make_first(watch, rank, size, options);
+  } catch (const Error& error) {
+    fail_to_join(*watch, error);
+  }
 }
 
 }  // namespace

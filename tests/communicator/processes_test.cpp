@@ -197,6 +197,24 @@ TEST(Processes, HearTheCauseAlsoWhereRankZeroIsLate) {
   for (auto& child : children) EXPECT_EQ(child.wait(), 0);
 }
 
+TEST(Processes, HearWhyOneCannotMakeTheFirstCommunicator) {
+  const UniqueId id = bootstrap::reserve_id("lo");
+  std::vector<Child> children;
+  for (Rank rank = 0; rank < 3; ++rank)
+    children.emplace_back([&, rank] {
+      Options options = over("tcp", 20s);
+      if (rank == 1) options.tcp_congestion = "no_such";
+      const auto start = Clock::now();
+      const auto thrown = thrown_by([&] { const Communicator comm(id, rank, 3, options); });
+      EXPECT_LT(Clock::now() - start, 10s);
+      EXPECT_EQ(thrown.code, rank == 1 ? ErrorCode::invalid_argument : ErrorCode::aborted) << thrown.text;
+      EXPECT_THAT(thrown.text, HasSubstr("no_such")) << "rank " << rank;
+      std::fflush(nullptr);
+      return testing::Test::HasFailure() ? 1 : 0;
+    });
+  for (auto& child : children) EXPECT_EQ(child.wait(), 0);
+}
+
 TEST(Processes, WithALimitOfFilesSaySo) {
   Child child([] {
     const rlimit little{rlim_t{1} << 30U, rlim_t{1} << 30U};

@@ -104,14 +104,15 @@ void DirectMemory::adopt(std::byte* data, std::size_t bytes) {
                 "registered memory");
   const std::uint64_t offset = reserve(bytes);
   try {
+    regions_[offset] = {data, bytes, true};
     std::byte* fresh = map_file(arena_->fd(), offset, bytes);
     std::memcpy(fresh, data, bytes);
     replace(data, fresh, bytes);
   } catch (...) {
+    regions_.erase(offset);
     give_back(offset, bytes);
     throw;
   }
-  regions_[offset] = {data, bytes, true};
   held_ += bytes;
 }
 
