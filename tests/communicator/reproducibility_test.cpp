@@ -119,6 +119,46 @@ TEST_P(Reproducible, RankOrderOfTheOtherReductions) {
       options);
 }
 
+using Bytes = std::vector<std::byte>;
+
+// One result after the other, of every type that rounds and what reduces it; inputs are random bits, so also
+// infinities and NaNs.
+std::vector<Bytes> all_reduced_in_every_type(int ranks, const Options& options) {
+  constexpr std::size_t count = 9'000;
+  std::vector<Bytes> results(static_cast<std::size_t>(ranks));
+  run_local(
+      ranks,
+      [&](Communicator& comm) {
+        auto& mine = results[static_cast<std::size_t>(comm.rank())];
+        for (const DataType type : {DataType::float16, DataType::bfloat16, DataType::fp8_e4m3,
+                                    DataType::fp8_e5m2, DataType::float64})
+          for (const Reduction& op :
+               {Reduction(ReduceOp::sum), Reduction(ReduceOp::average), scaled_sum(0.3)}) {
+            Bytes data(count * size_of(type));
+            for (std::uint32_t i = 0; i < data.size(); ++i)
+              data[i] = static_cast<std::byte>(mix(static_cast<std::uint32_t>(comm.rank()) + 5, i) >> 9);
+            comm.all_reduce(data.data(), data.data(), count, type, op);
+            mine.insert(mine.end(), data.begin(), data.end());
+          }
+      },
+      options);
+  return results;
+}
+
+TEST_P(Reproducible, InEveryTypeThatRounds) {
+  const auto [transport, ranks] = GetParam();
+  const auto first = all_reduced_in_every_type(ranks, over(transport));
+  for (const auto& one : first) EXPECT_EQ(one, first[0]);
+  EXPECT_EQ(all_reduced_in_every_type(ranks, over(transport)), first);
+  Options in_order = over(transport);
+  in_order.rank_order = true;
+  const auto expected = all_reduced_in_every_type(ranks, in_order);
+  for (const char* forced : {"all_pairs", "two_shot"}) {
+    in_order.algorithm = forced;
+    EXPECT_EQ(all_reduced_in_every_type(ranks, in_order), expected) << forced;
+  }
+}
+
 TEST(RankOrder, RefusesAlgorithmsWithAnotherOrder) {
   Options options = over("shm");
   options.rank_order = true;
