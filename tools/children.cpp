@@ -22,6 +22,7 @@ namespace tutti {
 
 bool Children::begin(Rank rank) {
   std::fflush(nullptr);
+  std::signal(SIGCHLD, SIG_DFL);  // where it is ignored, nobody learns how a child ended
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) throw_errno("fork");

@@ -80,7 +80,8 @@ std::size_t displacement(std::span<const std::size_t> counts, std::span<const st
 
 // In place the result takes the place of this rank's block, which others' blocks are not read from then.
 void require_own_apart(const Call& call, Rank rank) {
-  const auto begin_of = [&](Rank r) { return displacement(call.in_counts, call.in_displacements, r); };
+  if (call.in_displacements.empty()) return;
+  const auto begin_of = [&](Rank r) { return call.in_displacements[static_cast<std::size_t>(r)]; };
   const auto count_of = [&](Rank r) { return call.in_counts[static_cast<std::size_t>(r)]; };
   const std::size_t begin = begin_of(rank), end = begin + count_of(rank);
   for (Rank r = 0; r < static_cast<Rank>(call.in_counts.size()); ++r)

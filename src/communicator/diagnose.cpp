@@ -61,9 +61,8 @@ Error Impl::member_gone(const Task* task, Rank rank) const {
 }
 
 Error Impl::failure_of_others(const Task* task, const bootstrap::Notice& notice) const {
-  const bool is_cause = notice.code == ErrorCode::mismatch || notice.code == ErrorCode::peer_lost;
-  return {is_cause ? notice.code : ErrorCode::aborted,
-          (task == nullptr ? "" : title(*task) + ": ") + notice.text, notice.ranks};
+  return {code_for_others(notice.code), (task == nullptr ? "" : title(*task) + ": ") + notice.text,
+          notice.ranks};
 }
 
 std::optional<Error> Impl::heard(const Task* task) {

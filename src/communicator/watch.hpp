@@ -19,6 +19,11 @@
 
 namespace tutti {
 
+/// What a failure of another rank is on this one: a death or a mismatch is everybody's, all else its own.
+constexpr ErrorCode code_for_others(ErrorCode code) {
+  return code == ErrorCode::mismatch || code == ErrorCode::peer_lost ? code : ErrorCode::aborted;
+}
+
 class Watch {
  public:
   explicit Watch(std::shared_ptr<bootstrap::Session> session) : session_(std::move(session)) {}

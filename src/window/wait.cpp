@@ -125,7 +125,7 @@ void WindowState::wait_until(const Subject& subject, transport::RemoteMemory& wa
   std::optional<Deadline> deadline;  // not before the first look at the clock
   for (Patience patience; use(subject, [&](WindowPeer&) { return way.done(); }) < number;) {
     if (&way == to.memory.get()) check_deadlines(to, number, all);
-    setting_.move_queued();
+    if (setting_.move_queued()) patience = {};
     if (patience.awake()) continue;
     check_target(subject, gone_grace);
     if (!deadline) deadline.emplace(limit);
@@ -148,6 +148,7 @@ void WindowState::wait(const Transfer& transfer, std::optional<std::chrono::mill
 bool WindowState::test(const Transfer& transfer) {
   const Subject subject{"transfer", transfer.target_};
   if (use(subject, [](WindowPeer& to) { return to.memory->done(); }) >= transfer.number_) return true;
+  setting_.move_queued();
   check_deadlines(peer(transfer.target_), transfer.number_, false);
   check_target(subject, gone_grace);
   return false;
@@ -178,7 +179,7 @@ void WindowState::wait_notification(std::uint32_t id, std::uint64_t count, Rank 
   check_notification(id, from);
   for (Patience patience; !take_notification(id, count, from);) {
     if (patience.due()) progress();
-    setting_.move_queued();
+    if (setting_.move_queued()) patience = {};
     if (patience.awake()) continue;
     look_around();
     check_sources(id, from);
@@ -196,6 +197,7 @@ void WindowState::wait_notification(std::uint32_t id, std::uint64_t count, Rank 
 bool WindowState::test_notification(std::uint32_t id, std::uint64_t count, Rank from) {
   check_notification(id, from);
   if (take_notification(id, count, from)) return true;
+  setting_.move_queued();
   look_around();
   return false;
 }

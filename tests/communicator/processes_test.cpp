@@ -173,13 +173,17 @@ TEST_P(WithoutHub, AnAbortIsNoticedAndNamed) {
 // What failed is seen in shared memory before the hub, in rank 0's process, can say why. Rank 2 waits for
 // long.
 TEST(Processes, HearTheCauseAlsoWhereRankZeroIsLate) {
-  const Shared<std::atomic<int>> begun;
+  struct Course {
+    std::atomic<int> begun;
+    std::atomic<bool> rank_zero_is_stopped;
+  };
+  const Shared<Course> course;
   auto children = fork_ranks(3, over("shm", 20s), [&](Communicator& comm) {
     ::alarm(60);
     comm.barrier();
-    ++*begun;
+    ++course->begun;
     if (comm.rank() == 1) {
-      std::this_thread::sleep_for(900ms);
+      while (!course->rank_zero_is_stopped) std::this_thread::sleep_for(1ms);
       comm.abort("the disk is full");
       return;
     }
@@ -189,10 +193,11 @@ TEST(Processes, HearTheCauseAlsoWhereRankZeroIsLate) {
     EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
     EXPECT_THAT(thrown.text, HasSubstr("the disk is full"));
   });
-  while (begun->load() != 3) std::this_thread::sleep_for(1ms);
+  while (course->begun != 3) std::this_thread::sleep_for(1ms);
   std::this_thread::sleep_for(700ms);
   ::kill(children[0].process(), SIGSTOP);
-  std::this_thread::sleep_for(450ms);
+  course->rank_zero_is_stopped = true;
+  std::this_thread::sleep_for(100ms);
   ::kill(children[0].process(), SIGCONT);
   for (auto& child : children) EXPECT_EQ(child.wait(), 0);
 }
@@ -209,6 +214,24 @@ TEST(Processes, HearWhyOneCannotMakeTheFirstCommunicator) {
       EXPECT_LT(Clock::now() - start, 10s);
       EXPECT_EQ(thrown.code, rank == 1 ? ErrorCode::invalid_argument : ErrorCode::aborted) << thrown.text;
       EXPECT_THAT(thrown.text, HasSubstr("no_such")) << "rank " << rank;
+      std::fflush(nullptr);
+      return testing::Test::HasFailure() ? 1 : 0;
+    });
+  for (auto& child : children) EXPECT_EQ(child.wait(), 0);
+}
+
+TEST(Processes, NameWhoDiesBeforeTheFirstCommunicatorIsMade) {
+  const UniqueId id = bootstrap::reserve_id("lo");
+  std::vector<Child> children;
+  for (Rank rank = 0; rank < 4; ++rank)
+    children.emplace_back([&, rank] {
+      if (rank == 2) {
+        const auto session = bootstrap::Session::join(id, rank, 4, 20s);
+        std::_Exit(0);
+      }
+      const auto thrown = thrown_by([&] { const Communicator comm(id, rank, 4, over("shm", 20s)); });
+      EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+      EXPECT_EQ(thrown.ranks, std::vector<Rank>{2}) << thrown.text;
       std::fflush(nullptr);
       return testing::Test::HasFailure() ? 1 : 0;
     });

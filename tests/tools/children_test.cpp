@@ -29,6 +29,15 @@ TEST(Children, TheWorstStatusCounts) {
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), IsEmpty());
 }
 
+TEST(Children, TheWorstStatusCountsAlsoWhereTheirEndsAreIgnored) {
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  Children children("a-tool");
+  for (const int status : {0, 3, 2})
+    if (children.begin(status)) ::_exit(status);
+  EXPECT_EQ(children.wait(seconds(60)), 3);
+  std::signal(SIGCHLD, before);
+}
+
 TEST(Children, AllWell) {
   Children children("a-tool");
   for (Rank rank = 0; rank < 3; ++rank)

@@ -98,26 +98,25 @@ FileDescriptor Listener::accept(const Deadline& deadline, const std::function<vo
     for (const auto& caller : callers_) events.push_back({caller.get(), POLLIN, 0});
     const Deadline next = next_check(deadline);
     uninterrupted([&] { return ::poll(events.data(), events.size(), next.poll_ms()); });
-    take_callers();
+    const bool room = take_callers();
     if (auto caller = first_that_knows()) return caller;
+    if (!room && !callers_.empty()) callers_.erase(callers_.begin());  // who has been silent for longest
     if (deadline.passed()) return {};
     if (check) check();
   }
 }
 
-void Listener::take_callers() {
+bool Listener::take_callers() {
   constexpr std::size_t most_silent = 256;  // strangers' descriptors must not be all that there may be
-  for (;;) {
+  while (callers_.size() < most_silent) {
     FileDescriptor caller(
         uninterrupted([&] { return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC); }));
-    const bool no_room =
-        !caller && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
-    if (!caller && !no_room) return;
-    if (no_room && callers_.empty()) throw_errno("cannot accept a rank of this host (ulimit -n)");
-    if (no_room || callers_.size() == most_silent) callers_.erase(callers_.begin());
-    if (no_room) continue;
+    const bool no_room = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    if (!caller && no_room && callers_.empty()) throw_errno("cannot accept a rank of this host (ulimit -n)");
+    if (!caller) return !no_room;
     if (peer_of(caller.get()).uid == ::geteuid()) callers_.push_back(std::move(caller));
   }
+  return false;
 }
 
 FileDescriptor Listener::first_that_knows() {

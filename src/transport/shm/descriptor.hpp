@@ -33,7 +33,8 @@ class Listener {
   FileDescriptor accept(const Deadline& deadline, const std::function<void()>& check);
 
  private:
-  void take_callers();
+  /// False: there is room for no more.
+  bool take_callers();
   /// The first of the callers that has told the key. Those that told anything else are dropped.
   FileDescriptor first_that_knows();
   Key key_;
