@@ -80,7 +80,12 @@ void DirectMemory::give_back(std::uint64_t offset, std::size_t bytes) noexcept {
 }
 
 std::byte* DirectMemory::allocate(std::size_t bytes) {
-  bytes = Layout::round_up(std::min(bytes, Layout::window_bytes + 1));
+  if (bytes > Layout::window_bytes)
+    throw Error(ErrorCode::invalid_argument,
+                std::to_string(bytes) +
+                    " bytes or more of registered memory are asked for; a rank's limit is " +
+                    std::to_string(Layout::window_bytes));
+  bytes = Layout::round_up(bytes);
   const std::uint64_t offset = reserve(bytes);
   try {
     std::byte* data = map_file(arena_->fd(), offset, bytes);
