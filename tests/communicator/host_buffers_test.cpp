@@ -153,14 +153,14 @@ class SecretMemory {
 };
 
 TEST(MemoryThatNobodyMayRead, GoesByMessages) {
-  constexpr std::size_t bytes = std::size_t{1} << 20;
+  constexpr std::size_t bytes = std::size_t{128} << 10;
   if (!SecretMemory(bytes).exists()) GTEST_SKIP() << "this system has no memfd_secret, or no room in it";
   run_processes(2, over("shm"), [](Communicator& comm) {
     const SecretMemory secret(bytes);
     const auto mine = secret.floats();
     std::vector<float> plain(mine.size()), all(2 * mine.size());
     const Rank other = 1 - comm.rank();
-    for (int time = 1; time <= 60; ++time) {  // longer than a trial
+    for (int time = 1; time <= 40; ++time) {  // longer than a trial
       std::fill(mine.begin(), mine.end(), static_cast<float>(time + comm.rank()));
       comm.all_gather(std::span<const float>(mine), std::span(all));
       ASSERT_EQ(std::count(all.begin(), all.end(), static_cast<float>(time)), mine.size());
