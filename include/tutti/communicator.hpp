@@ -166,9 +166,8 @@ class Communicator : public Operations<Communicator, void> {
 
   /// `count` elements, zeroed, that peers on this host reach directly: operations whose buffers are all such
   /// memory copy nothing through the library. RDMA devices send from it without a copy, to other hosts.
-  /// Collective; counts may differ. Throws Error(invalid_argument) beyond 64 GiB a rank, which harms no other
-  /// rank, Error(system) where
-  /// devices' memory cannot be locked.
+  /// Collective; counts may differ. Throws Error(invalid_argument) beyond 64 GiB a rank, once all ranks have
+  /// made the call, so that it harms nobody; Error(system) where devices' memory cannot be locked.
   template <Element T>
   [[nodiscard]] Buffer<T> allocate(std::size_t count) {
     constexpr auto most = static_cast<std::size_t>(-1);  // refused once all ranks have made the call
