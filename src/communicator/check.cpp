@@ -78,7 +78,8 @@ std::size_t displacement(std::span<const std::size_t> counts, std::span<const st
   return packed;
 }
 
-// In place the result is written over this rank's block of the input, whose other blocks may be read after it.
+// In place the result is written over this rank's block of the input, whose other blocks may be read after
+// it.
 void require_own_apart(const Call& call, Rank rank) {
   if (call.in_displacements.empty()) return;
   const auto begin_of = [&](Rank r) { return call.in_displacements[static_cast<std::size_t>(r)]; };
