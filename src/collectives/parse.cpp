@@ -1,5 +1,6 @@
 // The text form of a schedule, read. docs/schedules.md describes it; print.cpp writes it.
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cstdint>
@@ -63,7 +64,9 @@ class Line {
     skip_blanks();
     Integer value{};
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    if (error != std::errc()) {
+    const bool joined =
+        end != rest_.data() + rest_.size() && std::isalpha(static_cast<unsigned char>(*end)) != 0;
+    if (error != std::errc() || joined) {
       fail(fmt::format("{} ({} to {})", what, std::numeric_limits<Integer>::min(),
                        std::numeric_limits<Integer>::max()));
     }
@@ -160,26 +163,23 @@ Schedule header(Line& line) {
   Schedule schedule;
   schedule.collective = collective(line);
   schedule.name = line.quoted();
-  bool ranks = false;
-  bool chunks = false;
+  struct Key {
+    std::string_view word, of;
+    int& value;
+    bool given = false;
+  };
+  std::array keys{
+      Key{"ranks", "a number of ranks", schedule.ranks}, Key{"chunks", "a number of chunks", schedule.chunks},
+      Key{"scratch", "a number of chunks", schedule.scratch},
+      Key{"credits", "a number of messages", schedule.credits}, Key{"root", "a rank", schedule.root}};
   while (!line.ended()) {
-    if (line.accept_word("ranks")) {
-      schedule.ranks = line.integer<int>("a number of ranks");
-      ranks = true;
-    } else if (line.accept_word("chunks")) {
-      schedule.chunks = line.integer<int>("a number of chunks");
-      chunks = true;
-    } else if (line.accept_word("scratch")) {
-      schedule.scratch = line.integer<int>("a number of chunks");
-    } else if (line.accept_word("credits")) {
-      schedule.credits = line.integer<int>("a number of messages");
-    } else if (line.accept_word("root")) {
-      schedule.root = line.integer<Rank>("a rank");
-    } else {
-      line.fail("ranks, chunks, scratch, credits or root");
-    }
+    Line before = line;
+    const auto key = std::ranges::find_if(keys, [&](const Key& k) { return line.accept_word(k.word); });
+    if (key == keys.end()) line.fail("ranks, chunks, scratch, credits or root");
+    if (std::exchange(key->given, true)) before.fail(fmt::format("{} only once", key->word));
+    key->value = line.integer<int>(key->of);
   }
-  if (!ranks || !chunks) line.fail("ranks N and chunks N");
+  if (!keys[0].given || !keys[1].given) line.fail("ranks N and chunks N");
   return schedule;
 }
 

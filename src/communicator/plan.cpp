@@ -9,6 +9,7 @@
 #include <tutti/verify.hpp>
 
 #include "collectives/passes.hpp"
+#include "execution/chunk_ranges.hpp"
 #include "topology/cache.hpp"
 
 namespace tutti {
@@ -367,6 +368,7 @@ void Planner::use(const Schedule& schedule) {
                 "schedule " + schedule.name +
                     " reads or writes memory of other ranks; only the library's own schedules may, " +
                     "since callers' buffers need not be reachable: use messages");
+  execution::require_chunks_kept(schedule);
   const bool in_place = !verify(schedule, {.credits = 0, .pieces = 3, .in_place = true});
   use_default(schedule.collective);
   users_.push_back({{.schedule = schedule, .overview = execution::overview_of(schedule)}, in_place});

@@ -1,5 +1,7 @@
 #include "execution/chunk_ranges.hpp"
 
+#include <fmt/format.h>
+
 #include <deque>
 #include <map>
 #include <optional>
@@ -11,12 +13,16 @@ namespace tutti::execution {
 
 namespace {
 
+std::optional<ChunkRange> named(const Operand& o) {
+  if (o.count == 0) return ChunkRange{};
+  if (o.kind == Operand::Kind::memory && o.space != Space::scratch) return ChunkRange{o.first, o.count};
+  return std::nullopt;
+}
+
 std::optional<ChunkRange> named(const Step& step) {
   for (const auto* operands : {&step.sources, &step.sinks})
-    for (const Operand& o : *operands) {
-      if (o.count == 0) return ChunkRange{};
-      if (o.kind == Operand::Kind::memory && o.space != Space::scratch) return ChunkRange{o.first, o.count};
-    }
+    for (const Operand& o : *operands)
+      if (const auto range = named(o)) return range;
   return std::nullopt;
 }
 
@@ -25,52 +31,84 @@ using Ranges = std::vector<std::vector<ChunkRange>>;
 // Runs the schedule on chunk numbers instead of data.
 class Follow {
  public:
-  explicit Follow(const Schedule& schedule) : schedule_(schedule), ranges_(schedule.lanes.size()) {
+  explicit Follow(const Schedule& schedule)
+      : schedule_(schedule),
+        ranges_(schedule.lanes.size()),
+        scratch_(schedule.lanes.size(),
+                 std::vector<std::int32_t>(static_cast<std::size_t>(schedule.scratch), -1)) {
     for (std::size_t r = 0; r < schedule.lanes.size(); ++r) ranges_[r].resize(schedule.lanes[r].size());
   }
 
-  Ranges run(Rank rank) {
+  std::vector<Ranges> run() {
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t r = 0; r < ranges_.size(); ++r)
         for (std::size_t l = 0; l < ranges_[r].size(); ++l)
           while (ranges_[r][l].size() < schedule_.lanes[r][l].size() && step(r, l)) moved = true;
     }
-    return ranges_[static_cast<std::size_t>(rank)];
+    return std::move(ranges_);
   }
 
  private:
   bool step(std::size_t r, std::size_t l) {
     const Step& step = schedule_.lanes[r][l][ranges_[r][l].size()];
+    const auto me = static_cast<Rank>(r);
     for (const Operand& o : step.sources)
-      if (o.kind == Operand::Kind::message && fifos_[{o.rank, static_cast<Rank>(r), o.channel}].empty())
-        return false;
-    std::optional<ChunkRange> range = named(step);
+      if (o.kind == Operand::Kind::message && fifos_[{o.rank, me, o.channel}].empty()) return false;
+    std::optional<ChunkRange> range;
+    const auto is_about = [&](const ChunkRange& found) {
+      if (range.value_or(found) != found) refuse(r, l);
+      range = found;
+    };
     for (const Operand& o : step.sources) {
       if (o.kind == Operand::Kind::message) {
-        auto& fifo = fifos_[{o.rank, static_cast<Rank>(r), o.channel}];
-        if (!range) range = fifo.front();
+        auto& fifo = fifos_[{o.rank, me, o.channel}];
+        is_about(fifo.front());
         fifo.pop_front();
-      } else if (!range) {
-        range = scratch_[{static_cast<Rank>(r), o.first}];
+      } else {
+        const auto named_here = named(o);
+        is_about(named_here ? *named_here : kept(r, l, o));
       }
     }
-    if (!range)
-      throw Error(ErrorCode::invalid_schedule, "schedule " + schedule_.name + ": a step is about no chunk");
+    for (const Operand& o : step.sinks)
+      if (const auto named_here = named(o)) is_about(*named_here);
+    const ChunkRange found = range.value_or(ChunkRange{});
     for (const Operand& o : step.sinks) {
       if (o.kind == Operand::Kind::message)
-        fifos_[{static_cast<Rank>(r), o.rank, o.channel}].push_back(*range);
+        fifos_[{me, o.rank, o.channel}].push_back(found);
       else if (o.space == Space::scratch)
-        scratch_[{static_cast<Rank>(r), o.first}] = *range;
+        for (std::int32_t i = 0; i < o.count; ++i) place(r, o.first + i) = found.first + i;
     }
-    ranges_[r][l].push_back(*range);
+    ranges_[r][l].push_back(found);
     return true;
+  }
+
+  std::int32_t& place(std::size_t rank, std::int32_t chunk) {
+    return scratch_[rank].at(static_cast<std::size_t>(chunk));
+  }
+
+  // What lies in scratch.
+  ChunkRange kept(std::size_t r, std::size_t l, const Operand& o) {
+    const std::int32_t first = place(r, o.first);
+    for (std::int32_t i = 0; i < o.count; ++i)
+      if (first < 0 || place(r, o.first + i) != first + i) refuse(r, l);
+    return {first, o.count};
+  }
+
+  [[noreturn]] void refuse(std::size_t rank, std::size_t lane) const {
+    throw Error(
+        ErrorCode::invalid_schedule,
+        fmt::format("schedule {}: rank {} lane {} step {}: its operands are not about the same chunks of "
+                    "the buffer, one after the other; chunks differ in length, so a message, a slice of "
+                    "scratch and every place of the output hold chunks that follow each other, the "
+                    "output its own ones",
+                    schedule_.name, rank, lane, ranges_[rank][lane].size()));
   }
 
   const Schedule& schedule_;
   std::vector<Ranges> ranges_;
   std::map<std::tuple<Rank, Rank, int>, std::deque<ChunkRange>> fifos_;
-  std::map<std::pair<Rank, std::int32_t>, ChunkRange> scratch_;
+  std::vector<std::vector<std::int32_t>> scratch_;  ///< [rank][place]: which chunk it holds; -1: none
 };
 
 }  // namespace
@@ -81,11 +119,18 @@ std::vector<std::vector<ChunkRange>> chunk_ranges(const Schedule& schedule, Rank
     auto& out = ranges.emplace_back();
     for (const Step& step : lane) {
       const auto range = named(step);
-      if (!range) return Follow(schedule).run(rank);
+      if (!range) return std::move(Follow(schedule).run()[static_cast<std::size_t>(rank)]);
       out.push_back(*range);
     }
   }
   return ranges;
+}
+
+void require_chunks_kept(const Schedule& schedule) {
+  const Collective collective = schedule.collective;
+  if (collective == Collective::all_reduce || collective == Collective::reduce ||
+      collective == Collective::broadcast)
+    Follow(schedule).run();
 }
 
 }  // namespace tutti::execution

@@ -118,7 +118,7 @@ template <bool brief>
 inline bool Execution::try_step(LaneState& lane, const Step& step) {
   const std::uint64_t iteration = brief ? 0 : lane.iteration;
   const std::size_t bytes = brief ? step.bytes : program_->length(*step.instruction, iteration);
-  if (bytes == 0 && iteration != 0) return true;
+  if (bytes == 0 && iteration != 0 && !step.instruction->whole) return true;
   const transport::Tag tag = tag_ ^ step.salt;
   std::byte* const to = brief ? step.to : step.to + iteration * step.to_stride;
   if (step.kind == Instruction::Kind::receive)

@@ -39,6 +39,7 @@ class Lowering {
 
   Program run() {
     const auto chunks = static_cast<std::size_t>(std::max(schedule_.chunks, 1));
+    const auto scratch_chunks = static_cast<std::uint64_t>(schedule_.scratch);
     element_ = size_of(settings_.type);
     std::size_t piece = settings_.piece;
     if (settings_.max_message != unlimited)
@@ -65,8 +66,11 @@ class Lowering {
           std::min(piece, round_up((rest + chunks - 1) / chunks, rest >= chunks * align ? align : element_));
       require_fits(rounds != 0 ? piece : rest_chunk);
       if (rounds != 0) add_part(piece, piece, 0, round, rounds);
+      // Lanes go on to the rest one by one, and places of its scratch are not those of the rounds.
+      scratch_origin_ = rounds != 0 ? scratch_chunks * piece : 0;
       add_part(rest_chunk, rest_chunk, rounds * round, rest, 1);
       program_.piece = piece;
+      program_.scratch_bytes = scratch_origin_ + scratch_chunks * rest_chunk;
     } else {
       std::size_t longest = 0;
       for (const auto& extents : {shape_.input, shape_.output})
@@ -74,9 +78,10 @@ class Lowering {
       if (!shape_.private_sizes) piece = std::min(piece, std::max(round_up(longest, align), align));
       program_.piece = program_.stride = piece;
       require_fits(std::min(piece, longest));
-      add_part(0, piece, 0, 0, 0);
+      // A lane of tokens goes round as often as those of data, wherever they are.
+      add_part(0, piece, 0, 0, shape_.uneven ? 0 : (longest + piece - 1) / piece);
     }
-    program_.scratch_bytes = static_cast<std::uint64_t>(schedule_.scratch) * piece;
+    if (!shape_.divisible || settings_.one_sided) program_.scratch_bytes = scratch_chunks * piece;
     program_.brief = program_.message_bytes <= brief_message && runs_once();
     static std::atomic<std::uint64_t> programs{0};
     program_.id = ++programs;
@@ -159,7 +164,8 @@ class Lowering {
   }
 
   [[nodiscard]] std::uint64_t offset(const Operand& o) const {
-    if (o.space == Space::scratch) return static_cast<std::uint64_t>(o.first) * scratch_chunk_;
+    if (o.space == Space::scratch)
+      return scratch_origin_ + static_cast<std::uint64_t>(o.first) * scratch_chunk_;
     if (!shape_.divisible) return shape_.uneven && of_peer(o) ? 0 : extent(o).offset;
     return origin_ + static_cast<std::uint64_t>(o.first) * chunk_;
   }
@@ -372,6 +378,7 @@ class Lowering {
   bool in_old_room_ = true;  ///< lanes still hold what they did before
   std::vector<std::vector<ChunkRange>> ranges_;
   std::size_t element_ = 1, chunk_ = 0, scratch_chunk_ = 0, origin_ = 0, part_total_ = 0;
+  std::uint64_t scratch_origin_ = 0;
 };
 
 }  // namespace

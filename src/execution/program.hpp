@@ -37,6 +37,7 @@ struct Sink {
 
 /// One step. In iteration j it handles bytes [j * piece, (j + 1) * piece) of each of its `segments` chunks,
 /// as far as they reach; it is skipped when none are left, except in iteration 0, where it runs on nothing.
+/// What is `whole` runs in every iteration: a token orders each of them.
 struct Instruction {
   enum class Kind : std::uint8_t {
     send,     ///< one memory source, messages only as sinks, one segment

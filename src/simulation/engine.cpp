@@ -38,7 +38,8 @@ const Instruction* Engine::instruction(LaneState& lane) const {
   while (lane.part < lane.parts->size()) {
     const execution::Part& part = (*lane.parts)[lane.part];
     const Instruction& step = part.instructions[lane.step];
-    if (lane.iteration == 0 || actors_[at(lane.actor)].program.length(step, lane.iteration) != 0)
+    if (lane.iteration == 0 || step.whole ||
+        actors_[at(lane.actor)].program.length(step, lane.iteration) != 0)
       return &step;
     step_over(lane);
   }

@@ -92,6 +92,8 @@ TEST(Text, ErrorsSayLineAndCause) {
   says("broadcast \"\\q\"", "line 1: expected \\\", \\\\ or \\x and two hexadecimal digits");
   says("broadcast \"x\" ranks 1", "line 1: expected ranks N and chunks N");
   says("broadcast \"x\" ranks 99999999999 chunks 1", "line 1: expected a number of ranks");
+  says("broadcast \"x\" ranks 2 chunks 1 ranks 3", "line 1: expected ranks only once, found 'ranks 3'");
+  says("broadcast \"x\" ranks 2chunks 1", "line 1: expected a number of ranks");
   says("broadcast \"x\" lanes 3",
        "line 1: expected ranks, chunks, scratch, credits or root, found 'lanes 3'");
   says("broadcast \"x\" ranks 2000000000 chunks 1", "ends after 0 of 2000000000 ranks");

@@ -24,6 +24,7 @@ class DeviceRanks {
     std::uint32_t slot_bytes = 1024, packet_bytes = 256;
     std::uint64_t timeout_ns = 60'000'000'000;
     bool far_programs = false;  ///< as if they did not fit into shared memory
+    std::uint64_t before = 0;   ///< messages that every FIFO has had
   };
 
   DeviceRanks(int size, const Settings& settings)
@@ -33,7 +34,16 @@ class DeviceRanks {
     layout.slices = layout.slot_slices = static_cast<std::uint16_t>(settings.slices);
     layout.slot_bytes = settings.slot_bytes;
     layout.packet_bytes = settings.packet_bytes;
-    for (int r = 0; r < size; ++r) arenas_.emplace_back(allocate(layout.bytes()), &std::free);
+    for (int r = 0; r < size; ++r) {
+      arenas_.emplace_back(allocate(layout.bytes()), &std::free);
+      if (settings.before == 0) continue;
+      const auto words = [&](std::size_t from, std::size_t to, std::uint64_t value) {
+        std::fill_n(reinterpret_cast<std::uint64_t*>(arenas_.back().get() + from), (to - from) / 8, value);
+      };
+      const std::size_t flags = layout.flag(0, 0, 0, 0);
+      words(layout.sent(0, 0, 0), flags, settings.before);   // received and taken, too
+      words(flags, layout.runs(0), std::uint64_t{1} << 63);  // of none that comes
+    }
     for (int r = 0; r < size; ++r) {
       auto& member = members_.emplace_back();
       member.rank = r;

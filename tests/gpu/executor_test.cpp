@@ -130,6 +130,17 @@ TEST(DeviceExecutorTypes, AllReduceInEveryTypeAndOperation) {
                  .device = {.threads = 1, .packet_bytes = 64}});
 }
 
+// Flags are of 32 bits, and one of them has a meaning.
+TEST(DeviceExecutorFlags, GoRound) {
+  for (std::uint64_t before = (std::uint64_t{1} << 32) - 4; before <= std::uint64_t{1} << 32; ++before)
+    for (const char* name : {"ring", "direct", "direct_pull"})
+      for (const std::size_t count : {37, 300})  // in packets, and in slots
+        compare({.algorithm = find_algorithm(Collective::all_reduce, name),
+                 .ranks = 3,
+                 .count = count,
+                 .device = {.threads = 1, .before = before}});
+}
+
 TEST(DeviceExecutorSlices, AnyNumberOfThemGivesTheSameBits) {
   for (const int slices : {1, 3, 4})
     for (const char* name : {"ring", "double_tree", "direct", "direct_pull"})

@@ -33,6 +33,10 @@ constexpr bool only_root_has_output(Collective collective) {
   return collective == Collective::reduce || collective == Collective::gather;
 }
 
+constexpr bool has_root(Collective collective) {
+  return only_root_has_input(collective) || only_root_has_output(collective);
+}
+
 /// Chunks in a buffer of `rank`; 0 where the rank has no such buffer.
 int chunks_of(const Schedule& schedule, Rank rank, Space space);
 

@@ -61,6 +61,7 @@ void require_header(const Schedule& schedule, const VerifyOptions& options) {
   require(schedule.ranks > 0, "no ranks");
   require(std::cmp_equal(schedule.lanes.size(), schedule.ranks), "steps for another number of ranks");
   require(schedule.root >= 0 && schedule.root < schedule.ranks, "the root is not one of the ranks");
+  require(schedule.root == 0 || has_root(schedule.collective), "a root, which this collective has not");
   require(schedule.credits >= 1 && schedule.credits <= max_credits, "credits out of range");
   require(options.credits >= 0 && options.pieces > 0, "verify needs credits and at least one piece");
   require(schedule.scratch >= 0, "a negative number of scratch chunks");

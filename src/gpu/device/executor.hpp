@@ -138,7 +138,7 @@ class Executor {
 
   TUTTI_DEVICE bool step(const Instruction& instruction, std::uint64_t iteration) {
     const std::size_t bytes = length(instruction, iteration);
-    if (bytes == 0 && iteration != 0) return true;
+    if (bytes == 0 && iteration != 0 && !instruction.whole) return true;
     const bool packets =
         bytes != 0 && instruction.segments * units(bytes) * unit_bytes <= program_.packet_limit;
     if (block_.any(!find_operands(instruction, iteration, packets))) return false;
@@ -269,7 +269,7 @@ class Executor {
     } else {
       const Slot slot = outgoing(o, message);
       shared_.sinks[i] = slot.data;
-      publication = {slot.flag, static_cast<std::uint64_t>(packet_flag(message)) << 32 | tag, mail};
+      publication = {slot.flag, static_cast<std::uint64_t>(message_flag(message)) << 32 | tag, mail};
     }
     return await_room(o, message);
   }
@@ -279,7 +279,7 @@ class Executor {
     Wait wait = begin_wait();
     for (;;) {
       const std::uint64_t found = load_acquire_system(flag);
-      if (found >> 32 == packet_flag(message)) {
+      if (found >> 32 == message_flag(message)) {
         if (static_cast<std::uint32_t>(found) == tag) return true;
         wait.mismatch(from.rank, tag, static_cast<std::uint32_t>(found));
         return false;
@@ -392,7 +392,7 @@ class Executor {
   /// That holds for ranks that share an address space, and for memory in regions.
   TUTTI_DEVICE bool exchange_offers() {
     const std::uint64_t run = word(group_.arena.runs(block_index()));
-    const std::uint32_t flag = packet_flag(run);
+    const std::uint32_t flag = message_flag(run);
     bool failed = false;
     for (int peer = block_.thread(); peer < group_.size; peer += block_.threads())
       store_offer(group_.arenas[peer] + group_.arena.offer(block_index(), group_.rank, run),
@@ -428,8 +428,13 @@ class Executor {
     return launch_.tag ^ (program_.counted ? salt_of(total(instruction)) : instruction.salt);
   }
   /// Message n, from 0, has the flag n + 1: memory is zero before the first.
-  [[nodiscard]] TUTTI_DEVICE static std::uint32_t packet_flag(std::uint64_t message) {
+  [[nodiscard]] TUTTI_DEVICE static std::uint32_t message_flag(std::uint64_t message) {
     return static_cast<std::uint32_t>(message + 1);
+  }
+  /// Never 0, which says that an operand is memory. Two messages in a row may share one: they lie in
+  /// different places.
+  [[nodiscard]] TUTTI_DEVICE static std::uint32_t packet_flag(std::uint64_t message) {
+    return message_flag(message) | 1U;
   }
   [[nodiscard]] TUTTI_DEVICE int block_index() const {
     return lane_ * static_cast<int>(program_.slices) + slice_;
