@@ -108,7 +108,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   [[nodiscard]] bool closed() const { return closed_; }
 
   // memory.cpp
-  Registration* add_registration(Registration::Kind kind, void* memory, std::size_t bytes);
+  std::shared_ptr<Registration> add_registration(Registration::Kind kind, void* memory, std::size_t bytes);
   /// Throws Failure(ncclInvalidArgument) for what is none of this communicator, or of another kind.
   void drop_registration(Registration::Kind kind, const void* registration);
   /// Collective, as a job. Where ranks cannot reach each other's memory so, the window is without effect.
@@ -156,7 +156,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::vector<gpu::DeviceMemory> scaled_;
   std::vector<std::size_t> scaled_bytes_;
   std::vector<gpu::DeviceMemory> outgrown_;  ///< graphs may refer to it
-  std::set<std::unique_ptr<Registration>> registrations_;
+  std::set<std::shared_ptr<Registration>> registrations_;
 };
 
 }  // namespace tutti::nccl

@@ -39,10 +39,10 @@ std::byte* allocate(gpu::Api& api, std::size_t bytes) {
 
 }  // namespace
 
-Registration* Comm::add_registration(Registration::Kind kind, void* memory, std::size_t bytes) {
+std::shared_ptr<Registration> Comm::add_registration(Registration::Kind kind, void* memory,
+                                                     std::size_t bytes) {
   const std::scoped_lock lock(use_);
-  auto made = std::make_unique<Registration>(Registration{kind, memory, bytes, {}});
-  return registrations_.insert(std::move(made)).first->get();
+  return *registrations_.insert(std::make_shared<Registration>(Registration{kind, memory, bytes, {}})).first;
 }
 
 void Comm::drop_registration(Registration::Kind kind, const void* registration) {
@@ -87,7 +87,7 @@ ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, std::size_t bytes, 
     require(handle, "the handle's address");
     require_bytes(bytes);
     require_device_memory(memory);
-    *handle = ready(comm)->add_registration(Registration::Kind::buffer, memory, bytes);
+    *handle = ready(comm)->add_registration(Registration::Kind::buffer, memory, bytes).get();
     return ncclSuccess;
   });
 }
@@ -117,8 +117,9 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t b
     if (found.kind != gpu::Pointer::Kind::device || found.device != on->device())
       throw Failure(ncclInvalidArgument,
                     fmt::format("a window is memory of device {}, which this is not", on->device()));
-    Registration* const made = on->add_registration(Registration::Kind::window, memory, bytes);
-    *window = reinterpret_cast<ncclWindow_t>(made);
+    const auto made = on->add_registration(Registration::Kind::window, memory, bytes);
+    *window = reinterpret_cast<ncclWindow_t>(made.get());
+    // Also of a window that is dropped before its turn: other ranks open theirs.
     const auto work = [opens = on.get(), made](Turn&) { opens->open_window(*made); };
     return submit(Job{on, work, nullptr, "ncclCommWindowRegister"});
   }));

@@ -63,10 +63,12 @@ void Comm::run(std::span<const Queued> calls) {
   if (calls.size() == 1 && calls.front().factor_at == nullptr)
     return gpu_->on(stream).call(calls.front().call);
   const gpu::OnDevice here(*api_, device_);
-  auto group = gpu_->group(stream);
+  auto group = gpu_->group(stream), as_given = gpu_->group(stream);
+  const bool scales = std::ranges::any_of(calls, [](const auto& c) { return c.factor_at != nullptr; });
+  if (scales)  // what is refused is refused before a kernel reads what it was given
+    for (const Queued& queued : calls) as_given.call(queued.call);
   gather_streams(calls, true);
   std::size_t scaled_calls = 0;
-  const bool scales = std::ranges::any_of(calls, [](const auto& c) { return c.factor_at != nullptr; });
   const bool captured = api_->is_capturing(stream);
   if (scales && copied_ && !captured) api_->wait_event(stream, copies_read_.get());
   for (const Queued& queued : calls) {
@@ -74,11 +76,18 @@ void Comm::run(std::span<const Queued> calls) {
     if (queued.factor_at != nullptr) call.in = scaled(queued, scaled_calls++, stream);
     group.call(call);
   }
-  group.run();
-  if (scales && !captured) {
+  const auto copies_were_enqueued = [&] {
+    if (!scales || captured) return;
     api_->record(copies_read_.get(), stream);
     copied_ = true;
+  };
+  try {
+    group.run();
+  } catch (...) {
+    copies_were_enqueued();
+    throw;
   }
+  copies_were_enqueued();
   gather_streams(calls, false);
 }
 

@@ -150,6 +150,21 @@ TEST_F(Collectives, SumsWithAFactorOnTheHostAndOnTheDevice) {
   });
 }
 
+// Its input is copied first; not where it is one that calls do not take.
+TEST_F(Collectives, AFactorOnTheDeviceChangesNothingOfWhatIsRefused) {
+  on_threads(2, [&](int, ncclComm_t comm, cudaStream_t stream) {
+    const std::vector<float> host(8, 1), untouched(8, -1);
+    const Floats out(*api, untouched), factor(*api, {2});
+    ncclRedOp_t op{};
+    ASSERT_EQ(ncclRedOpCreatePreMulSum(&op, factor.data(), ncclFloat32, ncclScalarDevice, comm), ncclSuccess);
+    for (const ncclRedOp_t one : {ncclSum, op})
+      EXPECT_EQ(ncclAllReduce(host.data(), out.data(), 8, ncclFloat32, one, comm, stream),
+                ncclInvalidArgument);
+    api->synchronize(stream);
+    EXPECT_EQ(out.values(), untouched);
+  });
+}
+
 TEST_F(Collectives, OneThreadHasAllRanks) {
   const std::vector<int> devices{0, 0, 1};
   const std::size_t n = devices.size();

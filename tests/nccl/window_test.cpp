@@ -70,6 +70,18 @@ TEST_F(Windows, OneThreadMakesThoseOfAllItsRanksInAGroup) {
   for (const auto comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
+TEST_F(Windows, OneMayBeDroppedBeforeItsGroupEnds) {
+  on_threads(2, [&](int, ncclComm_t comm, cudaStream_t stream) {
+    const Memory memory;
+    ncclWindow_t window = nullptr;
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    ASSERT_EQ(ncclCommWindowRegister(comm, memory.data, bytes, &window, 0), ncclSuccess);
+    EXPECT_EQ(ncclCommWindowDeregister(comm, window), ncclSuccess);
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(comm);
+    EXPECT_FALSE(adds_straight(memory.floats(), 2, comm, stream));
+  });
+}
+
 TEST_F(Windows, WhereMemoryCannotBeOpenedTheyAreWithoutEffect) {
   constexpr int ranks = 2;
   std::atomic<int> ready{0};
