@@ -121,6 +121,7 @@ void WindowState::check_deadlines(WindowPeer& to, std::uint64_t number, bool all
 
 void WindowState::wait_until(const Subject& subject, transport::RemoteMemory& way, std::uint64_t number,
                              std::chrono::milliseconds limit, bool all) {
+  refuse_in_child();
   WindowPeer& to = peer(subject.target);
   std::optional<Deadline> deadline;  // not before the first look at the clock
   for (Patience patience; use(subject, [&](WindowPeer&) { return way.done(); }) < number;) {
@@ -146,6 +147,7 @@ void WindowState::wait(const Transfer& transfer, std::optional<std::chrono::mill
 }
 
 bool WindowState::test(const Transfer& transfer) {
+  refuse_in_child();
   const Subject subject{"transfer", transfer.target_};
   if (use(subject, [](WindowPeer& to) { return to.memory->done(); }) >= transfer.number_) return true;
   setting_.move_queued();

@@ -222,13 +222,17 @@ TEST(WindowSetup, AForkedChildMayNotUseIt) {
   run(Way::attached, 1, [](Seat& seat) {
     auto place = seat.place(64);
     place.window.notify(0, 1).wait();
-    place.window.notify(0, 1).wait();
+    auto done = place.window.notify(0, 1);
+    done.wait();
     bootstrap::test::Child child([&] {
       const auto code_of = [](const auto& body) { return thrown_by(body).code; };
       if (code_of([&] { place.window.put(0, {.bytes = 8}); }) != ErrorCode::forked) return 1;
       // Also what has come.
       if (code_of([&] { place.window.wait_notification(1); }) != ErrorCode::forked) return 2;
       if (code_of([&] { place.window.test_notification(1); }) != ErrorCode::forked) return 3;
+      if (code_of([&] { done.wait(); }) != ErrorCode::forked) return 4;
+      if (code_of([&] { done.test(); }) != ErrorCode::forked) return 5;
+      if (code_of([&] { place.window.flush(0); }) != ErrorCode::forked) return 6;
       return 0;
     });
     EXPECT_EQ(child.wait(), 0);

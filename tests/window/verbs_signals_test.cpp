@@ -8,6 +8,7 @@
 #include "bootstrap/ranks.hpp"
 #ifdef TUTTI_HAVE_VERBS
 #include "transport/remote_memory.hpp"
+#include "transport/verbs_faulty.hpp"
 #include "transport/verbs_ranks.hpp"
 
 namespace tutti::transport::testing {
@@ -33,7 +34,8 @@ class VerbsSignals : public ::testing::Test {
  protected:
   void open(int ranks, const FakeDevice& like = {}, const verbs::VerbsOptions& options = {}) {
     fake_ = fake_verbs(fabric_for(ranks, 1, like));
-    transports_ = verbs_ranks(ranks, same(fake_), [&](Rank rank) { return fake_options(rank, 1, options); });
+    transports_ = verbs_ranks(ranks, same(std::make_shared<FaultyVerbs>(fake_, faults_)),
+                              [&](Rank rank) { return fake_options(rank, 1, options); });
     sides_.resize(static_cast<std::size_t>(ranks));
     for (Rank rank = 0; rank < ranks; ++rank) {
       Side& side = at(rank);
@@ -84,6 +86,7 @@ class VerbsSignals : public ::testing::Test {
   void TearDown() override { EXPECT_EQ(counters_of(*fake_).receiver_not_ready, 0U); }
 
   std::shared_ptr<verbs::Verbs> fake_;
+  std::shared_ptr<VerbsFaults> faults_ = std::make_shared<VerbsFaults>();
   Transports transports_;
   std::vector<Side> sides_;
 };
@@ -98,6 +101,15 @@ TEST_F(VerbsSignals, APutAndItsNotificationAreOneRequest) {
   EXPECT_EQ(requests_of([&] { way(0, 1).put(blocks), way(0, 1).notify(1), way(0, 1).submit(); }), 5U);
   EXPECT_EQ(requests_of([&] { way(0, 1).notify(1), way(0, 1).submit(); }), 1U);
   EXPECT_EQ(signalled(1, 1, 0), 2U);
+}
+
+TEST_F(VerbsSignals, AnAddressThatIsUnreachableForAWhileIsTriedAgain) {
+  open(2);
+  faults_->reaching_rtr_error = ENETUNREACH;
+  faults_->reaching_rtr_times = 3;  // some of who asks, some of who answers
+  put_and_notify(0, 1, 8, 3);
+  EXPECT_EQ(faults_->fired, 3);
+  EXPECT_EQ(signalled(1, 3, 0), 1U);
 }
 
 TEST_F(VerbsSignals, WithoutReceivesTotalsAreWrittenUntilTheTargetLooks) {

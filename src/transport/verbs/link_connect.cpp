@@ -10,10 +10,6 @@ namespace tutti::transport::verbs {
 
 namespace {
 
-/// So long routes and neighbours may be missing while a link comes up, and so often it is tried.
-constexpr std::chrono::seconds unreachable_for{3};
-constexpr std::chrono::milliseconds retry_unreachable_after{20};
-
 constexpr std::uint32_t bit(int channel) { return std::uint32_t{1} << channel; }
 
 }  // namespace

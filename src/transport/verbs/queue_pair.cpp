@@ -7,7 +7,9 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
+#include "base/deadline.hpp"
 #include "bootstrap/hmac.hpp"
 #include "transport/verbs/devices.hpp"
 
@@ -68,6 +70,11 @@ bool QueuePair::connect(const Address& peer, int reads, bool last_try) {
   if (!to_rtr(peer, last_try)) return false;
   to_rts(reads);
   return true;
+}
+
+void QueuePair::connect_patiently(const Address& peer, int reads) {
+  const auto last = Clock::now() + unreachable_for;
+  while (!connect(peer, reads, Clock::now() >= last)) std::this_thread::sleep_for(retry_unreachable_after);
 }
 
 // 0, or an errno.

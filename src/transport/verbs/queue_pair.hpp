@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 
 #include "transport/verbs/status.hpp"
@@ -11,6 +12,10 @@
 #include "transport/verbs/wire.hpp"
 
 namespace tutti::transport::verbs {
+
+/// So long routes and neighbours may be missing while a queue pair is connected, and so often it is tried.
+inline constexpr std::chrono::seconds unreachable_for{3};
+inline constexpr std::chrono::milliseconds retry_unreachable_after{20};
 
 /// All that its transitions need. RNR cannot happen (every immediate has a receive that was posted before),
 /// so its retries are few: a violation becomes an error instead of a slow network.
@@ -65,6 +70,8 @@ class QueuePair {
   /// RTR and RTS; not for managed ones. False when there is no way to the peer's address just now: routes and
   /// neighbours come and go. Throws Error(system) for all else, and with `last_try` for that too.
   bool connect(const Address& peer, int reads = 1, bool last_try = true);
+  /// `connect`, again and again while there is no way to the peer.
+  void connect_patiently(const Address& peer, int reads = 1);
 
   /// Work requests that can be added now.
   [[nodiscard]] int room() const;

@@ -47,13 +47,13 @@ void ServedPairs::serve(QueuePairSetting setting, const WindowQuestion& question
   setting.max_inline = sizeof(std::uint64_t);
   Source source{
       .setting = setting, .pair = std::make_unique<QueuePair>(verbs_, setting), .question = question};
+  source.pair->connect_patiently(question.address);  // who takes signals of others does not wait for it
   const std::scoped_lock lock(mutex_);
   if (sources_.size() < most_) {
     source.returned = reinterpret_cast<std::uint64_t*>(returned_.data()) + sources_.size();
     for (int posted = 0; posted < signals_a_source; posted += returned_at_once) post_receives(source);
     answer.signals = signals_a_source;
   }
-  source.pair->connect(question.address);
   answer.address = source.pair->address();
   const std::uint32_t number = source.pair->number();
   sources_.emplace(number, std::move(source));

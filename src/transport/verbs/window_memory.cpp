@@ -46,7 +46,7 @@ void WindowMemory::ensure_connected() {
     throw Error(ErrorCode::mismatch, fmt::format("rank {} runs another version of tutti", target_),
                 {target_});
   std::memcpy(&theirs_, answer.data(), sizeof theirs_);
-  pair->connect(theirs_.address, std::min(access_.reads(), static_cast<int>(theirs_.reads)));
+  pair->connect_patiently(theirs_.address, std::min(access_.reads(), static_cast<int>(theirs_.reads)));
   pair_ = std::move(pair);
 }
 
