@@ -8,8 +8,8 @@
 namespace tutti::bootstrap {
 namespace {
 
-constexpr std::size_t longest_text = 8 << 10, most_ranks = 4 << 10, longest_call = 512, most_calls = 64;
-static_assert(longest_text + most_ranks * sizeof(Rank) + 64 <= largest_small_payload);
+constexpr std::size_t longest_text = 8 << 10, longest_call = 512, most_calls = 64;
+static_assert(longest_text + most_named_ranks * sizeof(Rank) + 64 <= largest_small_payload);
 static_assert(most_calls * (longest_call + 32) + 64 <= largest_small_payload);
 
 }  // namespace
@@ -21,7 +21,7 @@ Frame make_frame(FrameKind kind, std::span<const std::byte> payload) {
 
 Frame make_frame(FrameKind kind, const Fault& fault) {
   return make_frame(
-      kind, Writer().put(fault.code).put(fault.ranks, most_ranks).put(fault.text, longest_text).take());
+      kind, Writer().put(fault.code).put(fault.ranks, most_named_ranks).put(fault.text, longest_text).take());
 }
 
 Frame make_frame(const Notice& notice) {
@@ -30,7 +30,7 @@ Frame make_frame(const Notice& notice) {
                                            .put(notice.rank)
                                            .put(notice.communicator)
                                            .put(notice.code)
-                                           .put(notice.ranks, most_ranks)
+                                           .put(notice.ranks, most_named_ranks)
                                            .put(notice.text, longest_text)
                                            .take());
 }

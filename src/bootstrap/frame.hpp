@@ -37,6 +37,8 @@ constexpr std::size_t largest_gathered_payload(int size) {
   return 8 + static_cast<std::size_t>(size) * (8 + largest_contribution);
 }
 inline constexpr std::size_t largest_small_payload = std::size_t{64} << 10;
+/// In one Fault or Notice.
+inline constexpr std::size_t most_named_ranks = std::size_t{4} << 10;
 
 /// An Error on its way.
 struct Fault {

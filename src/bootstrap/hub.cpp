@@ -190,13 +190,8 @@ void Hub::handle(Rank from, FrameKind kind, std::span<const std::byte> payload) 
     case FrameKind::stuck:
       if (const auto verdict = referee_.hear(from, read_stuck(payload))) broadcast(make_frame(*verdict));
       return;
-    case FrameKind::notice: {
-      auto notice = read_notice(payload);
-      // A rank announces what it does to its own communicators, nobody's departure.
-      if (notice.kind != Notice::Kind::closed) notice.kind = Notice::Kind::failed;
-      notice.rank = from;
-      return broadcast(make_frame(notice), from);
-    }
+    case FrameKind::notice:
+      return relay(from, read_notice(payload));
     case FrameKind::goodbye:
       return;
     default:
@@ -222,6 +217,19 @@ void Hub::contribute(Rank from, std::span<const std::byte> payload) {
   std::vector<Bytes> all;
   for (auto& member : members_) all.push_back(std::move(*std::exchange(member.contribution, std::nullopt)));
   broadcast(make_gathered(gather_++, all));
+}
+
+void Hub::relay(Rank from, Notice notice) {
+  notice.rank = from;
+  if (notice.kind == Notice::Kind::closed) {
+    const auto members = std::exchange(notice.ranks, {});
+    const auto frame = make_frame(notice);
+    for (const Rank rank : members)
+      if (rank >= 0 && rank < size_ && rank != from) send(rank, frame);
+    return;
+  }
+  notice.kind = Notice::Kind::failed;  // a rank announces nobody's departure
+  broadcast(make_frame(notice), from);
 }
 
 void Hub::depart(Rank rank, Presence how) {

@@ -64,6 +64,7 @@ class Hub {
   void serve(Rank rank);
   void handle(Rank from, FrameKind kind, std::span<const std::byte> payload);
   void contribute(Rank from, std::span<const std::byte> payload);
+  void relay(Rank from, Notice notice);
   void depart(Rank rank, Presence how);
   void broadcast(const Frame& frame, Rank except = -1);
   void send(Rank to, const Frame& frame);

@@ -133,11 +133,16 @@ void Member::announce_failure(std::uint64_t communicator, const Error& why) noex
   }
 }
 
-void Member::announce_closed(std::uint64_t communicator) noexcept {
+void Member::announce_closed(std::uint64_t communicator, std::span<const Rank> members) noexcept {
   try {
     Notice notice{.kind = Notice::Kind::closed, .rank = identity_.rank, .ranks = {}, .text = {}};
     notice.communicator = communicator;
-    push(make_frame(notice), std::chrono::milliseconds(0));
+    while (!members.empty()) {
+      const auto some = members.first(std::min(members.size(), most_named_ranks));
+      notice.ranks.assign(some.begin(), some.end());
+      push(make_frame(notice), std::chrono::milliseconds(0));
+      members = members.subspan(some.size());
+    }
   } catch (const std::exception&) {
     // Out of memory: who waits for this rank there waits until the deadline.
   }

@@ -39,7 +39,7 @@ class Member final : public Session {
   std::optional<Notice> poll() override;
   bool hub_has_ended() override;
   void announce_failure(std::uint64_t communicator, const Error& why) noexcept override;
-  void announce_closed(std::uint64_t communicator) noexcept override;
+  void announce_closed(std::uint64_t communicator, std::span<const Rank> members) noexcept override;
   void report_stuck(std::uint64_t communicator, Rank me, std::span<const CallRecord> calls) noexcept override;
   void leave(std::chrono::milliseconds linger) noexcept override;
 

@@ -25,7 +25,7 @@ namespace tutti::bootstrap {
 using Bytes = std::vector<std::byte>;
 using Secret = std::array<std::byte, 16>;
 
-/// News that concerns everybody.
+/// News of another rank.
 struct Notice {
   enum class Kind : std::uint8_t {
     lost,    ///< `rank` died (its connection closed without a goodbye)
@@ -37,7 +37,9 @@ struct Notice {
   Rank rank = -1;                       ///< world rank it is about
   std::uint64_t communicator = 0;       ///< failed and closed only
   ErrorCode code = ErrorCode::aborted;  ///< failed only
-  std::vector<Rank> ranks;              ///< failed only: ranks at fault, in the communicator's numbering
+  /// failed: ranks at fault, in the communicator's numbering. closed, on its way to the hub: the world ranks
+  /// that are to hear it.
+  std::vector<Rank> ranks;
   std::string text;
 };
 
@@ -78,8 +80,9 @@ class Session {
   /// Tells all other ranks that this rank's `communicator` failed (they get a `failed` notice). Never throws:
   /// a dead connection makes it a no-op. Thread safe.
   virtual void announce_failure(std::uint64_t communicator, const Error& why) noexcept = 0;
-  /// Likewise, that this rank has destroyed `communicator` (they get a `closed` notice).
-  virtual void announce_closed(std::uint64_t communicator) noexcept = 0;
+  /// Likewise, that this rank has destroyed `communicator`, but only its members, by their world ranks (they
+  /// get a `closed` notice): others may read nothing for long, and must not be sent ever more meanwhile.
+  virtual void announce_closed(std::uint64_t communicator, std::span<const Rank> members) noexcept = 0;
   /// This rank waits and makes no progress: its recent calls, newest last, and what it waits for. The hub
   /// compares them with the reports of other ranks of the same communicator and, where two differ in the tag
   /// of one sequence number, sends everyone a `failed` notice with ErrorCode::mismatch whose text names both

@@ -133,6 +133,9 @@ Endpoint local_endpoint(int socket) {
   SocketAddress address;
   if (::getsockname(socket, address.get(), &address.size) != 0) return {};
   return format(address);
+  // This takes a window that stays closed for a dead host, too (tcp(7)), and a rank may compute for long
+  // without reading its lifeline. So what is said often, that communicators are closed, goes to their members
+  // only: no rank is sent more of it than it has communicators, times their other members.
 }
 
 Endpoint remote_endpoint(int socket) {

@@ -328,8 +328,9 @@ struct Impl {
   std::shared_ptr<Watch> watch;
   std::shared_ptr<transport::tcp::TcpListener> listener;  ///< see data_listener; may be empty
   transport::Group group;
-  Membership membership{watch, group.communicator, group.rank};  ///< ends after what carries messages
-  std::function<void()> check_parent;                            ///< while it is made: throws what ends that
+  /// Ends after what carries messages.
+  Membership membership{watch, group.communicator, group.rank, group.world};
+  std::function<void()> check_parent;  ///< while it is made: throws what ends that
   Options options;
   std::unique_ptr<transport::shm::ShmTransport> shm;
   std::unique_ptr<transport::tcp::TcpTransport> tcp;  ///< only where some peer needs it

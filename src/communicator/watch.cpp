@@ -69,8 +69,9 @@ std::optional<bootstrap::Notice> Watch::failure(std::uint64_t communicator) {
   return found == failures_.end() ? std::nullopt : std::optional(found->second);
 }
 
-Membership::Membership(const std::shared_ptr<Watch>& watch, std::uint64_t communicator, Rank me)
-    : watch_(watch), communicator_(communicator), me_(me) {
+Membership::Membership(const std::shared_ptr<Watch>& watch, std::uint64_t communicator, Rank me,
+                       const std::vector<Rank>& world)
+    : watch_(watch), communicator_(communicator), me_(me), world_(world) {
   watch_->open(communicator_);
 }
 
@@ -81,7 +82,7 @@ Membership::~Membership() {
   if (!begun_ || session_says_it) return;
   auto& session = watch_->session();
   if (std::uncaught_exceptions() <= exceptions_) {
-    session.announce_closed(communicator_);
+    session.announce_closed(communicator_, world_);
     return;
   }
   try {

@@ -66,8 +66,10 @@ class Watch {
 /// an exception passes, as a failure.
 class Membership {
  public:
-  /// `watch` belongs to the communicator: whether it is the last that holds the session is asked at the end.
-  Membership(const std::shared_ptr<Watch>& watch, std::uint64_t communicator, Rank me);
+  /// `watch` and `world`, every member's world rank, belong to the communicator: whether it is the last that
+  /// holds the session is asked at the end.
+  Membership(const std::shared_ptr<Watch>& watch, std::uint64_t communicator, Rank me,
+             const std::vector<Rank>& world);
   ~Membership();
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
@@ -78,6 +80,7 @@ class Membership {
   const std::shared_ptr<Watch>& watch_;
   std::uint64_t communicator_;
   Rank me_;  ///< in it
+  const std::vector<Rank>& world_;
   bool begun_ = false;
   int exceptions_ = std::uncaught_exceptions();
   std::uint64_t generation_ = fork_generation();

@@ -1,6 +1,7 @@
 // Ranks as threads: joining, exchanging, news, leaving.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <atomic>
 #include <ctime>
 
@@ -141,7 +142,7 @@ TEST(Session, FailuresAreRelayedToAllOthersWhole) {
 
 TEST(Session, WhoClosesACommunicatorHasNotLeft) {
   auto sessions = form_group(3);
-  sessions[1]->announce_closed(42);
+  sessions[1]->announce_closed(42, std::array<Rank, 3>{0, 1, 2});
   for (const std::size_t rank : {0U, 2U}) {
     const auto notice = next_notice(*sessions[rank]);
     ASSERT_TRUE(notice);
@@ -153,6 +154,29 @@ TEST(Session, WhoClosesACommunicatorHasNotLeft) {
   on_threads(3, [&](Rank rank) {
     EXPECT_EQ(sessions[static_cast<std::size_t>(rank)]->all_gather({}, 10s).size(), 3U);
   });
+  leave_all(sessions);
+}
+
+// Who is in few communicators and reads nothing for long must not be sent what others do to theirs.
+TEST(Session, OnlyMembersHearThatACommunicatorIsClosed) {
+  auto sessions = form_group(3);
+  sessions[1]->announce_closed(42, std::array<Rank, 4>{-1, 1, 2, 3});
+  sessions[1]->announce_failure(43, Error(ErrorCode::aborted, "all hear this"));
+  EXPECT_EQ(next_notice(*sessions[2]).value_or(Notice{}).communicator, 42U);
+  for (const std::size_t rank : {0U, 2U})
+    EXPECT_EQ(next_notice(*sessions[rank]).value_or(Notice{}).communicator, 43U);
+  EXPECT_FALSE(sessions[1]->poll());
+  leave_all(sessions);
+}
+
+// Those of more than one notice.
+TEST(Session, MembersBeyondThoseOfOneNoticeHearOfAClosingToo) {
+  auto sessions = form_group(3);
+  std::vector<Rank> members(most_named_ranks, 1);
+  members.push_back(2);
+  sessions[1]->announce_closed(42, members);
+  EXPECT_EQ(next_notice(*sessions[2]).value_or(Notice{}).communicator, 42U);
+  EXPECT_FALSE(sessions[0]->poll());
   leave_all(sessions);
 }
 
