@@ -20,6 +20,9 @@ constexpr std::size_t challenge_bytes = 32, proof_bytes = 32;
 constexpr std::size_t claim_bytes = challenge_bytes + sizeof(Hello) + proof_bytes;
 static_assert(sizeof(Hello) == 16 && std::endian::native == std::endian::little);
 
+constexpr int refused_pause_ms = 250;  ///< rank 0 counts those that it refuses
+constexpr std::chrono::seconds longest_refusal{1};
+
 using Challenge = std::span<const std::byte, challenge_bytes>;
 
 enum class Role : std::uint8_t { connector, acceptor };
@@ -50,9 +53,10 @@ bool receive_all(int socket, std::span<std::byte> into, const Limit& limit) {
 
 enum class Outcome : std::uint8_t { proved, closed, refused };
 
-Outcome handshake(int socket, const Secret& secret, const Hello& hello, const Limit& limit) {
+Outcome handshake(int socket, const Secret& secret, const Hello& hello, const Limit& first_word,
+                  const Limit& limit) {
   std::array<std::byte, challenge_bytes> theirs{};
-  if (!receive_all(socket, theirs, limit)) return Outcome::closed;
+  if (!receive_all(socket, theirs, first_word)) return Outcome::closed;
   std::array<std::byte, claim_bytes> claim{};
   const auto mine = std::span(claim).first<challenge_bytes>();
   random_bytes(mine);
@@ -74,20 +78,21 @@ Accepting::Accepting(FileDescriptor connection, const Secret& secret, std::chron
 }
 
 Accepting::State Accepting::advance() {
-  if (deadline_.passed()) return State::refused;
+  bool gone = deadline_.passed();
   const auto sending = [&](std::size_t until) {  // the first 32 bytes are the challenge, the next the proof
     while (sent_ < until) {
       const auto sent = send_some(fd(), std::span(buffer_).subspan(sent_ % proof_bytes, until - sent_));
-      if (!sent) refused_ = true;
-      if (!sent || *sent == 0) return false;
+      gone = !sent;
+      if (gone || *sent == 0) return false;
       sent_ += *sent;
     }
     return true;
   };
-  if (!sending(challenge_bytes)) return refused_ ? State::refused : State::pending;
+  if (gone) return State::gone;
+  if (!sending(challenge_bytes)) return gone ? State::gone : State::pending;
   while (received_ < claim_bytes) {
     const auto received = receive_some(fd(), std::span(buffer_).subspan(challenge_bytes + received_));
-    if (!received) return State::refused;
+    if (!received) return State::gone;
     if (*received == 0) return State::pending;
     received_ += *received;
     if (received_ < claim_bytes) continue;
@@ -95,30 +100,46 @@ Accepting::State Accepting::advance() {
     const auto mine = bytes.first<challenge_bytes>(),
                theirs = bytes.subspan<challenge_bytes, challenge_bytes>();
     std::memcpy(&hello_, theirs.data() + challenge_bytes, sizeof hello_);
-    refused_ = !equal(prove(secret_, Role::connector, mine, theirs, hello_), bytes.last<proof_bytes>());
-    const Digest answer = refused_ ? Digest{} : prove(secret_, Role::acceptor, mine, theirs, hello_);
+    const bool proved =
+        equal(prove(secret_, Role::connector, mine, theirs, hello_), bytes.last<proof_bytes>());
+    const Digest answer = proved ? prove(secret_, Role::acceptor, mine, theirs, hello_) : Digest{};
     std::ranges::copy(answer, buffer_.begin());
+    if (proved) continue;
+    sending(challenge_bytes + proof_bytes);
+    return State::refused;
   }
   const bool done = sending(challenge_bytes + proof_bytes);
-  if (refused_) return State::refused;
+  if (gone) return State::gone;
   return done ? State::authenticated : State::pending;
 }
 
 FileDescriptor connect_authenticated(const std::string& address, std::uint16_t port, const Secret& secret,
-                                     const Hello& hello, const Limit& limit, Listening listening) {
+                                     const Hello& hello, const Limit& limit, Listening listening,
+                                     std::chrono::milliseconds patience) {
   const Endpoint endpoint{address, port};
-  std::string last = "no attempt was made";
+  std::optional<Deadline> refusals_end;
+  std::string last;
   for (int pause_ms = 1;; pause_ms = std::min(2 * pause_ms, 50)) {
-    if (auto socket = try_connect(endpoint, limit)) {
-      tune(socket->get());
-      switch (handshake(socket->get(), secret, hello, limit)) {
+    const std::chrono::milliseconds left(limit.deadline.poll_ms());
+    const Limit first_word(Deadline(std::min(patience, left)), limit.check);
+    if (auto connected = try_connect(endpoint, first_word)) {
+      PrivateDescriptor socket(std::move(*connected));
+      tune(socket.get());
+      switch (handshake(socket.get(), secret, hello, first_word, limit)) {
         case Outcome::proved:
-          return std::move(*socket);
+          return socket.release();
         case Outcome::refused:
-          throw Error(ErrorCode::unauthorized, "rank " + std::to_string(hello.rank) + " and " +
-                                                   to_string(endpoint) +
-                                                   " do not know the same secret; give all ranks the same "
-                                                   "unique id, or the same TUTTI_SECRET");
+          // Perhaps by the hub of a group that did not form, which goes on for a moment: the next group meets
+          // at the same place.
+          pause_ms = refused_pause_ms;
+          if (!refusals_end) refusals_end.emplace(longest_refusal);
+          if (listening == Listening::since_before || refusals_end->passed() ||
+              limit.deadline.poll_ms() <= pause_ms)
+            throw Error(ErrorCode::unauthorized,
+                        "this rank and " + to_string(endpoint) +
+                            " do not know the same secret; give all ranks the same unique id, or the same "
+                            "TUTTI_SECRET");
+          break;
         case Outcome::closed:
           last = limit.deadline.passed() ? "no answer to the handshake"
                                          : "the connection was closed during the handshake";
@@ -126,12 +147,16 @@ FileDescriptor connect_authenticated(const std::string& address, std::uint16_t p
       }
     } else {
       if (errno == ECONNREFUSED && listening == Listening::since_before)
-        throw Error(ErrorCode::peer_lost, "nobody listens at " + to_string(endpoint) + " any more");
+        throw Error(ErrorCode::peer_lost, "nobody listens at " + to_string(endpoint) +
+                                              " any more, or a firewall refuses the connection (tutti-doctor "
+                                              "looks for that)");
       last = std::generic_category().message(errno);
     }
+    const bool given_up = first_word.deadline.passed();
     if (limit.deadline.passed())
-      throw Error(ErrorCode::timeout, "rank " + std::to_string(hello.rank) + " could not connect to " +
-                                          to_string(endpoint) + " in time: " + last);
+      throw Error(ErrorCode::timeout, "could not connect to " + to_string(endpoint) + " in time: " + last);
+    if (given_up) patience *= 2;
+    if (limit.check) limit.check();
     // Nothing announces that somebody began to listen elsewhere: this wait can only be a pause between
     // attempts.
     ::poll(nullptr, 0, std::min(pause_ms, limit.deadline.poll_ms()));

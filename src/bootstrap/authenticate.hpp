@@ -15,10 +15,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 
 #include "base/deadline.hpp"
-#include "base/file_descriptor.hpp"
+#include "base/fork_guard.hpp"
 #include "bootstrap/session.hpp"
 #include "bootstrap/socket.hpp"
 
@@ -36,37 +35,43 @@ struct Hello {
 class Accepting {
  public:
   Accepting(FileDescriptor connection, const Secret& secret, std::chrono::milliseconds timeout);
-  enum class State : std::uint8_t { pending, authenticated, refused };
+  enum class State : std::uint8_t {
+    pending,
+    authenticated,
+    refused,  ///< it claimed to know the secret, and does not
+    gone,     ///< closed, or silent until the deadline
+  };
   /// Reads and writes what it can.
   State advance();
-  [[nodiscard]] const Deadline& deadline() const {
-    return deadline_;
-  }  ///< `refused` once passed and advanced
+  [[nodiscard]] const Deadline& deadline() const { return deadline_; }  ///< `gone` once passed and advanced
   [[nodiscard]] int fd() const { return connection_.get(); }
   [[nodiscard]] const Hello& hello() const { return hello_; }  ///< after `authenticated`
-  FileDescriptor take() { return std::move(connection_); }     ///< after `authenticated`
+  FileDescriptor take() { return connection_.release(); }      ///< after `authenticated`
 
  private:
-  FileDescriptor connection_;
+  PrivateDescriptor connection_;
   Secret secret_;
   Deadline deadline_;
   Hello hello_;
   std::array<std::byte, 112> buffer_{};  ///< the own challenge (later the own proof), then what was received
-  bool refused_ = false;
   std::size_t sent_ = 0, received_ = 0;
 };
 
 /// Whether somebody listens at an address.
 enum class Listening : std::uint8_t {
-  soon,          ///< refused connections are tried again
+  /// A refused connection is tried again, and so is, for a second, one whose secret was refused.
+  soon,
   since_before,  ///< a refused connection says that nobody does any more
 };
 
 /// The connecting end: connects to a numeric address, proves, and checks the other side's proof. Blocking,
-/// bounded by the limit. Throws Error: timeout, peer_lost (see Listening), unauthorized, system, and what the
-/// limit's check throws.
+/// bounded by the limit. An attempt is given up when the other side's first word takes longer than
+/// `patience`, which is doubled for the next one. Not later: once it has this rank's claim, the other side
+/// may count the connection as made. Throws Error: timeout, peer_lost (see Listening), unauthorized, system,
+/// and what the limit's check throws.
 FileDescriptor connect_authenticated(const std::string& address, std::uint16_t port, const Secret& secret,
                                      const Hello& hello, const Limit& limit,
-                                     Listening listening = Listening::soon);
+                                     Listening listening = Listening::soon,
+                                     std::chrono::milliseconds patience = std::chrono::milliseconds::max());
 
 }  // namespace tutti::bootstrap

@@ -49,6 +49,8 @@ bool Lobby::advance_one(Accepting& arrival, const Enter& enter) {
     case Accepting::State::refused:
       ++refused_;
       return true;
+    case Accepting::State::gone:
+      return true;
     case Accepting::State::authenticated:
       enter(arrival.take(), arrival.hello());
       return true;

@@ -32,7 +32,7 @@ class Lobby {
   /// Stops listening and drops everybody.
   void close();
 
-  [[nodiscard]] int refused() const { return refused_; }  ///< connections that did not pass, so far
+  [[nodiscard]] int refused() const { return refused_; }  ///< connections with another secret, so far
   [[nodiscard]] bool full() const { return full_; }       ///< this process cannot open another connection
 
  private:

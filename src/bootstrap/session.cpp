@@ -57,8 +57,14 @@ std::shared_ptr<Session> found(const UniqueId& id, int size, std::chrono::millis
 std::shared_ptr<Session> enter(const UniqueId& id, Rank rank, int size, std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
   const auto [endpoint, secret] = read(id);
-  auto socket = connect_authenticated(endpoint.address, endpoint.port, secret,
-                                      {rank, static_cast<std::uint32_t>(size), 0}, deadline);
+  FileDescriptor socket;
+  try {
+    socket = connect_authenticated(endpoint.address, endpoint.port, secret,
+                                   {rank, static_cast<std::uint32_t>(size), 0}, deadline);
+  } catch (const Error& error) {
+    throw with_context(
+        error, "rank " + std::to_string(rank) + " joining a group of " + std::to_string(size) + ": ", {});
+  }
   const auto address = local_endpoint(socket.get()).address;
   auto member =
       std::make_shared<Member>(Member::Identity{rank, size, secret, address}, std::move(socket), nullptr);

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/fork_guard.hpp"
 #include "base/system_error.hpp"
 #include "base/uninterrupted.hpp"
 
@@ -95,14 +96,15 @@ FileDescriptor accept_from(int listener) {
 
 std::optional<FileDescriptor> try_connect(const Endpoint& endpoint, const Limit& limit) {
   auto address = parse(endpoint);
-  auto socket = open_socket(address.storage.ss_family);
+  PrivateDescriptor socket(open_socket(address.storage.ss_family));
   int code = 0;
   if (::connect(socket.get(), address.get(), address.size) != 0) {
     if (errno == EINPROGRESS) {
-      if (!wait_for(socket.get(), POLLOUT, limit))
-        throw Error(ErrorCode::timeout, "connecting to " + to_string(endpoint) + ": no answer");
       socklen_t size = sizeof code;
-      ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
+      if (wait_for(socket.get(), POLLOUT, limit))
+        ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
+      else
+        code = ETIMEDOUT;
     } else {
       code = errno;
     }
@@ -114,9 +116,12 @@ std::optional<FileDescriptor> try_connect(const Endpoint& endpoint, const Limit&
     ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     code = ECONNREFUSED;
   }
-  if (code == 0) return socket;
-  errno = code;
-  if (may_pass(code)) return std::nullopt;
+  if (code == 0) return socket.release();
+  if (may_pass(code)) {
+    socket.reset();
+    errno = code;
+    return std::nullopt;
+  }
   throw_errno("connecting to " + to_string(endpoint), code);
 }
 

@@ -42,8 +42,8 @@ struct Limit {
 FileDescriptor accept_from(int listener);
 
 /// One attempt. Returns nothing and sets `errno` when it failed in a way that may pass (nobody listens yet,
-/// reset, timed out). Throws Error(invalid_argument, system) when it may not, Error(timeout) after the
-/// deadline.
+/// reset; ETIMEDOUT: no answer, by the deadline at the latest). Throws Error(invalid_argument, system) when
+/// it may not.
 std::optional<FileDescriptor> try_connect(const Endpoint& endpoint, const Limit& limit);
 
 /// Small messages at once, and a dead host noticed within about 10 s of silence.

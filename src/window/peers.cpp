@@ -75,8 +75,8 @@ PrivateDescriptor connect(const WindowSetting& setting, Rank peer, const Contact
     auto socket = transport::tcp::dial({contact.address, contact.port}, setting.secret, hello,
                                        {Deadline(setting.group.timeout), check});
     assert(socket);  // connections have one direction, so none cross
-    transport::tcp::carry_data(socket->get(), setting.congestion);
-    return PrivateDescriptor(std::move(*socket));
+    transport::tcp::carry_data(socket.get(), setting.congestion);
+    return socket;
   } catch (const Error& error) {
     throw bootstrap::with_context(error, fmt::format("connecting to rank {}: ", peer), {peer});
   }

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <set>
 
 #include "bootstrap/hmac.hpp"
@@ -148,13 +149,13 @@ TEST(Authenticate, ByteByByteWorksToo) {
   EXPECT_EQ(settle(accepting), Accepting::State::authenticated);
 }
 
-TEST(Authenticate, SilenceAndDepartureAreRefused) {
+TEST(Authenticate, SilenceAndDepartureAreNoClaims) {
   auto [silent, patient] = make_ends(secret, 50ms);
   EXPECT_EQ(patient.advance(), Accepting::State::pending);
-  EXPECT_EQ(settle(patient), Accepting::State::refused);
+  EXPECT_EQ(settle(patient), Accepting::State::gone);
   auto [leaver, left] = make_ends(secret);
   leaver.reset();
-  EXPECT_EQ(settle(left), Accepting::State::refused);
+  EXPECT_EQ(settle(left), Accepting::State::gone);
 }
 
 TEST(Authenticate, AnotherServiceAtThePortEndsInAnErrorInTime) {
@@ -179,6 +180,58 @@ TEST(Authenticate, AListenerThatComesLateIsFound) {
   connector.join();
 }
 
+/// Answers one connection after the other, with a secret each.
+void answer(int listener, const std::vector<Secret>& secrets) {
+  for (const auto& one : secrets) {
+    ASSERT_TRUE(wait_for(listener, POLLIN, Deadline(5s)));
+    Accepting accepting(accept_from(listener), one, 5s);
+    settle(accepting);
+  }
+}
+
+TEST(Authenticate, ARefusedRankTriesAgain) {
+  const auto listener = listen_at({"127.0.0.1", 0});
+  const auto port = local_endpoint(listener.get()).port;
+  std::thread acceptor([&] { answer(listener.get(), {Secret{}, secret}); });
+  EXPECT_TRUE(connect_authenticated("127.0.0.1", port, secret, {}, Deadline(5s)));
+  acceptor.join();
+}
+
+TEST(Authenticate, WhoIsRefusedByOneThatListenedBeforeDoesNot) {
+  const auto listener = listen_at({"127.0.0.1", 0});
+  const auto port = local_endpoint(listener.get()).port;
+  std::thread acceptor([&] { answer(listener.get(), {Secret{}}); });
+  const auto thrown = thrown_by(
+      [&] { connect_authenticated("127.0.0.1", port, secret, {}, Deadline(5s), Listening::since_before); });
+  EXPECT_EQ(thrown.code, ErrorCode::unauthorized);
+  acceptor.join();
+}
+
+// Its copy of a connection would hide that the rank has died.
+TEST(Authenticate, AChildForkedInTheMiddleHoldsNothingOpen) {
+  const auto listener = listen_at({"127.0.0.1", 0});
+  const auto port = local_endpoint(listener.get()).port;
+  std::atomic<bool> forked = false;
+  std::thread connector([&] {
+    const auto check = [&] {
+      if (forked) throw Error(ErrorCode::aborted, "enough");
+    };
+    const auto thrown = thrown_by([&] {
+      connect_authenticated("127.0.0.1", port, secret, {}, {Deadline(10s), check});
+    });
+    EXPECT_EQ(thrown.code, ErrorCode::aborted);
+  });
+  EXPECT_TRUE(wait_for(listener.get(), POLLIN, Deadline(5s)));
+  const auto socket = accept_from(listener.get());
+  EXPECT_EQ(send_some(socket.get(), Bytes(32)), 32U);  // a challenge
+  EXPECT_EQ(receive(socket.get(), 80).size(), 80U);
+  const Child child([] { return ::pause(); });
+  forked = true;
+  connector.join();
+  EXPECT_TRUE(wait_for(socket.get(), POLLIN, Deadline(5s)));
+  EXPECT_EQ(receive(socket.get(), 1), Bytes());
+}
+
 TEST(Authenticate, WhoListenedBeforeIsNotAwaited) {
   std::uint16_t port = 0;
   { port = local_endpoint(listen_at({"127.0.0.1", 0}).get()).port; }
@@ -187,6 +240,7 @@ TEST(Authenticate, WhoListenedBeforeIsNotAwaited) {
       [&] { connect_authenticated("127.0.0.1", port, secret, {}, Deadline(10s), Listening::since_before); });
   EXPECT_EQ(thrown.code, ErrorCode::peer_lost);
   EXPECT_THAT(thrown.text, testing::HasSubstr("nobody listens at 127.0.0.1:"));
+  EXPECT_THAT(thrown.text, testing::HasSubstr("firewall"));
   EXPECT_LT(Clock::now() - start, 5s);
 }
 

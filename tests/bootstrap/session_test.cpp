@@ -305,6 +305,21 @@ TEST(Session, RankThatGaveUpMayComeAgain) {
   zero.join();
 }
 
+// Their ids have one endpoint under launchers that name a host. The hub of the first goes on for a moment.
+TEST(Session, WhoComesToTheNextGroupBeforeTheLastHasEndedIsLetIn) {
+  const auto id = reserve_id("");
+  auto rendezvous = read(id);
+  rendezvous.secret[0] ^= std::byte{1};
+  const auto next = make_id(rendezvous);
+  on_threads(2, [&](Rank rank) {
+    if (rank == 0)
+      EXPECT_EQ(thrown_by([&] { Session::join(id, 0, 2, 100ms); }).code, ErrorCode::timeout);
+    else
+      std::this_thread::sleep_for(150ms);
+    Session::join(next, rank, 2, 5s)->leave(5s);
+  });
+}
+
 TEST(Session, NonsenseRanksAreRefused) {
   for (const auto& place : {std::pair(0, 0), {-1, 2}, {2, 2}, {0, -1}})
     EXPECT_EQ(thrown_by([&] { Session::join(UniqueId::create(), place.first, place.second, 1s); }).code,

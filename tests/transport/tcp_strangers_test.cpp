@@ -92,12 +92,9 @@ TEST(TcpDial, AsksWhileItWaits) {
   std::vector<FileDescriptor> waiting;
   for (const bool accepted : {true, false}) {
     while (!accepted) {  // until one is not answered
-      try {
-        auto socket = bootstrap::try_connect(endpoint, Deadline(std::chrono::milliseconds(100)));
-        if (socket) waiting.push_back(std::move(*socket));
-      } catch (const Error&) {
-        break;
-      }
+      auto socket = bootstrap::try_connect(endpoint, Deadline(std::chrono::milliseconds(100)));
+      if (!socket) break;
+      waiting.push_back(std::move(*socket));
     }
     const auto start = Clock::now();
     int asked = 0;
@@ -122,6 +119,21 @@ TEST(TcpDial, IsOneConnectionAnAttempt) {
                Error);
   EXPECT_TRUE(bootstrap::accept_from(listener.get()));
   EXPECT_FALSE(bootstrap::accept_from(listener.get()));
+}
+
+TEST(TcpDial, TriesAgainWhereNobodySpeaks) {
+  const auto listener = bootstrap::listen_at({"127.0.0.1", 0});
+  const Deadline within_two(std::chrono::milliseconds(600));
+  try {
+    tcp::dial(bootstrap::local_endpoint(listener.get()), tcp_secret, {}, within_two);
+    ADD_FAILURE() << "nobody was there";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::timeout);
+    EXPECT_EQ(std::string(error.what()).find("rank"), std::string::npos)
+        << "of which numbering? " << error.what();
+  }
+  for (const bool more : {true, true, false})
+    EXPECT_EQ(static_cast<bool>(bootstrap::accept_from(listener.get())), more);
 }
 
 // Its rank tries again; a closed connection would pass for a lost rank.

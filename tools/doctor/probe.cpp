@@ -18,10 +18,10 @@ std::string why_not(const bootstrap::Endpoint& endpoint) {
   try {
     // A silent firewall and three lost first packets look alike before 3 s.
     if (bootstrap::try_connect(endpoint, Deadline(std::chrono::seconds(5)))) return {};
-    return std::generic_category().message(errno);
+    return errno == ETIMEDOUT ? "no answer" : std::generic_category().message(errno);
   } catch (const Error& error) {
     const std::string text = error.what();
-    return error.code() == ErrorCode::timeout ? "no answer" : text.substr(text.rfind(": ") + 2);
+    return text.substr(text.rfind(": ") + 2);
   }
 }
 

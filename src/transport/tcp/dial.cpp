@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <poll.h>
 
-#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <span>
 
 #include <tutti/error.hpp>
@@ -31,26 +31,17 @@ std::optional<Verdict> read_verdict(int socket, const bootstrap::Limit& limit) {
 
 }  // namespace
 
-std::optional<FileDescriptor> dial(const bootstrap::Endpoint& listener, const bootstrap::Secret& secret,
-                                   const bootstrap::Hello& hello, const bootstrap::Limit& limit) {
-  for (auto patience = first_patience;; patience *= 2) {
-    const std::chrono::milliseconds left(limit.deadline.poll_ms());
-    const bootstrap::Limit attempt(Deadline(std::min(patience, left)), limit.check);
-    try {
-      auto socket = bootstrap::connect_authenticated(listener.address, listener.port, secret, hello, attempt,
-                                                     bootstrap::Listening::since_before);
-      const auto verdict = read_verdict(socket.get(), attempt);
-      if (!verdict)
-        throw Error(ErrorCode::peer_lost,
-                    fmt::format("nobody keeps connections of this communicator at {} any more",
-                                bootstrap::to_string(listener)));
-      if (*verdict == Verdict::crossed) return std::nullopt;
-      return socket;
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::timeout || limit.deadline.passed()) throw;
-    }
-    if (limit.check) limit.check();
-  }
+PrivateDescriptor dial(const bootstrap::Endpoint& listener, const bootstrap::Secret& secret,
+                       const bootstrap::Hello& hello, const bootstrap::Limit& limit) {
+  PrivateDescriptor socket(bootstrap::connect_authenticated(listener.address, listener.port, secret, hello,
+                                                            limit, bootstrap::Listening::since_before,
+                                                            first_patience));
+  const auto verdict = read_verdict(socket.get(), limit);
+  if (!verdict)
+    throw Error(ErrorCode::peer_lost,
+                fmt::format("nobody keeps connections of this communicator at {} any more",
+                            bootstrap::to_string(listener)));
+  return *verdict == Verdict::crossed ? PrivateDescriptor() : std::move(socket);
 }
 
 }  // namespace tutti::transport::tcp

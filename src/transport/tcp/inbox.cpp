@@ -13,7 +13,7 @@ namespace tutti::transport::tcp {
 
 namespace {
 
-// A rank that was not answered in time closes its end and tries again.
+// A rank whose deadline passes before it hears the verdict closes its end, and may try again.
 bool given_up(int socket) {
   std::byte byte{};
   const auto waiting = ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);

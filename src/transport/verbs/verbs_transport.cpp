@@ -210,7 +210,7 @@ void VerbsTransport::connect(Rank peer) {
   try {
     auto socket = tcp::dial({address, contact.port}, secret_, hello, {deadline, group_.check_members});
     assert(socket);  // nobody opens an inbox's place for control
-    link(peer).begin(PrivateDescriptor(std::move(*socket)), true);
+    link(peer).begin(std::move(socket), true);
   } catch (const Error& error) {
     throw bootstrap::with_context(error, fmt::format("verbs to rank {}: ", peer), {peer});
   }
