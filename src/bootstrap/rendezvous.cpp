@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <list>
 #include <mutex>
+#include <system_error>
 
 #include "base/fork_guard.hpp"
+#include "bootstrap/frame.hpp"
 #include "bootstrap/hmac.hpp"
 #include "topology/interface.hpp"
 
@@ -105,10 +108,13 @@ FileDescriptor take_listener(const UniqueId& id) {
   try {
     return listen_at(endpoint);
   } catch (const Error& error) {
+    const auto [code, ranks, text] = to_fault(error);
+    const bool taken = text.ends_with(std::generic_category().message(EADDRINUSE));
     throw Error(
-        error.code(),
-        "rank 0 cannot listen at " + to_string(endpoint) +
-            " (it must be in the process that made the unique id, and joins once with it): " + error.what(),
+        code,
+        "rank 0 cannot be met: " + text +
+            "; it must be in the process that made the unique id, and joins once with it" +
+            (taken ? "; or another program has the port: set TUTTI_PORT, or another MASTER_PORT" : ""),
         {0});
   }
 }

@@ -11,6 +11,7 @@
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/member.hpp"
 #include "bootstrap/rendezvous.hpp"
+#include "bootstrap/variables.hpp"
 
 namespace tutti::bootstrap {
 namespace {
@@ -72,6 +73,14 @@ std::shared_ptr<Session> enter(const UniqueId& id, Rank rank, int size, std::chr
   return member;
 }
 
+/// Where MASTER_ADDR is a name, that means `address` here.
+std::string doubt_of_name(const std::string& address) {
+  const auto master = variable("MASTER_ADDR");
+  if (!master || *master == address) return "";
+  return " MASTER_ADDR=" + *master + " is " + address +
+         " here; if it is another address on rank 0's host, give a number instead of the name";
+}
+
 }  // namespace
 
 std::shared_ptr<Session> Session::join(const UniqueId& id, Rank rank, int size,
@@ -95,7 +104,9 @@ std::shared_ptr<Session> Session::join(const UniqueId& id, Rank rank, int size,
     const bool no_hub = rank != 0 && fault.code == ErrorCode::timeout && fault.ranks.empty();
     if (!no_hub) throw;
     throw Error(fault.code,
-                fault.text + "; is rank 0 running, and is the group not complete without this rank?", {0});
+                fault.text + "; is rank 0 running, and is the group not complete without this rank?" +
+                    doubt_of_name(read(id).endpoint.address),
+                {0});
   }
 }
 

@@ -52,12 +52,6 @@ Endpoint format(SocketAddress& address) {
   return {host.data(), static_cast<std::uint16_t>(std::stoul(port.data()))};
 }
 
-FileDescriptor open_socket(int family) {
-  FileDescriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) throw_errno("socket");
-  return socket;
-}
-
 void set(int socket, int level, int option, int value) {
   ::setsockopt(socket, level, option, &value, sizeof value);  // all of them only improve things
 }
@@ -72,6 +66,14 @@ bool may_pass(int code) {
 std::string to_string(const Endpoint& endpoint) {
   const bool six = endpoint.address.find(':') != std::string::npos;
   return (six ? "[" + endpoint.address + "]" : endpoint.address) + ":" + std::to_string(endpoint.port);
+}
+
+FileDescriptor open_socket(int family) {
+  FileDescriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket) return socket;
+  if (errno == EMFILE || errno == ENFILE)
+    throw_errno("opening a socket (raise this process's limit of file descriptors, ulimit -n)");
+  throw_errno("opening a socket");
 }
 
 FileDescriptor listen_at(const Endpoint& endpoint) {
@@ -131,6 +133,9 @@ void tune(int socket) {
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 5);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPCNT, 5);
+  // This takes a window that stays closed for a dead host, too (tcp(7)), and a rank may compute for long
+  // without reading its lifeline. So what is said often, that communicators are closed, goes to their members
+  // only: no rank is sent more of it than it has communicators, times their other members.
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 10'000);
 }
 
@@ -138,9 +143,6 @@ Endpoint local_endpoint(int socket) {
   SocketAddress address;
   if (::getsockname(socket, address.get(), &address.size) != 0) return {};
   return format(address);
-  // This takes a window that stays closed for a dead host, too (tcp(7)), and a rank may compute for long
-  // without reading its lifeline. So what is said often, that communicators are closed, goes to their members
-  // only: no rank is sent more of it than it has communicators, times their other members.
 }
 
 Endpoint remote_endpoint(int socket) {

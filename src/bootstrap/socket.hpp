@@ -25,6 +25,9 @@ struct Endpoint {
 /// "10.0.0.1:80", "[::1]:80".
 std::string to_string(const Endpoint& endpoint);
 
+/// Of an address family. Throws Error(system).
+FileDescriptor open_socket(int family);
+
 /// Listens at that address only; port 0: the system chooses. Waits up to a second for a port that is in use.
 /// Throws Error(invalid_argument) for text that is no numeric address, Error(system).
 FileDescriptor listen_at(const Endpoint& endpoint);

@@ -94,9 +94,10 @@ std::string interface_address(std::string_view interface) {
 std::string route_to(const std::string& peer) {
   const auto target = look_up(peer, AI_NUMERICHOST);
   const FileDescriptor socket(::socket(target->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket) throw_errno("asking for the route to " + peer);
   sockaddr_storage local{};
   socklen_t size = sizeof local;
-  if (!socket || ::connect(socket.get(), target->ai_addr, target->ai_addrlen) != 0 ||
+  if (::connect(socket.get(), target->ai_addr, target->ai_addrlen) != 0 ||
       ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0)
     throw_errno("no route to " + peer);
   return numeric(reinterpret_cast<const sockaddr*>(&local), size);

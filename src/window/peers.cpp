@@ -78,7 +78,8 @@ PrivateDescriptor connect(const WindowSetting& setting, Rank peer, const Contact
     transport::tcp::carry_data(socket.get(), setting.congestion);
     return socket;
   } catch (const Error& error) {
-    throw bootstrap::with_context(error, fmt::format("connecting to rank {}: ", peer), {peer});
+    const Rank at_fault = error.code() == ErrorCode::system ? setting.group.rank : peer;
+    throw bootstrap::with_context(error, fmt::format("connecting to rank {}: ", peer), {at_fault});
   }
 }
 

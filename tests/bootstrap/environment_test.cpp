@@ -270,11 +270,12 @@ TEST(Environment, TwoCommunicatorsUnderSlurm) {
 
 TEST(Environment, ANamedMasterThatNeverComesIsATimeout) {
   const Environment environment(
-      {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", free_port(1)}});
+      {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", free_port(1)}});
   const auto id = find_launcher(Deadline(1s))->agree(0, "", Deadline(1s));
   const auto thrown = thrown_by([&] { Session::join(id, 1, 2, 100ms); });
   EXPECT_EQ(thrown.code, ErrorCode::timeout);
   EXPECT_THAT(thrown.ranks, testing::ElementsAre(0));
+  EXPECT_THAT(thrown.text, HasSubstr("MASTER_ADDR=localhost is " + read(id).endpoint.address + " here"));
 }
 
 }  // namespace

@@ -87,7 +87,10 @@ TEST(UniqueId, APortThatIsTakenForAMomentIsWaitedFor) {
 TEST(UniqueId, APortThatStaysTakenIsAnError) {
   const auto id = reserve_id("");
   const auto taken = listen_at(read(id).endpoint);
-  EXPECT_THROW(take_listener(id), Error);
+  const auto thrown = thrown_by([&] { take_listener(id); });
+  EXPECT_EQ(thrown.code, ErrorCode::system);
+  EXPECT_THAT(thrown.text, testing::HasSubstr("another program has the port: set TUTTI_PORT"));
+  EXPECT_EQ(thrown.text.find("tutti: ", 1), std::string::npos) << thrown.text;
 }
 
 }  // namespace

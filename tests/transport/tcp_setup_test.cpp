@@ -1,6 +1,8 @@
 // What ranks tell each other before the first connection, and whom they blame when that fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <span>
 #include <vector>
@@ -9,6 +11,7 @@
 
 #include "bootstrap/ranks.hpp"
 #include "tcp_ranks.hpp"
+#include "transport/tcp/congestion.hpp"
 #include "transport/tcp/inbox.hpp"
 
 namespace tutti::transport::testing {
@@ -44,6 +47,23 @@ TEST(TcpSetup, WhoeverFailedMeanwhileIsBlamed) {
   EXPECT_EQ(thrown.code, ErrorCode::mismatch);
   EXPECT_EQ(thrown.ranks, (std::vector<Rank>{2, 4}));
   EXPECT_EQ(thrown.text, "tutti: mismatch: tcp channel 0 to rank 0: ranks 2 and 4 called other operations");
+}
+
+TEST(TcpSetup, ARankWithoutDescriptorsBlamesItself) {
+  bootstrap::test::Child child([] {
+    const auto ranks = tcp_ranks(2);
+    const int next = ::dup(0);
+    const rlimit none{static_cast<rlim_t>(next), static_cast<rlim_t>(next)};
+    if (::close(next) != 0 || ::setrlimit(RLIMIT_NOFILE, &none) != 0) return 1;
+    const auto says_so = [](const bootstrap::test::Thrown& thrown) {
+      return thrown.code == ErrorCode::system && thrown.text.find("ulimit -n") != std::string::npos;
+    };
+    const auto sending = thrown_by([&] { ranks[0]->sender(1, 0); });
+    if (!says_so(sending) || sending.ranks != std::vector<Rank>{0}) return 2;
+    if (!says_so(thrown_by([] { tcp::check_congestion("reno"); }))) return 3;
+    return ranks[0]->explain(1).find("no route") == std::string::npos ? 0 : 4;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 }  // namespace

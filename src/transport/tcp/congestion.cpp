@@ -11,7 +11,7 @@
 
 #include <tutti/error.hpp>
 
-#include "base/file_descriptor.hpp"
+#include "bootstrap/socket.hpp"
 
 namespace tutti::transport::tcp {
 
@@ -34,7 +34,7 @@ bool is_near(int socket) {
 
 void check_congestion(const std::string& wanted) {
   if (wanted.empty() || wanted == "system") return;
-  const FileDescriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto probe = bootstrap::open_socket(AF_INET);
   if (!set(probe.get(), wanted))
     throw Error(
         ErrorCode::invalid_argument,

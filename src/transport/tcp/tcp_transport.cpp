@@ -58,13 +58,13 @@ void TcpTransport::exchange_addresses() {
   assert(peers_.size() == static_cast<std::size_t>(group_.size));
 }
 
-bool TcpTransport::reaches(Rank peer) const { return peer != group_.rank && route_to(peer).has_value(); }
-
-std::optional<std::string> TcpTransport::route_to(Rank peer) const {
+bool TcpTransport::reaches(Rank peer) const {
+  if (peer == group_.rank) return false;
   try {
-    return topology::route_to(peers_.at(static_cast<std::size_t>(peer)).address);
+    static_cast<void>(topology::route_to(peers_.at(static_cast<std::size_t>(peer)).address));
+    return true;
   } catch (const Error&) {
-    return std::nullopt;
+    return false;
   }
 }
 
@@ -78,10 +78,13 @@ std::string TcpTransport::congestion_to(Rank peer) const {
 std::string TcpTransport::explain(Rank peer) const {
   if (peer == group_.rank) return "tcp does not lead from a rank to itself";
   const auto& to = peers_.at(static_cast<std::size_t>(peer)).address;
-  const auto from = route_to(peer);
-  if (!from) return fmt::format("tcp: this host has no route to {}", to);
-  return fmt::format("tcp via {} {} -> {}, {} stream{}{}", interface_of(*from), *from, to, options_.streams,
-                     options_.streams == 1 ? "" : "s", congestion_to(peer));
+  try {
+    const auto from = topology::route_to(to);
+    return fmt::format("tcp via {} {} -> {}, {} stream{}{}", interface_of(from), from, to, options_.streams,
+                       options_.streams == 1 ? "" : "s", congestion_to(peer));
+  } catch (const Error& error) {
+    return "tcp: " + bootstrap::to_fault(error).text;
+  }
 }
 
 double TcpTransport::port_rate() const { return topology::port_rate(listener_->address()); }
@@ -129,7 +132,9 @@ void TcpTransport::connect(Streams& streams, Rank peer, int channel) {
       streams.connect(place, std::move(socket));
     }
   } catch (const Error& error) {
-    throw bootstrap::with_context(error, fmt::format("tcp channel {} to rank {}: ", channel, peer), {peer});
+    const Rank at_fault = error.code() == ErrorCode::system ? group_.rank : peer;
+    throw bootstrap::with_context(error, fmt::format("tcp channel {} to rank {}: ", channel, peer),
+                                  {at_fault});
   }
 }
 

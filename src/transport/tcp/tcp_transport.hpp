@@ -56,7 +56,6 @@ class TcpTransport final : public Transport {
   };
 
   void exchange_addresses();
-  [[nodiscard]] std::optional<std::string> route_to(Rank peer) const;  ///< the local address that leads there
   [[nodiscard]] std::string congestion_to(Rank peer) const;  ///< for a sentence; empty: not connected
   [[nodiscard]] std::size_t index(Rank peer, int channel) const;
   /// Those shared by both directions; made, but not connected.
