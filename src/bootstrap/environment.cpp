@@ -7,6 +7,7 @@
 #include <tutti/error.hpp>
 
 #include "base/fork_guard.hpp"
+#include "bootstrap/frame.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/variables.hpp"
 #include "topology/interface.hpp"
@@ -47,6 +48,16 @@ void say_goodbye() {
   state.launcher.reset();
 }
 
+constexpr std::string_view no_id = "none:";  ///< then comes why
+
+UniqueId create_id(const std::string& interface, bool one_host, const std::string& other_host) {
+  if (!interface.empty() || variable("TUTTI_INTERFACE")) return UniqueId::create(interface);
+  if (one_host) return UniqueId::create("127.0.0.1");
+  const auto local = other_host.empty() ? topology::default_route()
+                                        : topology::route_to(topology::resolve(other_host).at(0));
+  return UniqueId::create(local);
+}
+
 }  // namespace
 
 Launcher::Launcher(Launch identity) : identity_(std::move(identity)) {
@@ -77,12 +88,18 @@ std::unique_ptr<Launcher> find_launcher(const Deadline& deadline) {
   return std::make_unique<NoLauncher>();
 }
 
-UniqueId create_id(const std::string& interface, bool one_host, const std::string& other_host) {
-  if (!interface.empty() || variable("TUTTI_INTERFACE")) return UniqueId::create(interface);
-  if (one_host) return UniqueId::create("127.0.0.1");
-  const auto local = other_host.empty() ? topology::default_route()
-                                        : topology::route_to(topology::resolve(other_host).at(0));
-  return UniqueId::create(local);
+Offer offer_id(const std::string& interface, bool one_host, const std::string& other_host) {
+  try {
+    return {create_id(interface, one_host, other_host).to_string(), nullptr};
+  } catch (const Error& error) {
+    return {std::string(no_id) + to_fault(error).text, std::current_exception()};
+  }
+}
+
+UniqueId id_of(const std::string& offer) {
+  if (offer.starts_with(no_id))
+    throw Error(ErrorCode::aborted, "rank 0 could not make a unique id: " + offer.substr(no_id.size()), {0});
+  return UniqueId::parse(offer);
 }
 
 void mark_used(const UniqueId& id) {

@@ -36,10 +36,10 @@ struct Launch {
 ///
 /// Throws Error(invalid_argument) naming the variable and its value when a variable makes no sense (rank >=
 /// size, not a number), Error(timeout), Error(system), Error(unsupported) (started by mpirun, but built
-/// without PMIx; says the remedy), Error(forked) in a child of a process that asked before. The launcher is
-/// found once a process; later calls return the same id until Session::join used it, then a fresh one:
-/// collective, in the same order on all ranks. The launcher's connection is closed at the end of the process,
-/// with exit(3) or a return from main.
+/// without PMIx; says the remedy), Error(forked) in a child of a process that asked before, Error(aborted)
+/// where rank 0 could make no id, with its reason. The launcher is found once a process; later calls return
+/// the same id until Session::join used it, then a fresh one: collective, in the same order on all ranks. The
+/// launcher's connection is closed at the end of the process, with exit(3) or a return from main.
 Launch launch_from_environment(const std::string& interface, std::chrono::milliseconds timeout);
 
 }  // namespace tutti::bootstrap

@@ -2,6 +2,7 @@
 /// One class for each way to be started.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 
@@ -46,8 +47,15 @@ std::unique_ptr<Launcher> find_launcher(const Deadline& deadline);
 /// Remembers that `id` has been joined with, so that the next launch_from_environment agrees on another one.
 void mark_used(const UniqueId& id);
 
-/// On rank 0: an id for ranks that hand it out themselves. `other_host`: one that must be able to connect, by
-/// name or address; empty: unknown, then the default route decides.
-UniqueId create_id(const std::string& interface, bool one_host, const std::string& other_host);
+/// What rank 0 hands on to the others by its launcher.
+struct Offer {
+  std::string text;            ///< an id, or why there is none: the others wait for one of them
+  std::exception_ptr failure;  ///< the same reason, for rank 0 itself; else empty
+};
+/// `other_host`: one that must be able to connect, by name or address; empty: unknown, then the default route
+/// decides.
+Offer offer_id(const std::string& interface, bool one_host, const std::string& other_host);
+/// The id in the text of an offer. Throws Error(aborted) with the reason where there is none.
+UniqueId id_of(const std::string& offer);
 
 }  // namespace tutti::bootstrap

@@ -8,6 +8,8 @@
 // tutti/mpi.hpp.
 #include <poll.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <exception>
 #include <sstream>
@@ -98,16 +100,26 @@ class Pmi1Launcher final : public Launcher {
 
   UniqueId agree(unsigned number, const std::string& interface, const Deadline& deadline) override {
     const std::string entry = "kvsname=" + space_ + " key=tutti-id-" + std::to_string(number);
+    std::exception_ptr failure;
     if (identity().rank == 0) {
-      const auto text = create_id(interface, one_host(), "").to_string();
-      server_.ask("cmd=put " + entry + " value=" + text, "put_result", deadline);
+      const auto offer = offer_id(interface, one_host(), "");
+      failure = offer.failure;
+      server_.ask("cmd=put " + entry + " value=" + as_value(offer.text), "put_result", deadline);
     }
     server_.ask("cmd=barrier_in", "barrier_out", deadline);
-    return UniqueId::parse(
-        Pmi1::value(server_.ask("cmd=get " + entry, "get_result", deadline), "value").value_or(""));
+    if (failure) std::rethrow_exception(failure);
+    return id_of(Pmi1::value(server_.ask("cmd=get " + entry, "get_result", deadline), "value").value_or(""));
   }
 
  private:
+  /// No longer than an id, for which there is room, and without spaces.
+  static std::string as_value(std::string text) {
+    text.resize(std::min(text.size(), UniqueId{}.to_string().size()));
+    std::ranges::replace_if(
+        text, [](unsigned char c) { return std::isgraph(c) == 0; }, '_');
+    return text;
+  }
+
   Pmi1 server_;
   std::string space_;
 };

@@ -109,16 +109,19 @@ class PmixLauncher final : public Launcher {
 
   UniqueId agree(unsigned number, const std::string& interface, const Deadline& deadline) override {
     const std::string key = "tutti-id-" + std::to_string(number);
+    std::exception_ptr failure;
     if (identity().rank == 0) {
-      auto text = create_id(interface, one_host(), other_host()).to_string();
+      auto offer = offer_id(interface, one_host(), other_host());
+      failure = offer.failure;
       pmix_value_t value{};
       value.type = PMIX_STRING;
-      value.data.string = text.data();
+      value.data.string = offer.text.data();
       check(::PMIx_Put(PMIX_GLOBAL, key.c_str(), &value), "PMIx_Put");
       check(::PMIx_Commit(), "PMIx_Commit");
     }
     fence(*client_, deadline);
-    return UniqueId::parse(get_text(client_->proc(0), key.c_str(), std::max(1, deadline.poll_ms() / 1000)));
+    if (failure) std::rethrow_exception(failure);
+    return id_of(get_text(client_->proc(0), key.c_str(), std::max(1, deadline.poll_ms() / 1000)));
   }
 
  private:

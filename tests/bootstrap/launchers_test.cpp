@@ -44,6 +44,16 @@ TEST(LaunchedRank, RankTwoIsAbsent) {
   std::printf("NAMED\n");
 }
 
+TEST(LaunchedRank, RankZeroCannotListen) {
+  const auto thrown = thrown_by([] { launch_from_environment("nosuch0", 20s); });
+  if (thrown.code != ErrorCode::invalid_argument) {  // it is not rank 0
+    EXPECT_EQ(thrown.code, ErrorCode::aborted);
+    EXPECT_THAT(thrown.ranks, testing::ElementsAre(0));
+  }
+  EXPECT_THAT(thrown.text, testing::HasSubstr("\"nosuch0\""));
+  std::printf("TOLD\n");
+}
+
 using tutti::test::Outcome;
 using tutti::test::run_command;
 
@@ -99,6 +109,14 @@ TEST_P(Launchers, AnAbsentRankIsNamed) {
   const auto outcome = start("RankTwoIsAbsent");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_EQ(count(outcome.output, "NAMED"), 2) << outcome.output;
+}
+
+TEST_P(Launchers, WhyThereIsNoIdIsTold) {
+  const auto start_of_all = Clock::now();
+  const auto outcome = start("RankZeroCannotListen");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(count(outcome.output, "TOLD"), 3) << outcome.output;
+  EXPECT_LT(Clock::now() - start_of_all, 15s);
 }
 
 }  // namespace
