@@ -155,7 +155,7 @@ FileDescriptor connect_authenticated(const std::string& address, std::uint16_t p
     const bool given_up = first_word.deadline.passed();
     if (limit.deadline.passed())
       throw Error(ErrorCode::timeout, "could not connect to " + to_string(endpoint) + " in time: " + last);
-    if (given_up) patience *= 2;
+    if (given_up) patience = 2 * std::min(patience, left);
     if (limit.check) limit.check();
     // Nothing announces that somebody began to listen elsewhere: this wait can only be a pause between
     // attempts.
