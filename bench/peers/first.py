@@ -8,8 +8,9 @@ import sweep
 
 
 def run(libraries, ranks_list, operations, sizes, repeats, place):
-    """All results. Each launch is one library with its default settings and one operation; libraries take turns."""
-    results = []
+    """All results, and the launches that failed. Each launch is one library with its default settings and one
+    operation; libraries take turns."""
+    results, failed = [], []
     for ranks in ranks_list:
         for repetition in range(repeats):
             print(f"{ranks} ranks, repetition {repetition + 1} of {repeats}", flush=True)
@@ -17,8 +18,8 @@ def run(libraries, ranks_list, operations, sizes, repeats, place):
                 for library in libraries:
                     default = place.variants_of(library, ranks)[0]
                     points = [(operation, size) for size in sorted(sizes)]
-                    results += sweep.attempt(default, ranks, points, ["--first"], place)
-    return results
+                    results += sweep.attempt(default, ranks, points, ["--first"], place, failed)
+    return results, failed
 
 
 def table(results, libraries):

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 import typing
@@ -33,13 +34,14 @@ class Place:
     variants_of: typing.Callable = variants.variants_of  # (library, ranks) -> all settings, the default first
 
 
-# Below the ports that Linux gives to outgoing connections: one of those may be taken again before rank 0 listens.
+# Rank 0 listens at MASTER_PORT + 1, so that one must be free, and below the ports that Linux gives to outgoing
+# connections: one of those may be taken again before rank 0 listens.
 FREE_PORT = """
 import random, socket
 while True:
-    port = random.randrange(20000, 32768)
+    port = random.randrange(20000, 32767)
     try:
-        socket.socket().bind(("", port))
+        socket.socket().bind(("", port + 1))
     except OSError:
         continue
     break
@@ -51,17 +53,36 @@ def free_port(prefix):
     return subprocess.run([*prefix, "python3", "-c", FREE_PORT], check=True, capture_output=True, text=True).stdout.strip()
 
 
+def program_of(library, place):
+    return os.path.join(place.build, "tutti-bench-" + library.split("-")[0])
+
+
+def built(asked, libraries, place):
+    """The libraries asked for; nobody asked for any: those of `libraries` whose programs were built. Exits when there
+    is none, or not all that were asked for."""
+    missing = [x for x in asked or libraries if not os.path.exists(program_of(x, place))]
+    for library in missing:
+        print(f"{library}: {program_of(library, place)} was not built: configure and build after scripts/bench-peers "
+              "--install", file=sys.stderr)
+    found = [x for x in asked or libraries if x not in missing]
+    if not found or (asked and missing):
+        sys.exit(2)
+    return found
+
+
 def commands(variant, ranks, arguments, place, store):
     """The processes to start; the first one prints the results."""
-    program = os.path.join(place.build, "tutti-bench-" + variant.library.split("-")[0])
+    program = program_of(variant.library, place)
     environment = ["env", *(f"{name}={value}" for name, value in variant.environment)]
     cores = ["--cores", ",".join(map(str, place.cores))] if variant.pinned else []
     run = [program, "--library", variant.library, "--variant", variant.name, *arguments, *cores, *variant.program]
     more_ranks_than_cores = ranks > len(place.cores)
     if variant.library == "ompi":
         yielding = ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"] if more_ranks_than_cores else []
+        # Left to itself it counts cores, not their hardware threads, which `place.cores` are.
+        slots = ["--host", f"localhost:{min(ranks, len(place.cores))}"] if "--host" not in place.mpirun else []
         return [[*place.prefix(0), "mpirun.openmpi", "--allow-run-as-root", "-n", str(ranks), "--bind-to", "none",
-                 *place.mpirun, *yielding, *variant.launcher, *environment, *run]]
+                 *slots, *place.mpirun, *yielding, *variant.launcher, *environment, *run]]
     if variant.library == "mpich":
         shim = os.path.join(place.build, "libtutti-yield-shim.so")
         yielding = [f"LD_PRELOAD={shim}"] if more_ranks_than_cores else []

@@ -37,7 +37,7 @@ def draw(path, mode, ranks, operation, rows, libraries):
 
 
 def write(folder, points, libraries):
-    """One picture for each operation, number of ranks and mode."""
-    for mode, ranks, operation in dict.fromkeys(point[:3] for point in points):
+    """One picture for each operation, number of ranks and mode. A barrier has no size to draw it over."""
+    for mode, ranks, operation in dict.fromkeys(point[:3] for point in points if point[2] != "barrier"):
         path = os.path.join(folder, f"{operation}-{ranks}-{mode}.png")
         draw(path, mode, ranks, operation, report.rows_of(points, mode, ranks, operation), libraries)

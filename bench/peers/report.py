@@ -17,8 +17,10 @@ def size_name(size):
 
 
 def bus_factor(operation, ranks):
-    """nccl-tests: what algorithm bandwidth is multiplied by to be comparable with the links' bandwidth."""
-    return {"all_reduce": 2 * (ranks - 1) / ranks, "broadcast": 1, "reduce": 1}.get(operation, (ranks - 1) / ranks)
+    """nccl-tests: what algorithm bandwidth is multiplied by to be comparable with the links' bandwidth. A ping_pong is
+    a message there and one back."""
+    factors = {"all_reduce": 2 * (ranks - 1) / ranks, "broadcast": 1, "reduce": 1, "shift": 1, "ping_pong": 2}
+    return factors.get(operation, (ranks - 1) / ranks)
 
 
 def bus_gb_per_s(operation, ranks, size, us):

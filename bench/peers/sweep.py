@@ -7,13 +7,24 @@ import sys
 import launch
 
 
-def attempt(variant, ranks, points, how, place):
-    """What was measured; says so when something failed on the way."""
+def attempt(variant, ranks, points, how, place, failed):
+    """What was measured; when something failed on the way, says so and adds the launch's name to `failed`."""
     try:
         return launch.measure(variant, ranks, points, how, place)
     except launch.Failed as failure:
         print(f"  failed: {failure}", file=sys.stderr)
+        failed.append(f"{variant.library} {variant.name}, {ranks} ranks")
         return failure.results
+
+
+def outcome(results, failed):
+    """What went wrong, in words, and the exit status. Exits when nothing was measured."""
+    if not results:
+        sys.exit("nothing was measured")
+    wrong = sum(not r["correct"] for r in results)
+    names = "; ".join(f"{times} x {name}" for name, times in collections.Counter(failed).items())
+    text = f"{wrong} wrong results, {len(failed)} failed launches{': ' + names if names else ''}."
+    return text, 1 if wrong or failed else 0
 
 
 def steady(modes, seconds):
@@ -26,7 +37,8 @@ def key_of(library, ranks, operation, size):
 
 
 def screen(libraries, ranks_list, operations, sizes, seconds, place, keep=2):
-    """Runs all settings once and returns the best of each library at each point: {key: [names]}."""
+    """Runs all settings once and returns the best of each library at each point: {key: [names]}. Settings that fail
+    are none of them: not every system has what each needs. Exits when all failed."""
     chosen = {}
     for ranks in ranks_list:
         for library in libraries:
@@ -37,12 +49,14 @@ def screen(libraries, ranks_list, operations, sizes, seconds, place, keep=2):
                     continue
                 print(f"screening {library} {variant.name}, {ranks} ranks", flush=True)
                 asked = {(op, rounded(op, size, ranks)): size for op, size in points}
-                for result in attempt(variant, ranks, points, steady(["unchanged"], seconds), place):
+                for result in attempt(variant, ranks, points, steady(["unchanged"], seconds), place, []):
                     if result["correct"]:
                         size = asked[(result["op"], result["bytes"])]
                         times[(result["op"], size)].append((result["median_us"], variant.name))
             for (operation, size), list_of in times.items():
                 chosen[key_of(library, ranks, operation, size)] = [name for _, name in sorted(list_of)[:keep]]
+    if not chosen:
+        sys.exit("nothing was screened")
     return chosen
 
 
@@ -68,8 +82,9 @@ def plan(library, ranks, operations, sizes, place, chosen):
 
 
 def run(libraries, ranks_list, operations, sizes, modes, repeats, seconds, place, chosen):
-    """All results of all repetitions. Libraries take turns, and each repetition starts with another one."""
-    results = []
+    """All results of all repetitions, and the launches that failed. Libraries take turns, and each repetition starts
+    with another one."""
+    results, failed = [], []
     for ranks in ranks_list:
         launches = [(mode, *job) for mode in modes for library in libraries
                     for job in plan(library, ranks, operations, sizes, place, chosen)]
@@ -77,8 +92,8 @@ def run(libraries, ranks_list, operations, sizes, modes, repeats, seconds, place
             print(f"{ranks} ranks, repetition {repetition + 1} of {repeats}: {len(launches)} launches", flush=True)
             first = repetition * len(launches) // repeats
             for mode, variant, points in launches[first:] + launches[:first]:
-                results += attempt(variant, ranks, points, steady([mode], seconds), place)
-    return results
+                results += attempt(variant, ranks, points, steady([mode], seconds), place, failed)
+    return results, failed
 
 
 def tell_distances(results):
