@@ -15,15 +15,14 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tuttiConfigVersion.cmake 
 install(FILES ${PROJECT_BINARY_DIR}/tuttiConfig.cmake ${PROJECT_BINARY_DIR}/tuttiConfigVersion.cmake
   DESTINATION ${tutti_package_dir})
 
-# Paths in tutti.pc are relative to the file, so that an installed tree can be moved.
+# Paths in tutti.pc are relative to the file, so that an installed tree can be moved. A shared library brings along what
+# it was built with: even Requires.private would ask for those packages' files, which only `-dev` packages have.
 if(tutti_is_static)
   set(tutti_pc_requires "Requires: ${tutti_pkgconfig_requires}")
   set(tutti_pc_libs "-pthread -lstdc++")
   if(TUTTI_HAVE_CUDA)
     string(APPEND tutti_pc_libs " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt")
   endif()
-else()
-  set(tutti_pc_requires "Requires.private: ${tutti_pkgconfig_requires}")
 endif()
 file(RELATIVE_PATH tutti_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/tutti.pc.in ${PROJECT_BINARY_DIR}/tutti.pc @ONLY)

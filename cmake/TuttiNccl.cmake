@@ -14,4 +14,4 @@ target_link_libraries(tutti-nccl PRIVATE tutti)
 target_link_options(tutti-nccl PRIVATE -Wl,--version-script=${tutti_nccl_exports})
 set_target_properties(tutti-nccl PROPERTIES OUTPUT_NAME nccl VERSION 2.28.9 SOVERSION 2 INSTALL_RPATH "$ORIGIN/../.."
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/nccl LINK_DEPENDS ${tutti_nccl_exports})
-install(TARGETS tutti-nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti/nccl)
+install(TARGETS tutti-nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti/nccl OPTIONAL)  # where it was built
