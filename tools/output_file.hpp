@@ -16,34 +16,31 @@ namespace tutti {
   throw Error(ErrorCode::system, "cannot write " + file);
 }
 
-/// Made before the work that takes long, so that it fails soon. If that work fails, a file that was not there
-/// before goes again.
+/// Made before the work that takes long, so that it fails soon. A file that was not there before is there
+/// only once it is written: the work may fail, or end by a signal.
 class OutputFile {
  public:
   /// Throws Error(system) unless `file` can be written.
   explicit OutputFile(std::string file) : file_(std::move(file)) {
-    std::error_code none;
-    goes_ = !std::filesystem::exists(file_, none);
+    std::error_code none;  // a link is there, whatever it leads to
+    is_new_ = !std::filesystem::exists(std::filesystem::symlink_status(file_, none));
     if (!std::ofstream(file_, std::ios::app)) cannot_write(file_);
-  }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-  ~OutputFile() {
-    std::error_code none;
-    if (goes_) std::filesystem::remove(file_, none);
+    if (is_new_) std::filesystem::remove(file_, none);
   }
 
   /// All of it. Throws Error(system).
-  void write(const std::string& text) {
+  void write(const std::string& text) const {
     std::ofstream stream(file_);
     stream << text;
-    if (!stream.flush()) cannot_write(file_);
-    goes_ = false;
+    if (stream.flush()) return;
+    std::error_code none;
+    if (is_new_) std::filesystem::remove(file_, none);
+    cannot_write(file_);
   }
 
  private:
   std::string file_;
-  bool goes_ = false;
+  bool is_new_ = false;
 };
 
 }  // namespace tutti

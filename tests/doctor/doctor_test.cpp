@@ -80,6 +80,15 @@ TEST(Doctor, FailsWhenItsOutputIsLost) {
   EXPECT_THAT(outcome.output, HasSubstr("cannot write"));
 }
 
+TEST(Doctor, MeasuresNothingThatItCannotWrite) {
+  for (const char* ranks : {"", " --ranks 2"}) {
+    const Outcome outcome = run_command(doctor + " --json /no/such/folder/x.json" + ranks);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.output,
+                AllOf(HasSubstr("cannot write /no/such/folder/x.json"), Not(HasSubstr("processors\n"))));
+  }
+}
+
 TEST(Doctor, RefusesUnknownOptions) {
   for (const char* options : {"--bogus", "--transport pigeon", "--json ''"})
     EXPECT_EQ(run_command(doctor + " " + options).status, 2) << options;

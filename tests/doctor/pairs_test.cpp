@@ -2,12 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "doctor/measure.hpp"
 #include "doctor/pairs.hpp"
 
 namespace tutti::doctor {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 Pair pair(int a, int b, double latency, double bandwidth) {
   return {.a = a,
@@ -18,6 +24,33 @@ Pair pair(int a, int b, double latency, double bandwidth) {
           .gigabytes = bandwidth};
 }
 PairFacts four() { return {.machine = {"m0", "m1", "m2", "m3"}, .ports = "32768-60999"}; }
+
+/// So many machines of so many ranks, which come in turn, or one machine after the other.
+std::vector<Machine> machines_of(int machines, int ranks, bool in_turn = false) {
+  std::vector<Machine> all(static_cast<std::size_t>(machines));
+  for (int rank = 0; rank < machines * ranks; ++rank)
+    all[static_cast<std::size_t>(in_turn ? rank % machines : rank / ranks)].ranks.push_back(rank);
+  return all;
+}
+
+TEST(DoctorPairs, AreOfAllRanksWhereTheyAreFew) {
+  std::vector<int> all(32);
+  std::iota(all.begin(), all.end(), 0);
+  for (const int machines : {1, 2, 32}) EXPECT_EQ(choose_ranks(machines_of(machines, 32 / machines)), all);
+  EXPECT_EQ(choose_ranks(machines_of(4, 8, true)), all);
+}
+
+TEST(DoctorPairs, OfManyRanksAreFromAllOverTheMachines) {
+  const auto one = choose_ranks(machines_of(1, 96));
+  ASSERT_EQ(one.size(), 32U);
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i], static_cast<int>(3 * i));
+  EXPECT_THAT(choose_ranks(machines_of(10, 4)), SizeIs(30));
+  EXPECT_TRUE(std::ranges::is_sorted(choose_ranks(machines_of(10, 4, true))));
+  EXPECT_THAT(choose_ranks(machines_of(100, 8)), SizeIs(32));
+  auto uneven = machines_of(2, 40);
+  uneven[1].ranks = {40, 41};
+  EXPECT_THAT(choose_ranks(uneven), SizeIs(18));
+}
 
 TEST(DoctorPairs, NamesWhoIsBlockedAndThePorts) {
   PairFacts facts = four();
@@ -46,6 +79,12 @@ TEST(DoctorPairs, PointsAtTheSlowOne) {
   EXPECT_THAT(findings[1].what, HasSubstr("ranks 0 and 3 are slow"));
   EXPECT_THAT(findings[2].table, HasSubstr("rank 3"));
   EXPECT_EQ(findings[2].data.at("pairs").size(), 3U);
+}
+
+TEST(DoctorPairs, SaysHowManyTookPart) {
+  PairFacts facts = four();
+  facts.left_out = 1;
+  EXPECT_THAT(examine(facts).at(0).what, HasSubstr("4 ranks are too many, these are of 3 from all over"));
 }
 
 TEST(DoctorPairs, FailuresAreErrors) {

@@ -192,6 +192,7 @@ TEST_F(Program, DrawsALineForEveryNumberOfRanks) {
   EXPECT_EQ(count(slurp(file), "<polyline"), 1);
   EXPECT_EQ(run("all_reduce 1M --plot " + file).status, 0);  // one point
   EXPECT_EQ(count(slurp(file), "<circle"), 1);
+  EXPECT_EQ(count(slurp(file), "text-anchor=\"end\""), 2);  // powers of ten around it
   EXPECT_THAT(slurp(file), Not(HasSubstr("nan")));
 }
 

@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -32,23 +31,32 @@ class OutputFiles : public testing::Test {
 
 TEST_F(OutputFiles, HoldWhatWasWrittenLast) {
   {
-    OutputFile file(file_);
+    const OutputFile file(file_);
     file.write("the first of two");
     file.write("second");
   }
   EXPECT_EQ(text_in(file_), "second");
 }
 
-TEST_F(OutputFiles, GoAgainWhenNothingWasWritten) {
-  std::optional<OutputFile> file(file_);
-  EXPECT_TRUE(fs::exists(file_)) << "what cannot be made is known before the work";
-  file.reset();
+// The work between may be ended by a signal.
+TEST_F(OutputFiles, AreNotThereBeforeTheyAreWritten) {
+  const OutputFile file(file_);
   EXPECT_FALSE(fs::exists(file_));
+  file.write("text");
+  EXPECT_TRUE(fs::exists(file_));
+}
+
+TEST_F(OutputFiles, MayBeLinks) {
+  const fs::path link = folder_ / "link";
+  fs::create_symlink(file_, link);
+  OutputFile(link).write("text");
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(text_in(file_), "text");
 }
 
 TEST_F(OutputFiles, KeepWhatWasThereBeforeWhenNothingIsWritten) {
   std::ofstream(file_) << "of yesterday";
-  const std::optional<OutputFile> file(file_);
+  const OutputFile file(file_);
   EXPECT_EQ(text_in(file_), "of yesterday");
 }
 

@@ -76,6 +76,12 @@ TEST(Perf, RunsAloneAsOneRank) {
   EXPECT_THAT(outcome.output, HasSubstr("ranks 1 "));
 }
 
+TEST(Perf, PlaysNoPingPongAlone) {
+  const Outcome outcome = run(perf + " ping_pong --ranks 1 -b 8 -e 8" + quick);
+  EXPECT_EQ(outcome.status, 1) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("ping_pong takes two ranks or more"));
+}
+
 TEST(Perf, Explains) {
   const Outcome outcome = run(perf + " all_reduce --ranks 2 -b 8 -e 8 --explain" + quick);
   EXPECT_EQ(outcome.status, 0) << outcome.output;

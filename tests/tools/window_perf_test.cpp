@@ -26,6 +26,13 @@ TEST(WindowPerf, PrintsARowForEverySize) {
     EXPECT_THAT(outcome.output, HasSubstr(row));
 }
 
+TEST(WindowPerf, GoesFromNothingToOneByte) {
+  const Outcome outcome = run_window_perf(quick_windows + "-b 0 -e 2");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  for (const char* row : {"\n           0 ", "\n           1 ", "\n           2 "})
+    EXPECT_THAT(outcome.output, HasSubstr(row));
+}
+
 TEST(WindowPerf, NoticesWhatDidNotMove) {
   for (const std::string lost : {"puts", "gets", "notified puts", ""}) {
     const Outcome outcome = test::run_command("TUTTI_TEST_LOSE='" + lost + "' " TUTTI_LOSSY_WINDOW_PERF " " +

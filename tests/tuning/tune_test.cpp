@@ -105,8 +105,28 @@ TEST_F(Tune, WritesAgainWhatWasDamaged) {
 }
 
 TEST_F(Tune, LeavesNothingBehindWhenItFails) {
-  EXPECT_EQ(run("--ranks 2 --largest 8 --rounds 1", "TUTTI_INTERFACE=nowhere0"), 1);
+  EXPECT_EQ(run("--ranks 2 --largest 8 --rounds 1", "TUTTI_TUNING= TUTTI_INTERFACE=nowhere0"), 1);
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "tutti" / "tuning")) << output_;
+}
+
+TEST_F(Tune, WritesAndChecksTheFileThatTheEnvironmentNames) {
+  const auto file = folder_ / "mine.json";
+  const std::string little = "--ranks 2 --largest 8 --rounds 1", named = "TUTTI_TUNING=" + file.string();
+  EXPECT_EQ(run(little + " --check", named), 1);
+  EXPECT_THAT(output_, HasSubstr("mine.json\": cannot be read"));
+  EXPECT_EQ(run(little, named), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("written: " + file.string()));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "tutti"));
+  EXPECT_EQ(run(little + " --check", named), 0) << output_;
+  EXPECT_THAT(output_, Not(HasSubstr("default constants")));
+}
+
+TEST_F(Tune, WritesNoFileWhereCommunicatorsLookAtNone) {
+  const std::string little = "--ranks 2 --largest 8 --rounds 1";
+  EXPECT_EQ(run(little, "TUTTI_TUNING=off"), 2);
+  EXPECT_THAT(output_, HasSubstr("TUTTI_TUNING is off, so communicators look at no file; name one"));
+  EXPECT_EQ(run(little + " --check", "TUTTI_TUNING=off"), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("# TUTTI_TUNING is off: the library's default constants"));
 }
 
 TEST_F(Tune, StartsNoRanksUnderALauncherOfSeveral) {

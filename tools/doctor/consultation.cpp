@@ -12,6 +12,7 @@
 #include "doctor/examine.hpp"
 #include "doctor/measure.hpp"
 #include "doctor/report.hpp"
+#include "output_file.hpp"
 
 namespace tutti::doctor {
 
@@ -74,14 +75,25 @@ Report alone(const Settings& settings, const Error& error) {
   return report;
 }
 
-void show(std::FILE* to, const Settings& settings, const Report& report) {
-  if (settings.json != "-") {
-    for (const auto& machine : report.machines) print(to, machine);
-    print_findings(to, report.pairs);
-    print_tail(to, report);
+/// Rank 0's report: words to `to` and JSON to a file, or JSON to `to` alone.
+class Output {
+ public:
+  Output(std::FILE* to, const std::string& json) : to_(to), only_json_(json == "-") {
+    if (!json.empty() && !only_json_) json_.emplace(json);
   }
-  if (!settings.json.empty()) write_json(settings.json, report);
-}
+  void show(const Report& report) {
+    if (only_json_) return fmt::print(to_, "{}", to_json(report));
+    for (const auto& machine : report.machines) print(to_, machine);
+    print_findings(to_, report.pairs);
+    print_tail(to_, report);
+    if (json_) json_->write(to_json(report));
+  }
+
+ private:
+  std::FILE* to_;
+  bool only_json_;
+  std::optional<OutputFile> json_;
+};
 
 }  // namespace
 
@@ -93,16 +105,17 @@ bool consult(const Settings& settings, std::FILE* to) {
     team.emplace(settings.options.interface, settings.options.timeout);
   } catch (const Error& error) {
     if (launch.rank != 0) throw;
-    const Report report = alone(settings, error);
-    show(to, settings, report);
+    Output(to, settings.json).show(alone(settings, error));
     return false;
   }
+  std::optional<Output> output;
+  if (team->rank() == 0) output.emplace(to, settings.json);
   auto machines = team->machines();
   distinguish(machines);
   Report report{.machines = examine_all(*team, machines, settings.options.interface),
                 .pairs = pairs(*team, machines, settings)};
-  if (team->rank() != 0) return true;
-  show(to, settings, report);
+  if (!output) return true;
+  output->show(report);
   return worst(report) != Level::error;
 }
 

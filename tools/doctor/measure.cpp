@@ -19,18 +19,6 @@ namespace tutti::doctor {
 
 namespace {
 
-constexpr std::size_t most_ranks = 32;  // 496 pairs take a minute
-
-std::vector<int> choose_ranks(const std::vector<Machine>& machines, int size) {
-  std::vector<int> ranks;
-  if (static_cast<std::size_t>(size) <= most_ranks)
-    for (int rank = 0; rank < size; ++rank) ranks.push_back(rank);
-  else
-    for (const auto& machine : machines)
-      if (ranks.size() < most_ranks) ranks.push_back(machine.ranks.front());
-  return ranks;
-}
-
 struct Peer {
   Rank rank;
   bool i_am_first;  ///< to send
@@ -133,9 +121,23 @@ std::string listening_ports() {
 
 }  // namespace
 
+std::vector<int> choose_ranks(const std::vector<Machine>& machines) {
+  constexpr std::size_t most = 32;  // 496 pairs take a minute
+  std::size_t all = 0;
+  for (const Machine& machine : machines) all += machine.ranks.size();
+  const std::size_t share = all <= most ? most : std::max<std::size_t>(1, most / machines.size());
+  std::vector<int> chosen;
+  for (const auto& [name, ranks, processors] : machines) {
+    const std::size_t count = std::min({share, ranks.size(), most - chosen.size()});
+    for (std::size_t i = 0; i < count; ++i) chosen.push_back(ranks[i * ranks.size() / count]);
+  }
+  std::ranges::sort(chosen);
+  return chosen;
+}
+
 PairFacts measure_pairs(Team& team, const std::vector<Machine>& machines, const Options& options) {
   constexpr int most_errors = 3;
-  const auto ranks = choose_ranks(machines, team.size());
+  const auto ranks = choose_ranks(machines);
   PairFacts facts{.machine = names(machines, team.size()),
                   .blocked = probe_connections(team, machines, ranks),
                   .left_out = team.size() - static_cast<int>(ranks.size()),

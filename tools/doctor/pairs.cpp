@@ -143,7 +143,9 @@ Finding measured(const PairFacts& facts) {
   for (const Pair& pair : facts.pairs) finding.data["pairs"].push_back(data_of(pair));
   if (facts.left_out > 0) {
     finding.level = Level::note;
-    finding.what += fmt::format("; {} ranks are too many, these are of one a machine", facts.machine.size());
+    const int all = static_cast<int>(facts.machine.size());
+    finding.what += fmt::format("; {} ranks are too many, these are of {} from all over the machines", all,
+                                all - facts.left_out);
   }
   if (facts.given_up) {
     finding.level = Level::note;

@@ -5,9 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <sstream>
-
-#include "output_file.hpp"
 
 namespace tutti::doctor {
 
@@ -79,23 +78,14 @@ void print_tail(std::FILE* to, const Report& report) {
   fmt::print(to, "{} ok, {} note, {} warn, {} error\n", count[0], count[1], count[2], count[3]);
 }
 
-nlohmann::json to_json(const Report& report) {
+std::string to_json(const Report& report) {
   nlohmann::json json{{"worst", name(worst(report))},
                       {"machines", nlohmann::json::array()},
                       {"pairs", to_json(report.pairs)}};
   for (const auto& [machine, findings] : report.machines)
     json["machines"].push_back(
         {{"name", machine.name}, {"ranks", machine.ranks}, {"findings", to_json(findings)}});
-  return json;
-}
-
-void write_json(const std::string& file, const Report& report) {
-  const std::string text = to_json(report).dump(2) + "\n";
-  if (file == "-") {
-    fmt::print("{}", text);
-    return;
-  }
-  OutputFile(file).write(text);
+  return json.dump(2) + "\n";
 }
 
 }  // namespace tutti::doctor

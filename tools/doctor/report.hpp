@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -28,8 +27,7 @@ void print_findings(std::FILE* to, const Findings& findings);
 void print(std::FILE* to, const MachineReport& report);
 /// How many findings there are of each level.
 void print_tail(std::FILE* to, const Report& report);
-nlohmann::json to_json(const Report& report);
-/// "-": stdout. Throws Error(system) when the file cannot be written.
-void write_json(const std::string& file, const Report& report);
+/// The text of a file.
+std::string to_json(const Report& report);
 
 }  // namespace tutti::doctor

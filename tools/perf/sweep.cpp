@@ -202,6 +202,8 @@ std::vector<Point> points(const Settings& settings, int ranks) {
 }  // namespace
 
 bool sweep(Communicator& comm, const Settings& settings, std::FILE* to) {
+  if (settings.benchmark.kind == Kind::ping_pong && comm.size() < 2)
+    throw Error(ErrorCode::invalid_argument, "ping_pong takes two ranks or more, not one");
   const std::vector<Point> all = points(settings, comm.size());
   const std::vector<Place> places = gather_places(comm);
   const bool reports = comm.rank() == 0;

@@ -9,7 +9,7 @@
 namespace tutti::perf {
 
 /// Measures, checks and reports (rank 0 prints to `to`). Collective. True when no value was wrong; equal on
-/// all ranks.
+/// all ranks. Throws Error(invalid_argument) for a root or an operation that needs more ranks.
 bool sweep(Communicator& comm, const Settings& settings, std::FILE* to);
 
 }  // namespace tutti::perf

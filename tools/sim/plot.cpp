@@ -29,9 +29,13 @@ struct Axis {
   }
 };
 
-Axis axis_of(const std::vector<Point>& points, double Point::*value, double first, double last) {
-  const auto [low, high] = std::ranges::minmax(points, {}, value);
-  return {low.*value, high.*value, first, last};
+constexpr double us = 1e-6;
+
+/// Between the powers of ten of microseconds around all times.
+Axis time_axis(const std::vector<Point>& points) {
+  const auto [low, high] = std::ranges::minmax(points, {}, &Point::seconds);
+  return {us * std::pow(10, std::floor(std::log10(low.seconds / us))),
+          us * std::pow(10, std::ceil(std::log10(high.seconds / us))), bottom, top};
 }
 
 std::string text(double x, double y, const char* anchor, const std::string& what) {
@@ -45,11 +49,10 @@ std::string grid_line(double x1, double y1, double x2, double y2) {
 
 /// Lines at powers of ten of microseconds.
 std::string time_grid(const Axis& time) {
-  constexpr double us = 1e-6;
   std::string svg;
-  for (double at = std::pow(10, std::floor(std::log10(time.low / us))); at * us <= time.high; at *= 10) {
-    if (at * us < time.low) continue;
-    const double y = time.place(at * us);
+  const auto last = std::lround(std::log10(time.high / us));
+  for (auto power = std::lround(std::log10(time.low / us)); power <= last; ++power) {
+    const double at = std::pow(10, power), y = time.place(at * us);
     svg += grid_line(left, y, right, y) + text(left - 6, y + 4, "end", fmt::format("{:g}", at));
   }
   return svg;
@@ -86,7 +89,7 @@ std::string plot(Collective collective, std::vector<Point> points) {
   };
   const auto [low, high] = std::ranges::minmax(points, {}, across);
   const Axis horizontal{across(low), across(high), left, right};
-  const Axis time = axis_of(points, &Point::seconds, bottom, top);
+  const Axis time = time_axis(points);
   const auto x = [&](const Point& p) { return horizontal.place(across(p)); };
   svg += time_grid(time);
   std::set<double> marked;

@@ -68,7 +68,7 @@ class Draft {
     if (const auto parent = fs::path(file_).parent_path(); !parent.empty())
       fs::create_directories(parent, none);
     if (fs::exists(file_, none) && !fs::is_regular_file(file_, none)) cannot_write(file_);
-    OutputFile(draft_).write("");
+    const OutputFile trial(draft_);
   }
   Draft(const Draft&) = delete;
   Draft& operator=(const Draft&) = delete;
@@ -113,9 +113,11 @@ void check_machine(tune::Settings settings, const std::string& file) {
     tuning = tuning::load(file);
     settings.options.tuning = file;
   } else {
+    const std::string why = settings.options.tuning == "off" ? "TUTTI_TUNING is off"
+                            : file.empty()                   ? "a file of constants is not there"
+                                                             : file + " is not there";
     settings.options.tuning = "off";
-    fmt::print("# {} is not there: the library's default constants choose and predict\n",
-               file.empty() ? "a file of constants" : file);
+    fmt::print("# {}: the library's default constants choose and predict\n", why);
   }
   std::optional<OutputFile> json;
   if (!settings.json.empty()) json.emplace(settings.json);
@@ -138,7 +140,8 @@ int main(int argc, char** argv) {
     if (const int* status = std::get_if<int>(&command)) return *status;
     const auto& settings = std::get<tune::Settings>(command);
     const std::uint64_t machine = topology::hash(topology::discover());
-    const std::string file = settings.file.empty() ? tuning::file_of(machine) : settings.file;
+    std::string file = settings.file;
+    if (file.empty() && settings.options.tuning != "off") file = tuning::file_of(machine);
     if (settings.check)
       check_machine(settings, file);
     else

@@ -35,6 +35,13 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     app.parse(argc, argv);
     settings.largest = largest;
     settings.options = Options::from_environment();
+    if (settings.file.empty() && settings.options.tuning == "off") {
+      if (!settings.check)
+        throw CLI::ValidationError("--file",
+                                   "TUTTI_TUNING is off, so communicators look at no file; name one");
+    } else if (settings.file.empty()) {
+      settings.file = settings.options.tuning;
+    }
     check_own_ranks(*std::ranges::max_element(settings.ranks), "start one process");
   });
 }

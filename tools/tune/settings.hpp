@@ -17,7 +17,7 @@ struct Settings {
   std::size_t largest = std::size_t{64} << 20U;  ///< bytes
   int rounds = 9;
   bool check = false;  ///< measure what was chosen instead
-  std::string file;    ///< "": where the library looks
+  std::string file;    ///< "": this machine's, or none where `options.tuning` is off
   std::string json;    ///< of a check; "": none
   Options options;
 };

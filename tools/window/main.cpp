@@ -60,7 +60,7 @@ bool measure(Communicator& comm, const Settings& settings) {
     fmt::print("# path: {}\n# {:>10} {:>12} {:>12} {:>16}\n# {:>10} {:>12} {:>12} {:>16}\n",
                pair.window().path(1), "size", "put", "get", "put and notify", "bytes", "GB/s", "GB/s", "us");
   bool good = true;
-  for (std::size_t bytes = settings.begin; bytes <= settings.end; bytes *= 2) {
+  for (std::size_t bytes = settings.begin; bytes <= settings.end; bytes = bytes == 0 ? 1 : bytes * 2) {
     const std::size_t count =
         std::clamp<std::size_t>(settings.volume / std::max<std::size_t>(bytes, 1), 2, 1000);
     const auto speed = pair.bandwidth(bytes, count, settings.batches);
@@ -69,7 +69,6 @@ bool measure(Communicator& comm, const Settings& settings) {
     good = pair.intact(bytes) && good;
     if (prints) fmt::print("  {:>10} {:>12.4g} {:>12.4g} {:>16.4g}\n", bytes, speed.put, speed.get, latency);
     std::fflush(stdout);
-    if (bytes == 0) bytes = 1;
   }
   comm.barrier();  // nobody uses this rank's memory any more
   if (!good) fmt::print(stderr, "tutti-window-perf: rank {}: wrong data\n", comm.rank());
