@@ -129,11 +129,13 @@ class Registration {
 class Communicator : public Operations<Communicator, void> {
  public:
   /// Joins the group named by `id` as `rank` of `size`, at most 2^20. Rank 0 must be in the process that made
-  /// the id. Throws Error: timeout naming the ranks that did not come, unauthorized, invalid_argument,
-  /// system.
+  /// the id. Throws Error: timeout naming the ranks that did not come, peer_lost, unauthorized,
+  /// invalid_argument, mismatch (other options), unsupported (a forced transport), system.
   Communicator(const UniqueId& id, Rank rank, int size, const Options& options = Options::from_environment());
   /// As the launcher says: tutti's own variables, PMIx (Open MPI's mpirun, Slurm), PMI (MPICH's mpiexec),
-  /// torchrun-style variables, Slurm's; none of them: one rank.
+  /// torchrun-style variables, Slurm's; none of them: one rank. Throws Error as the constructor;
+  /// invalid_argument also for a variable that makes no sense; unsupported under a launcher that this build
+  /// was made without; forked in a child of a process that has asked the launcher before.
   static Communicator from_environment(const Options& options = Options::from_environment());
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
@@ -156,9 +158,10 @@ class Communicator : public Operations<Communicator, void> {
   void check();
 
   /// Communicators of the ranks with equal `color`, ordered by `key`, then rank. Collective. A negative color
-  /// gets none.
+  /// gets none. Throws Error as other calls do, and system; this communicator is then unusable, too.
   [[nodiscard]] std::optional<Communicator> split(int color, int key = 0);
-  /// A communicator of the same ranks whose calls are independent of this one's. Collective.
+  /// A communicator of the same ranks whose calls are independent of this one's. Collective. Throws as
+  /// `split`.
   [[nodiscard]] Communicator duplicate();
   /// Makes every call on every rank of this communicator fail with Error(aborted) and `reason`, those under
   /// way too. Returns within one second, from any thread. Idempotent.
@@ -192,7 +195,9 @@ class Communicator : public Operations<Communicator, void> {
   /// Calls of `collective` choose by themselves again. Collective. Throws nothing.
   void use_default(Collective collective);
 
-  /// Which transport, algorithm, message size and path a call would take, and why; several lines.
+  /// Which transport, algorithm, message size and path a call would take, and why; several lines. Throws what
+  /// the call itself would before it sends anything: Error(invalid_argument), or aborted when the
+  /// communicator is unusable.
   [[nodiscard]] std::string explain(const Call& call) const;
   /// `explain`, and what the simulator makes of the call on the machines that the ranks are on: the means of
   /// each kind of pair and why better ones are refused, lanes, chunk and predicted time of the fastest

@@ -182,9 +182,8 @@ class Gpu {
   /// all ranks Error(unsupported) where one cannot allocate or open it, and for more than 32 of both.
   template <Element T>
   [[nodiscard]] GpuBuffer<T> allocate(std::size_t count) {
-    if (count > static_cast<std::size_t>(-1) / sizeof(T))
-      throw Error(ErrorCode::invalid_argument, "allocate: the size in bytes overflows");
-    auto [token, data] = allocate_bytes(count * sizeof(T));
+    constexpr auto most = static_cast<std::size_t>(-1);  // refused once all ranks have made the call
+    auto [token, data] = allocate_bytes(count > most / sizeof(T) ? most : count * sizeof(T));
     return GpuBuffer<T>(std::move(token), static_cast<T*>(data), count);
   }
   /// The same for device memory that exists: of cudaMalloc, or of cuMemCreate with handles for other

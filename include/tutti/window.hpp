@@ -132,9 +132,9 @@ class Window {
 
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
-  /// Bytes that a rank gave.
+  /// Bytes that a rank gave. Throws Error(invalid_argument) when there is no such rank.
   [[nodiscard]] std::size_t bytes(Rank rank) const;
-  /// By what way this rank reaches the memory of `target`, and why not by a better one.
+  /// By what way this rank reaches the memory of `target`, and why not by a better one. Throws likewise.
   [[nodiscard]] std::string path(Rank target) const;
 
   /// Writes to, or reads from, the target's memory. Returns at once; a first transfer to a target may
@@ -167,7 +167,7 @@ class Window {
   /// Takes nothing when it throws.
   void wait_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank,
                          std::optional<std::chrono::milliseconds> timeout = std::nullopt);
-  /// Takes them and returns true if they have come.
+  /// Takes them and returns true if they have come. Throws Error: invalid_argument; aborted.
   bool test_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank);
 
  private:

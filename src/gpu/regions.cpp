@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include <tutti/error.hpp>
@@ -53,8 +54,10 @@ Regions::Allocated Regions::allocate(std::size_t bytes) {
   drop_released();
   Region& region = free_one();
   std::string failure;
+  constexpr auto most = std::numeric_limits<std::size_t>::max() / 2;  // rounded up, more could become little
+  if (bytes > most) failure = "allocate: no device has that much memory";
   try {
-    region.owned = connection_.allocate_shared(std::max<std::size_t>(bytes, 1));
+    if (failure.empty()) region.owned = connection_.allocate_shared(std::max<std::size_t>(bytes, 1));
   } catch (const Error& error) {
     failure = error.what();
   }

@@ -222,6 +222,18 @@ TEST_F(GpuRegions, ReleasedOnesMakeRoom) {
   EXPECT_EQ(api->bytes_held(), 0U);
 }
 
+TEST_F(GpuRegions, WhatIsTooLargeForOneIsRefusedOnAllRanks) {
+  run_local(2, [&](Communicator& comm) {
+    Gpu gpu(comm, small);
+    constexpr auto most = static_cast<std::size_t>(-1);
+    for (const std::size_t huge : {most, most / sizeof(float)})
+      expect_refused([&] { static_cast<void>(gpu.allocate<float>(comm.rank() == 0 ? huge : count)); },
+                     "rank 0: allocate: no device has that much memory", ErrorCode::unsupported);
+    const auto good = gpu.allocate<float>(count);
+    expect_sum(comm, gpu, good.data(), good.data());
+  });
+}
+
 TEST_F(GpuRegions, WhereMemoryCannotBeSharedAllRanksHearOfIt) {
   run_local(2, [&](Communicator& comm) {
     Gpu gpu(comm, small);
