@@ -48,7 +48,8 @@ struct Registration {
   Kind kind = Kind::buffer;
   void* memory = nullptr;
   std::size_t bytes = 0;
-  std::optional<GpuRegistration> reach;  ///< of a window: all ranks reach it
+  std::optional<GpuRegistration> reach{};  ///< of a window: all ranks reach it
+  bool dropped = false;                    ///< by the program
 };
 
 /// Any thread may ask for errors and abort; calls and the rest are one thread's at a time.

@@ -3,6 +3,8 @@
 // ones are found.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "gpu/api.hpp"
 #include "nccl/functions.hpp"
 #include "nccl/group.hpp"
@@ -42,14 +44,22 @@ std::byte* allocate(gpu::Api& api, std::size_t bytes) {
 std::shared_ptr<Registration> Comm::add_registration(Registration::Kind kind, void* memory,
                                                      std::size_t bytes) {
   const std::scoped_lock lock(use_);
-  return *registrations_.insert(std::make_shared<Registration>(Registration{kind, memory, bytes, {}})).first;
+  return *registrations_
+              .insert(std::make_shared<Registration>(
+                  Registration{.kind = kind, .memory = memory, .bytes = bytes}))
+              .first;
 }
 
 void Comm::drop_registration(Registration::Kind kind, const void* registration) {
   const std::scoped_lock lock(use_);
-  const auto dropped = std::erase_if(
+  const auto found = std::ranges::find_if(
       registrations_, [&](const auto& r) { return r.get() == registration && r->kind == kind; });
-  if (dropped == 0) throw Failure(ncclInvalidArgument, "this handle is not one of this communicator's");
+  if (found == registrations_.end())
+    throw Failure(ncclInvalidArgument, "this handle is not one of this communicator's");
+  // Not when a job lets go of it: calls from now on must find it gone on all ranks alike.
+  (*found)->dropped = true;
+  (*found)->reach.reset();
+  registrations_.erase(found);
 }
 
 void Comm::open_window(Registration& window) {
@@ -61,6 +71,7 @@ void Comm::open_window(Registration& window) {
     if (error.code() != ErrorCode::unsupported) throw;
     log(Level::info, device_, fmt::format("a window without effect: {}", error.what()));
   }
+  if (window.dropped) window.reach.reset();
 }
 
 ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
@@ -119,7 +130,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t b
                     fmt::format("a window is memory of device {}, which this is not", on->device()));
     const auto made = on->add_registration(Registration::Kind::window, memory, bytes);
     *window = reinterpret_cast<ncclWindow_t>(made.get());
-    // Also of a window that is dropped before its turn: other ranks open theirs.
+    // Also of a window that is dropped before its turn: all ranks open theirs.
     const auto work = [opens = on.get(), made](Turn&) { opens->open_window(*made); };
     return submit(Job{on, work, nullptr, "ncclCommWindowRegister"});
   }));
