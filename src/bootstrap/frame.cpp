@@ -66,6 +66,10 @@ Error with_context(const Error& error, const std::string& words, std::vector<Ran
   return {error.code(), words + to_fault(error).text, std::move(ranks)};
 }
 
+Error while_connecting(const Error& error, const std::string& words, Rank me, Rank peer) {
+  return with_context(error, words, {error.code() == ErrorCode::system ? me : peer});
+}
+
 Fault read_fault(std::span<const std::byte> payload) {
   Reader in(payload);
   Fault fault;

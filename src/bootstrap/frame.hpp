@@ -51,6 +51,8 @@ struct Fault {
 Fault to_fault(const Error& error);
 /// `error` with words in front of its text. Its ranks stay those at fault; where it names none, `ranks` are.
 Error with_context(const Error& error, const std::string& words, std::vector<Rank> ranks);
+/// Likewise, of connecting `me` to `peer`: what `me`'s system lacks is not the peer's fault.
+Error while_connecting(const Error& error, const std::string& words, Rank me, Rank peer);
 
 struct StuckReport {
   std::uint64_t communicator = 0;

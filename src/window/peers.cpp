@@ -78,8 +78,8 @@ PrivateDescriptor connect(const WindowSetting& setting, Rank peer, const Contact
     transport::tcp::carry_data(socket.get(), setting.congestion);
     return socket;
   } catch (const Error& error) {
-    const Rank at_fault = error.code() == ErrorCode::system ? setting.group.rank : peer;
-    throw bootstrap::with_context(error, fmt::format("connecting to rank {}: ", peer), {at_fault});
+    throw bootstrap::while_connecting(error, fmt::format("connecting to rank {}: ", peer), setting.group.rank,
+                                      peer);
   }
 }
 

@@ -132,9 +132,8 @@ void TcpTransport::connect(Streams& streams, Rank peer, int channel) {
       streams.connect(place, std::move(socket));
     }
   } catch (const Error& error) {
-    const Rank at_fault = error.code() == ErrorCode::system ? group_.rank : peer;
-    throw bootstrap::with_context(error, fmt::format("tcp channel {} to rank {}: ", channel, peer),
-                                  {at_fault});
+    throw bootstrap::while_connecting(error, fmt::format("tcp channel {} to rank {}: ", channel, peer),
+                                      group_.rank, peer);
   }
 }
 

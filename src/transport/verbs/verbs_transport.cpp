@@ -212,8 +212,7 @@ void VerbsTransport::connect(Rank peer) {
     assert(socket);  // nobody opens an inbox's place for control
     link(peer).begin(std::move(socket), true);
   } catch (const Error& error) {
-    const Rank at_fault = error.code() == ErrorCode::system ? group_.rank : peer;
-    throw bootstrap::with_context(error, fmt::format("verbs to rank {}: ", peer), {at_fault});
+    throw bootstrap::while_connecting(error, fmt::format("verbs to rank {}: ", peer), group_.rank, peer);
   }
 }
 
