@@ -125,12 +125,14 @@ class Registration {
 /// no asynchronous work under way when it passes to another thread.
 ///
 /// Destroying it tells the others that this rank left in order; destroying it while an exception passes
-/// through tells them that it failed. After fork, every operation in the child throws Error(forked).
+/// through tells them that it failed. After fork, every operation in the child throws Error(forked); what
+/// only asks (`rank`, `stats`, `explain`) does not.
 class Communicator : public Operations<Communicator, void> {
  public:
   /// Joins the group named by `id` as `rank` of `size`, at most 2^20. Rank 0 must be in the process that made
   /// the id. Throws Error: timeout naming the ranks that did not come, peer_lost, unauthorized,
-  /// invalid_argument, mismatch (other options), unsupported (a forced transport), system.
+  /// invalid_argument, mismatch (other options), unsupported (a forced transport), system; aborted when
+  /// another rank could not, with its reason.
   Communicator(const UniqueId& id, Rank rank, int size, const Options& options = Options::from_environment());
   /// As the launcher says: tutti's own variables, PMIx (Open MPI's mpirun, Slurm), PMI (MPICH's mpiexec),
   /// torchrun-style variables, Slurm's; none of them: one rank. Throws Error as the constructor;

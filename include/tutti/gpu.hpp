@@ -53,7 +53,7 @@ struct DeviceBlocks {
 };
 
 /// Arguments of `OnStream::all_reduce_rms_norm`. Buffers are rows of `hidden` elements, one a token; `weight`
-/// is one row. `out` and `residual_out` may each be `in` or `residual`, but not the same.
+/// is one row. `out` and `residual_out` may each be `in` or `residual`, but not the same; no other overlap.
 struct AllReduceRmsNorm {
   const void* in = nullptr;
   const void* residual = nullptr;  ///< the same on all ranks
@@ -80,8 +80,8 @@ class OnStream : public Operations<OnStream, void> {
   using Operations<OnStream, void>::all_to_all_v;
   /// all_to_all_v with counts and displacements that earlier work of the stream computes: the kernel reads
   /// them. What reaches beyond the buffers is reported as Error(invalid_argument) by the next call or by
-  /// `check`, and sizes that the two ends of a block do not share as Error(mismatch). The buffers are not in
-  /// place.
+  /// `check`, and sizes that the two ends of a block do not share as Error(mismatch). The rooms of the buffers
+  /// do not overlap.
   void all_to_all_v(const void* in, const DeviceBlocks& in_blocks, void* out, const DeviceBlocks& out_blocks,
                     DataType type);
 
@@ -107,7 +107,7 @@ class GpuGroup : public Operations<GpuGroup, void> {
  public:
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
-  /// Enqueues all collected calls.
+  /// Enqueues all collected calls. Throws Error(unsupported) for more than 128 sends and receives.
   void run();
 
  private:

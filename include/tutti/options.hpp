@@ -13,7 +13,7 @@ namespace tutti {
 struct Options {
   /// Longest that a call waits for other ranks while nothing moves: whatever moves starts it anew, so that a
   /// long transfer may take longer. Joining a group, and a wait of a window, may take this long altogether.
-  /// Not 0; more than a century is a century. TUTTI_TIMEOUT, in seconds (fractions allowed).
+  /// Not 0; more than a century is a century. TUTTI_TIMEOUT, in seconds: 0.001 to 1000000.
   std::chrono::milliseconds timeout{30000};
   /// Network interface (name, address, or "default": that of the default route) at which this rank listens
   /// for what is not shared memory or RDMA, and rank 0 for those that join, unless its address is in the
@@ -24,7 +24,8 @@ struct Options {
   /// TUTTI_TRANSPORT.
   std::string transport;
   /// Force an algorithm ("ring", "two_shot", ...) for every operation that has one of that name; a name that
-  /// none has is an Error(invalid_argument). TUTTI_ALGORITHM.
+  /// none has is an Error(invalid_argument), and so are those that need memory of others ("direct"), which no
+  /// communicator has from the start. TUTTI_ALGORITHM.
   std::string algorithm;
   /// Ranks a node, for algorithms that know nodes ("hierarchical", "hierarchical_tree"): every so many
   /// consecutive ranks are one. 0: as many as the hosts have, when all but the last have the same number of

@@ -63,9 +63,12 @@ constexpr Operand out(int first, int count = 1, Rank owner = -1) {
 constexpr Operand scratch(int first, int count = 1, Rank owner = -1) {
   return {Operand::Kind::memory, Space::scratch, 0, owner, first, count};
 }
-/// A message of `count` chunks from or to `peer`.
+/// A message of `count` chunks from or to `peer`. A channel that no Operand holds becomes 65535, which
+/// `verify` refuses.
 constexpr Operand message(Rank peer, int channel = 0, int count = 1) {
-  return {Operand::Kind::message, Space::input, static_cast<std::uint16_t>(channel), peer, 0, count};
+  const bool held = channel >= 0 && channel <= 65535;
+  return {Operand::Kind::message, Space::input, static_cast<std::uint16_t>(held ? channel : 65535), peer, 0,
+          count};
 }
 
 /// One step: every sink receives the fold of all sources, folded from left to right. With one source it is a
@@ -115,7 +118,7 @@ std::ostream& operator<<(std::ostream& stream, const Schedule& schedule);
 std::string to_text(const Schedule& schedule);
 /// Throws Error(invalid_schedule) with the line number. Input is bounded: no text makes it allocate more than
 /// a constant factor of its own size.
-Schedule parse_schedule(std::string_view text);
+[[nodiscard]] Schedule parse_schedule(std::string_view text);
 
 class PartialBuild;
 
@@ -123,7 +126,8 @@ class PartialBuild;
 /// one lane keep the order in which they were begun.
 class Builder {
  public:
-  /// `chunks`, `scratch`: see Schedule; `lanes` of every rank, the most that are used.
+  /// `chunks`, `scratch`: see Schedule; `lanes` of every rank, the most that are used. Throws
+  /// Error(invalid_argument) for numbers that make no sense.
   Builder(std::string name, Collective collective, int ranks, int chunks, int lanes = 1, int scratch = 0);
   Builder& root(Rank rank);        ///< Schedule::root, if it is not 0
   Builder& credits(int messages);  ///< Schedule::credits, if it is not 1
@@ -142,13 +146,14 @@ class Builder {
     explicit At(Step& step) : step_(&step) {}
     Step* step_;
   };
+  /// Throws Error(invalid_argument) for a rank or lane that there is not.
   At at(Rank rank, int lane = 0);
   /// The ranks to write steps for, where those of one rank are written apart from the others': all. In the
   /// simulator only those it needs. `period`, if not 0, promises that rank r + period does what rank r does,
   /// with all ranks counted on by `period`, and round; chunks may be others.
   [[nodiscard]] std::vector<Rank> ranks(int period = 0) const;
   /// Drops lanes in which no rank has a step.
-  Schedule build() &&;
+  [[nodiscard]] Schedule build() &&;
 
  private:
   Schedule schedule_;

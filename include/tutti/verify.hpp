@@ -40,7 +40,7 @@ struct Proof {
 /// messages never received or of another size, a misplaced `complete`. Returns the first fault, or none. Does
 /// not throw on bad schedules, whatever they contain. Time: about steps x lanes x ranks. `proof`, when given,
 /// is filled in on success.
-std::optional<Fault> verify(const Schedule& schedule, const VerifyOptions& options = {},
-                            Proof* proof = nullptr);
+[[nodiscard]] std::optional<Fault> verify(const Schedule& schedule, const VerifyOptions& options = {},
+                                          Proof* proof = nullptr);
 
 }  // namespace tutti

@@ -155,7 +155,7 @@ class Window {
   /// returns what it was. Blocking; sums wrap.
   std::uint64_t fetch_add(Rank target, std::size_t offset, std::uint64_t value);
   /// Sets the word to `desired` if it is `expected`; returns what it was.
-  std::uint64_t compare_swap(Rank target, std::size_t offset, std::uint64_t expected, std::uint64_t desired);
+  [[nodiscard]] std::uint64_t compare_swap(Rank target, std::size_t offset, std::uint64_t expected, std::uint64_t desired);
 
   /// Returns when all transfers to `target` (or to all) are done. Throws as Transfer::wait does.
   void flush(Rank target);
@@ -168,7 +168,7 @@ class Window {
   void wait_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank,
                          std::optional<std::chrono::milliseconds> timeout = std::nullopt);
   /// Takes them and returns true if they have come. Throws Error: invalid_argument; aborted.
-  bool test_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank);
+  [[nodiscard]] bool test_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank);
 
  private:
   friend class detail::WindowState;

@@ -152,12 +152,22 @@ Geometry geometry(const Call& call, Rank rank, int size) {
 
 }  // namespace
 
+std::size_t bytes_of(const Call& call, std::size_t elements) {
+  if (size_of(call.type) == 0)
+    refuse(call, "unknown data type code " + std::to_string(static_cast<int>(call.type)));
+  return multiply(call, elements, size_of(call.type));
+}
+
+bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(a), second = reinterpret_cast<std::uintptr_t>(b);
+  return a_bytes != 0 && b_bytes != 0 && first < second + b_bytes && second < first + a_bytes;
+}
+
 Sizes check(const Call& call, Rank rank, int size) {
   if (static_cast<int>(call.operation) >= operation_count)
     throw Error(ErrorCode::invalid_argument,
                 "unknown operation code " + std::to_string(static_cast<int>(call.operation)));
-  if (size_of(call.type) == 0)
-    refuse(call, "unknown data type code " + std::to_string(static_cast<int>(call.type)));
+  static_cast<void>(bytes_of(call, 0));
   if (static_cast<int>(call.reduction.op) >= reduce_op_count)
     refuse(call, "unknown reduction code " + std::to_string(static_cast<int>(call.reduction.op)));
   if (call.root < 0 || call.root >= size)
@@ -172,7 +182,7 @@ Sizes check(const Call& call, Rank rank, int size) {
   sizes.in_place =
       in == out + static_cast<std::uintptr_t>(g.input_at) && call.operation != Operation::all_to_all_v;
   if (sizes.in_place && call.operation == Operation::reduce_scatter_v) require_own_apart(call, rank);
-  if (!sizes.in_place && in < out + g.out_bytes && out < in + g.in_bytes)
+  if (!sizes.in_place && overlap(call.in, g.in_bytes, call.out, g.out_bytes))
     refuse(call, call.operation == Operation::all_to_all_v
                      ? "input and output overlap"
                      : "input and output overlap, but not as in place needs it");

@@ -19,6 +19,13 @@ struct Sizes {
 /// ranks, blocks of an output that overlap each other, a block for the rank itself that it does not expect.
 Sizes check(const Call& call, Rank rank, int size);
 
+/// What so many elements of the call's type take. Throws Error(invalid_argument) for an unknown type, and for
+/// more than half the address space: displacements and sums stay representable.
+std::size_t bytes_of(const Call& call, std::size_t elements);
+
+/// Whether two ranges share a byte.
+bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes);
+
 /// Whether calls of it are v-forms.
 constexpr bool is_counted(Operation operation) {
   return operation == Operation::all_gather_v || operation == Operation::reduce_scatter_v ||

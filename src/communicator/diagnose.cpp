@@ -79,8 +79,11 @@ std::optional<Error> Impl::failure_in_memory(const Task* task) {
   const auto failed_rank = shm == nullptr ? std::nullopt : shm->closed_by();
   if (!failed_rank || *failed_rank == group.rank) return std::nullopt;
   const auto now = Clock::now();
-  if (closing_seen == Clock::time_point{}) closing_seen = now;
-  if (!watch->session().hub_has_ended() && now - closing_seen < closing_heard_within) return std::nullopt;
+  Clock::rep first = 0;
+  if (closing_seen.compare_exchange_strong(first, now.time_since_epoch().count()))
+    first = now.time_since_epoch().count();
+  const auto seen_for = now.time_since_epoch() - Clock::duration(first);
+  if (!watch->session().hub_has_ended() && seen_for < closing_heard_within) return std::nullopt;
   if (const auto dead = first_dead()) return member_gone(task, *dead);  // the cause
   std::vector<Rank> ranks{*failed_rank};
   std::string text = fmt::format("rank {} failed, aborted or ended its communicator", *failed_rank);

@@ -370,7 +370,8 @@ struct Impl {
   transport::shm::CallEntry* call_log = nullptr;  ///< this rank's
   std::uint64_t logged = 0;
   std::uint64_t children = 0;
-  Clock::time_point closing_seen;  ///< that another rank has closed the buffers
+  /// When another rank was first seen to have closed the buffers; 0: not yet. Any thread may look.
+  std::atomic<Clock::rep> closing_seen{0};
   /// What the library itself calls, to make a communicator, say, does not count.
   void count_done(const Call& call) { completed += call.within == Within::nothing ? 1 : 0; }
   std::uint64_t completed = 0;

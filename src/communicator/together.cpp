@@ -48,6 +48,9 @@ void Impl::deliver_own(std::span<const Call> calls) {
     if (send.count != receive.count || send.type != receive.type)
       throw Error(ErrorCode::invalid_argument,
                   describe(send) + " and " + describe(receive) + " of one rank do not match");
+  }
+  for (std::size_t i = 0; i < sends.size(); ++i) {
+    const Call &send = *sends[i], &receive = *receives[i];
     if (send.count != 0) std::memmove(receive.out, send.in, send.count * size_of(send.type));
     count_done(send);
     count_done(receive);

@@ -197,8 +197,11 @@ void GpuState::enqueue_counted(const Call& call, const DeviceBlocks& in, const D
   sentry_.check();
   setting_.ensure_usable();
   const std::size_t element = size_of(call.type), ranks = static_cast<std::size_t>(size());
-  check_pointer(call, call.in, in.room * element, "input");
-  check_pointer(call, call.out, out.room * element, "output");
+  const std::size_t in_bytes = bytes_of(call, in.room), out_bytes = bytes_of(call, out.room);
+  check_pointer(call, call.in, in_bytes, "input");
+  check_pointer(call, call.out, out_bytes, "output");
+  if (overlap(call.in, in_bytes, call.out, out_bytes))
+    refuse(call, "input and output overlap");
   check_stream(call, stream);
   Call words{.operation = Operation::all_to_all_v, .type = DataType::uint64};
   for (const std::uint64_t* counts : {in.counts, out.counts}) {
@@ -313,10 +316,17 @@ void GpuState::all_reduce_rms_norm(const AllReduceRmsNorm& arguments, Stream str
   if (call.count == 0) return;
   if (arguments.residual == nullptr || arguments.weight == nullptr || arguments.out == nullptr)
     refuse(call, "the residual, the weight or the normalized output is null");
-  if (arguments.out == arguments.residual_out)
-    refuse(call, "the sums and the normalized output are one buffer");
+  if (overlap(arguments.out, sizes.out_bytes, arguments.residual_out, sizes.out_bytes))
+    refuse(call, "the sums and the normalized output overlap");
+  const std::size_t row = arguments.hidden * size_of(call.type);
+  for (const void* out : {arguments.out, arguments.residual_out}) {
+    for (const void* in : {arguments.in, arguments.residual})
+      if (in != out && overlap(in, sizes.in_bytes, out, sizes.out_bytes))
+        refuse(call, "an output overlaps an input, but is not the same");
+    if (overlap(arguments.weight, row, out, sizes.out_bytes)) refuse(call, "an output overlaps the weight");
+  }
   check_pointer(call, arguments.residual, sizes.in_bytes, "residual");
-  check_pointer(call, arguments.weight, arguments.hidden * size_of(call.type), "weight");
+  check_pointer(call, arguments.weight, row, "weight");
   check_pointer(call, arguments.out, sizes.in_bytes, "normalized output");
   gpu::device::Launch launch;
   launch.input = static_cast<const std::byte*>(arguments.in);

@@ -59,7 +59,7 @@ TEST(UniqueId, DamagedTextIsRefusedAndNotRepeated) {
 }
 
 TEST(UniqueId, UnknownInterfacesAreRefused) {
-  const auto thrown = thrown_by([] { UniqueId::create("nosuch0"); });
+  const auto thrown = thrown_by([] { static_cast<void>(UniqueId::create("nosuch0")); });
   EXPECT_EQ(thrown.code, ErrorCode::invalid_argument);
   EXPECT_THAT(thrown.text, testing::HasSubstr("\"nosuch0\" does not exist"));
 }

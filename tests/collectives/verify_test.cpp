@@ -192,6 +192,13 @@ TEST(Verify, Steps) {
   EXPECT_EQ(step("to 0 = in[0]"), "a message from or to no such peer");
   EXPECT_EQ(step("to -1 = in[0]"), "a message from or to no such peer");
   EXPECT_EQ(step("to 1/4 = in[0]"), "a channel out of range");
+  for (const int channel : {max_channels, 65536, -1}) {
+    Builder builder("b", Collective::all_gather, 2, 2);
+    builder.at(0).fold(in(0)).to(1, channel);
+    const auto fault = verify(std::move(builder).build());
+    ASSERT_TRUE(fault.has_value()) << channel;
+    EXPECT_EQ(fault->what, "a channel out of range") << channel;
+  }
   EXPECT_EQ(step("out[0] = in[0]@2"), "memory of no such rank");
   EXPECT_EQ(step("out[0] = in[0]@-2"), "memory of no such rank");
   EXPECT_EQ(step("out[0:2], out[1:2] = in[0:2]"), "two sinks of a step overlap");

@@ -96,10 +96,16 @@ TEST_P(PointToPoint, ToOneselfInAGroup) {
         Group half = comm.group();
         half.send(std::span(out), comm.rank());
         EXPECT_EQ(thrown_by([&] { half.run(); }).code, ErrorCode::invalid_argument);
+        const auto before = comm.stats().operations;
+        std::ranges::fill(in, 0);
         Group unequal = comm.group();
+        unequal.send(std::span(out), comm.rank());
+        unequal.receive(std::span(in), comm.rank());
         unequal.send(std::span(out), comm.rank());
         unequal.receive(std::span(also), comm.rank());
         EXPECT_EQ(thrown_by([&] { unequal.run(); }).code, ErrorCode::invalid_argument);
+        EXPECT_EQ(in, Data(in.size())) << "nothing of a group that is refused arrives";
+        EXPECT_EQ(comm.stats().operations, before);
         comm.barrier();
       },
       over(transport));

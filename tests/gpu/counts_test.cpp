@@ -157,7 +157,7 @@ TEST_F(GpuCounts, EndsThatDifferAreAMismatch) {
   });
 }
 
-TEST_F(GpuCounts, CountsInHostMemoryAreRefused) {
+TEST_F(GpuCounts, WhatCannotBeIsRefusedBeforeItRuns) {
   run_local(1, [&](Communicator& comm) {
     Gpu gpu(comm, small);
     const OnGpu<float> buffer(memory, room);
@@ -167,6 +167,19 @@ TEST_F(GpuCounts, CountsInHostMemoryAreRefused) {
       gpu.on(nullptr).all_to_all_v(buffer.data(), {sent, nullptr, 10}, buffer.data() + 100,
                                    {received, nullptr, 10}, DataType::float32);
     };
+    const auto refused = [&](std::size_t sent, std::size_t received, DataType type) {
+      try {
+        gpu.on(nullptr).all_to_all_v(buffer.data(), {counts.data(), nullptr, sent}, buffer.data() + 100,
+                                     {counts.data(), nullptr, received}, type);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+        return std::string(error.what());
+      }
+      return std::string("nothing");
+    };
+    EXPECT_THAT(refused(101, 10, DataType::float32), HasSubstr("input and output overlap"));
+    EXPECT_THAT(refused(std::size_t{1} << 61U, 10, DataType::float64), HasSubstr("overflows"));
+    EXPECT_THAT(refused(10, 10, static_cast<DataType>(200)), HasSubstr("unknown data type code 200"));
     EXPECT_THROW(call(&host, counts.data()), Error);
     EXPECT_THROW(call(counts.data(), nullptr), Error);
     EXPECT_NO_THROW(call(counts.data(), counts.data()));

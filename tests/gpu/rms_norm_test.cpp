@@ -192,10 +192,12 @@ TEST_F(RmsNormTest, BetweenHostsAndThroughHostMemory) {
 TEST_F(RmsNormTest, BadArgumentsAreRefused) {
   run_local(2, [&](Communicator& comm) {
     Gpu gpu(comm, {.blocks = 4, .memory = std::size_t{1} << 20});
-    const Rows rows(*api, DataType::float32, 64), more(*api, DataType::float32, 64);
+    const Rows rows(*api, DataType::float32, 64), more(*api, DataType::float32, 64),
+        weight(*api, DataType::float32, 16);
     AllReduceRmsNorm arguments;
     arguments.in = arguments.residual = rows.data();
-    arguments.weight = arguments.out = more.data();
+    arguments.weight = weight.data();
+    arguments.out = more.data();
     arguments.residual_out = rows.data();
     arguments.tokens = 4;
     arguments.hidden = 16;
@@ -216,7 +218,15 @@ TEST_F(RmsNormTest, BadArgumentsAreRefused) {
     refused(wrong, "is null");
     wrong = arguments;
     wrong.out = wrong.residual_out;
-    refused(wrong, "one buffer");
+    refused(wrong, "the sums and the normalized output overlap");
+    wrong.out = static_cast<std::byte*>(rows.data()) + 16;
+    refused(wrong, "the sums and the normalized output overlap");
+    wrong = arguments;
+    wrong.residual = static_cast<std::byte*>(more.data()) + 16;
+    refused(wrong, "an output overlaps an input");
+    wrong = arguments;
+    wrong.weight = static_cast<std::byte*>(more.data()) + 64;
+    refused(wrong, "an output overlaps the weight");
     wrong = arguments;
     wrong.tokens = std::size_t{1} << 62;
     refused(wrong, "overflows");
