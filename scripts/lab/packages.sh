@@ -9,13 +9,19 @@ apt() {
   "$program" "${options[@]}" "$@"
 }
 
+# Once in a script: without a network it takes seconds, and finds no more the next time.
+update_lists() {
+  [[ -z ${lists_updated-} ]] || return 0
+  lists_updated=yes
+  apt --own-lists update >&2
+}
+
 unpack() {  # PACKAGE FOLDER
   local download
   download=$(mktemp -d -p "$cache")
-  (
-    cd "$download" &&
-      { apt download "$1" || { apt --own-lists update && apt download "$1"; }; } &&
-      mkdir -p "$2" && dpkg -x ./*.deb "$2"
-  ) >&2 || { rm -rf "$download"; echo "rdma-lab: cannot download $1" >&2; return 1; }
+  {
+    (cd "$download" && apt download "$1") || { update_lists && (cd "$download" && apt download "$1"); }
+  } >&2 && mkdir -p "$2" && dpkg -x "$download"/*.deb "$2" ||
+    { rm -rf "$download"; echo "rdma-lab: cannot download $1" >&2; return 1; }
   rm -rf "$download"
 }
