@@ -129,17 +129,17 @@ struct Workload {
 };
 
 std::vector<Workload> workloads(int size) {
-  const double reads_all_writes_a_share = (1 + 1.0 / size) / 2;
+  const double one_side_is_a_share = (1 + 1.0 / size) / 2;  // all_gather reads one, reduce_scatter writes one
   return {
       {"all_reduce", true, 1,
        [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t) {
          ops.all_reduce(d.in, d.out, n, t);
        }},
-      {"all_gather", false, 1,
+      {"all_gather", false, one_side_is_a_share,
        [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t ranks) {
          ops.all_gather(d.in, d.out, n / ranks, t);
        }},
-      {"reduce_scatter", true, reads_all_writes_a_share,
+      {"reduce_scatter", true, one_side_is_a_share,
        [](auto& ops, const Device& d, std::size_t n, DataType t, std::size_t ranks) {
          ops.reduce_scatter(d.in, d.out, n / ranks, t);
        }},
