@@ -1,4 +1,4 @@
-"""What scripts/bench-peers makes of programs that measure, fail or are not there."""
+"""What scripts/bench-peers makes of programs that measure, fail or are not there, and of packages that are not."""
 
 import json
 import os
@@ -77,6 +77,36 @@ class Scripts(unittest.TestCase):
         self.assertEqual(status, 1, output)
         with open(self.path("out", "screen.json"), encoding="utf-8") as file:
             self.assertEqual(file.read(), chosen)
+
+
+class Install(unittest.TestCase):
+    def install(self, apt_get):
+        """bench-peers --install where no package is there: status, output, what apt-get was called with."""
+        with tempfile.TemporaryDirectory() as folder:
+            calls = os.path.join(folder, "calls")
+            for name, text in {"apt-get": f'echo "$*" >>{calls}\n{apt_get}', "dpkg-query": "exit 1",
+                               "sudo": 'exec "$@"'}.items():
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write("#!/bin/sh\n" + text + "\n")
+                os.chmod(file.name, 0o755)
+            done = subprocess.run([os.path.join(ROOT, "scripts", "bench-peers"), "--install"], check=False, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  env={**os.environ, "PATH": folder + ":" + os.environ["PATH"]})
+            with open(calls, encoding="utf-8") as file:
+                return done.returncode, done.stdout, file.read().splitlines()
+
+    def test_lists_of_packages_are_fetched_first(self):
+        status, output, calls = self.install("exit 0")
+        self.assertEqual(status, 0, output)
+        self.assertEqual(len(calls), 2, calls)
+        self.assertIn("update", calls[0])
+        self.assertIn("libgloo-dev", calls[1])
+
+    def test_fails_in_words(self):
+        status, output, _ = self.install("echo no network; exit 100")
+        self.assertEqual(status, 100, output)
+        self.assertIn("no network", output)
+        self.assertNotIn("Traceback", output)
 
 
 class Figures(unittest.TestCase):
