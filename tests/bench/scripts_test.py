@@ -1,7 +1,9 @@
-"""What scripts/bench-peers makes of programs that measure, fail or are not there, and of packages that are not."""
+"""What scripts/bench-peers makes of programs that measure, fail or are not there, and of packages that are not; and what
+scripts/bench-rdma does with what was measured."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -107,6 +109,49 @@ class Install(unittest.TestCase):
         self.assertEqual(status, 100, output)
         self.assertIn("no network", output)
         self.assertNotIn("Traceback", output)
+
+
+class Rdma(unittest.TestCase):
+    """scripts/bench-rdma, with a lab that only pretends to measure."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.scripts = os.path.join(folder.name, "scripts")
+        os.mkdir(self.scripts)
+        shutil.copy(os.path.join(ROOT, "scripts", "bench-rdma"), self.scripts)
+
+    def run_script(self, point, **environment):
+        lab = os.path.join(self.scripts, "rdma-lab")
+        with open(lab, "w", encoding="utf-8") as file:
+            file.write("#!/bin/bash\nwhile [[ $1 != --results ]]; do shift; done\n"
+                       f"echo '{json.dumps(point)}' | tee \"$2/figures\"\n")
+        os.chmod(lab, 0o755)
+        done = subprocess.run([os.path.join(self.scripts, "bench-rdma"), self.scripts], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False,
+                              env={**os.environ, "TMPDIR": self.scripts, **environment})
+        return done.returncode, done.stdout
+
+    def test_keeps_what_it_cannot_make_a_table_of(self):
+        status, output = self.run_script({**RESULT, "correct": False})
+        self.assertEqual(status, 1, output)
+        kept = output.split("what was measured: ")[1].strip()
+        with open(kept, encoding="utf-8") as file:
+            self.assertIs(json.load(file)["correct"], False)
+
+    def test_leaves_nothing_behind_a_table(self):
+        status, output = self.run_script({**RESULT, "library": "tutti-verbs"})
+        self.assertEqual(status, 0, output)
+        self.assertIn("| all_reduce | 8 | 1 |", output)
+        self.assertEqual(sorted(os.listdir(self.scripts)), ["bench-rdma", "rdma-lab"])
+
+    def test_misses_python_before_it_measures(self):
+        tools = os.path.join(self.scripts, "tools")
+        os.mkdir(tools)
+        for tool in ("bash", "dirname", "realpath", "mktemp", "rm", "cat", "tee"):
+            os.symlink(shutil.which(tool), os.path.join(tools, tool))
+        status, output = self.run_script(RESULT, PATH=tools)
+        self.assertEqual((status, output), (1, "python3 is missing: scripts/install-dependencies peers\n"))
 
 
 class Figures(unittest.TestCase):
