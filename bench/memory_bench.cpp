@@ -3,8 +3,6 @@
 //
 // All threads at once, each on its own part of each buffer and bound to its own processor. Bytes count as a
 // program sees them: read once, written once; what the processor reads in order to write it comes on top.
-#include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -23,6 +21,7 @@
 #include <CLI/CLI.hpp>
 
 #include "kernels/fold.hpp"
+#include "peers/cores.hpp"
 
 namespace {
 
@@ -39,8 +38,6 @@ class Shared {
       : bytes_(bytes),
         data_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
     if (data_ == MAP_FAILED) throw std::bad_alloc();
-    // Not zeros: some processors write lines of zeros twice as fast as others.
-    std::fill_n(static_cast<float*>(data_), bytes / sizeof(float), 1.0F);
   }
   ~Shared() { ::munmap(data_, bytes_); }
   Shared(const Shared&) = delete;
@@ -68,27 +65,25 @@ void pass(const Test& test, const std::vector<std::byte*>& buffers, std::size_t 
   tutti::kernels::fold_to_all(fold, sizeof(float), sinks, sources, bytes / sizeof(float), modifiers);
 }
 
-void bind_to(std::size_t processor) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(processor % std::max(1U, std::thread::hardware_concurrency()), &set);
-  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-}
-
 // The median of some passes, in GB/s over all threads.
-double rate(const Test& test, std::size_t threads, std::size_t bytes, int passes) {
+double rate(const Test& test, const std::vector<int>& cores, int threads, std::size_t bytes, int passes) {
   std::deque<Shared> storage;
   std::vector<std::byte*> buffers;
   for (int i = 0; i < test.sources + test.sinks; ++i) buffers.push_back(storage.emplace_back(bytes).data());
-  std::barrier meet(static_cast<std::ptrdiff_t>(threads));
+  std::barrier meet(threads);
   std::vector<double> rates;
-  const auto work = [&](std::size_t thread) {
-    bind_to(thread);
-    const std::size_t part = bytes / threads;
+  const auto work = [&](int thread) {
+    bench::pin(thread, cores);
+    const std::size_t part = bytes / static_cast<std::size_t>(threads);
+    const std::size_t from = static_cast<std::size_t>(thread) * part;
+    // Pages lie near to who touches them first. Not zeros: some processors write lines of zeros twice as fast
+    // as others.
+    for (std::byte* const buffer : buffers)
+      std::fill_n(reinterpret_cast<float*>(buffer + from), part / sizeof(float), 1.0F);
     for (int i = 0; i < passes; ++i) {
       meet.arrive_and_wait();
       const auto start = std::chrono::steady_clock::now();
-      pass(test, buffers, thread * part, part);
+      pass(test, buffers, from, part);
       meet.arrive_and_wait();
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
       if (thread == 0)
@@ -96,7 +91,7 @@ double rate(const Test& test, std::size_t threads, std::size_t bytes, int passes
     }
   };
   std::vector<std::jthread> others;
-  for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work, t);
+  for (int t = 1; t < threads; ++t) others.emplace_back(work, t);
   work(0);
   others.clear();
   std::sort(rates.begin(), rates.end());
@@ -105,7 +100,7 @@ double rate(const Test& test, std::size_t threads, std::size_t bytes, int passes
 
 // Nanoseconds for a cache line from the first processor to the second and back: virtual ones move, and what
 // memory allows moves with them (bench/README.md), so each row has its own.
-double round_trip() {
+double round_trip(const std::vector<int>& cores) {
   constexpr int series = 8;
   constexpr std::uint64_t trips = 400;
   std::atomic<std::uint64_t> line = 0;
@@ -117,10 +112,10 @@ double round_trip() {
     }
   };
   const std::jthread other([&] {
-    bind_to(1);
+    bench::pin(1, cores);
     take_turns(1, series * trips);
   });
-  bind_to(0);
+  bench::pin(0, cores);
   auto best = std::chrono::nanoseconds::max();
   for (std::uint64_t s = 0; s < series; ++s) {
     const auto start = std::chrono::steady_clock::now();
@@ -133,13 +128,18 @@ double round_trip() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::size_t threads = std::thread::hardware_concurrency();
+  const std::vector<int> cores = bench::allowed_cores();
+  int threads = static_cast<int>(cores.size());
   std::vector<std::size_t> mebibytes{16, 64};
   int passes = 21;
   CLI::App app{"Memory bandwidth of all threads together"};
-  app.add_option("--threads", threads, "One a processor by default")->capture_default_str();
-  app.add_option("--mebibytes", mebibytes, "Bytes of each buffer")->capture_default_str();
-  app.add_option("--passes", passes, "The median counts")->capture_default_str();
+  app.add_option("--threads", threads, "One a processor by default, which is the most")
+      ->capture_default_str()
+      ->check(CLI::Range(1, threads));
+  app.add_option("--mebibytes", mebibytes, "Of each buffer")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--passes", passes, "The median counts")->capture_default_str()->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   const std::vector<Test> tests{{"write", 0, 1, false},
                                 {"copy", 1, 1, false},
@@ -150,14 +150,14 @@ int main(int argc, char** argv) {
                                 {"a = d = b + c, streaming", 2, 2, true},
                                 {"a = d = b (all_gather of 2)", 1, 2, false},
                                 {"a = d = b, streaming", 1, 2, true}};
-  std::printf("GB/s of %zu threads, read and written\n%-34s", threads, "MiB a buffer");
+  std::printf("GB/s of %d threads, read and written\n%-34s", threads, "MiB a buffer");
   for (const std::size_t m : mebibytes) std::printf("%10zu", m);
   if (threads == 2) std::printf("%24s", "a cache line's way, ns");
   for (const Test& test : tests) {
-    const double before = threads == 2 ? round_trip() : 0;
+    const double before = threads == 2 ? round_trip(cores) : 0;
     std::printf("\n%-34s", test.name.c_str());
-    for (const std::size_t m : mebibytes) std::printf("%10.1f", rate(test, threads, m << 20U, passes));
-    if (threads == 2) std::printf("%12.0f to %.0f", before, round_trip());
+    for (const std::size_t m : mebibytes) std::printf("%10.1f", rate(test, cores, threads, m << 20U, passes));
+    if (threads == 2) std::printf("%12.0f to %.0f", before, round_trip(cores));
   }
   std::printf("\n");
 }

@@ -23,6 +23,17 @@ inline int launched_rank() {
   return 0;
 }
 
+/// Those that this thread may run on: of a container or a job that is often not all.
+inline std::vector<int> allowed_cores() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0)
+    throw std::system_error(errno, std::generic_category(), "sched_getaffinity");
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(static_cast<std::size_t>(core), &set)) cores.push_back(core);
+  return cores;
+}
+
 /// Binds this thread, and threads that it starts later, to the core whose turn it is. No cores: leaves it
 /// where it is.
 inline void pin(int rank, const std::vector<int>& cores) {

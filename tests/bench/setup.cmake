@@ -1,3 +1,7 @@
+if(TARGET memory-bench)
+  add_test(NAME bench.memory COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/bench/check-memory $<TARGET_FILE:memory-bench>)
+  set_tests_properties(bench.memory PROPERTIES LABELS bench TIMEOUT 60)
+endif()
 # The scripts, with programs that only pretend to measure.
 find_program(TUTTI_PYTHON python3)
 if(TUTTI_PYTHON AND NOT TUTTI_SANITIZE)
