@@ -80,8 +80,8 @@ class OnStream : public Operations<OnStream, void> {
   using Operations<OnStream, void>::all_to_all_v;
   /// all_to_all_v with counts and displacements that earlier work of the stream computes: the kernel reads
   /// them. What reaches beyond the buffers is reported as Error(invalid_argument) by the next call or by
-  /// `check`, and sizes that the two ends of a block do not share as Error(mismatch). The rooms of the buffers
-  /// do not overlap.
+  /// `check`, and sizes that the two ends of a block do not share as Error(mismatch). The rooms of the
+  /// buffers do not overlap.
   void all_to_all_v(const void* in, const DeviceBlocks& in_blocks, void* out, const DeviceBlocks& out_blocks,
                     DataType type);
 

@@ -48,8 +48,8 @@ concept WritableElementsLike = WritableElements<Range> && ElementsLike<Range, Ot
 ///
 /// In place: pass the same memory for input and output as each operation says. Other overlaps are refused.
 /// Errors, before anything is sent: Error(invalid_argument). While running: Error(mismatch, timeout,
-/// peer_lost, aborted, system); the communicator is then unusable but for `abort` and destruction. Counts may exceed
-/// 2^31 and may be 0. Thread safety: one thread at a time on one communicator.
+/// peer_lost, aborted, system); the communicator is then unusable but for `abort` and destruction. Counts may
+/// exceed 2^31 and may be 0. Thread safety: one thread at a time on one communicator.
 template <class Derived, class Result>
 class Operations {
  public:

@@ -67,7 +67,11 @@ constexpr Operand scratch(int first, int count = 1, Rank owner = -1) {
 /// `verify` refuses.
 constexpr Operand message(Rank peer, int channel = 0, int count = 1) {
   const bool held = channel >= 0 && channel <= 65535;
-  return {Operand::Kind::message, Space::input, static_cast<std::uint16_t>(held ? channel : 65535), peer, 0,
+  return {Operand::Kind::message,
+          Space::input,
+          static_cast<std::uint16_t>(held ? channel : 65535),
+          peer,
+          0,
           count};
 }
 

@@ -155,7 +155,8 @@ class Window {
   /// returns what it was. Blocking; sums wrap.
   std::uint64_t fetch_add(Rank target, std::size_t offset, std::uint64_t value);
   /// Sets the word to `desired` if it is `expected`; returns what it was.
-  [[nodiscard]] std::uint64_t compare_swap(Rank target, std::size_t offset, std::uint64_t expected, std::uint64_t desired);
+  [[nodiscard]] std::uint64_t compare_swap(Rank target, std::size_t offset, std::uint64_t expected,
+                                           std::uint64_t desired);
 
   /// Returns when all transfers to `target` (or to all) are done. Throws as Transfer::wait does.
   void flush(Rank target);

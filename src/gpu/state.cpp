@@ -200,8 +200,7 @@ void GpuState::enqueue_counted(const Call& call, const DeviceBlocks& in, const D
   const std::size_t in_bytes = bytes_of(call, in.room), out_bytes = bytes_of(call, out.room);
   check_pointer(call, call.in, in_bytes, "input");
   check_pointer(call, call.out, out_bytes, "output");
-  if (overlap(call.in, in_bytes, call.out, out_bytes))
-    refuse(call, "input and output overlap");
+  if (overlap(call.in, in_bytes, call.out, out_bytes)) refuse(call, "input and output overlap");
   check_stream(call, stream);
   Call words{.operation = Operation::all_to_all_v, .type = DataType::uint64};
   for (const std::uint64_t* counts : {in.counts, out.counts}) {

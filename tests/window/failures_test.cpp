@@ -229,7 +229,8 @@ TEST(WindowSetup, AForkedChildMayNotUseIt) {
       if (code_of([&] { place.window.put(0, {.bytes = 8}); }) != ErrorCode::forked) return 1;
       // Also what has come.
       if (code_of([&] { place.window.wait_notification(1); }) != ErrorCode::forked) return 2;
-      if (code_of([&] { static_cast<void>(place.window.test_notification(1)); }) != ErrorCode::forked) return 3;
+      if (code_of([&] { static_cast<void>(place.window.test_notification(1)); }) != ErrorCode::forked)
+        return 3;
       if (code_of([&] { done.wait(); }) != ErrorCode::forked) return 4;
       if (code_of([&] { done.test(); }) != ErrorCode::forked) return 5;
       if (code_of([&] { place.window.flush(0); }) != ErrorCode::forked) return 6;
