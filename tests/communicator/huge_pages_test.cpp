@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/mappings.hpp"
+#include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
 #include "communicator/reused_buffers.hpp"
 #include "transport/shm/path_trial.hpp"
@@ -212,9 +213,9 @@ constexpr std::uint32_t enough_calls = PathTrial::of_long_calls.first_gap;
 
 TEST(HugePages, WhatPeersReadAgainAndAgain) {
   SKIP_WITHOUT_HUGE_PAGES();
+  if (!kernel_permits_attach()) GTEST_SKIP() << "no cross-memory attach here";
   for (const int ranks : {2, 3})
     run_processes(ranks, over("shm"), [&](Communicator& comm) {
-      if (!has_attach(comm)) GTEST_SKIP() << "no cross-memory attach here";
       const Pages a(4 * huge), b(4 * huge), c(4 * huge);
       const Put few = put_by_calls(comm, Operation::all_to_all, a, c, enough_calls - 1);
       EXPECT_EQ(few.in, 0U) << "of few calls";
@@ -229,8 +230,8 @@ TEST(HugePages, WhatPeersReadAgainAndAgain) {
 
 TEST(HugePages, WhatIsSentAgainAndAgain) {
   SKIP_WITHOUT_HUGE_PAGES();
+  if (!kernel_permits_attach()) GTEST_SKIP() << "no cross-memory attach here";
   run_processes(3, over("shm"), [&](Communicator& comm) {
-    if (!has_attach(comm)) GTEST_SKIP() << "no cross-memory attach here";
     const Pages out(4 * huge), in(4 * huge);
     out.touch(0, 4 * huge), in.touch(0, 4 * huge);
     for (std::uint32_t message = 1; message <= enough_calls; ++message) {
