@@ -87,6 +87,7 @@ void run_over_verbs(Way way, int ranks, const std::function<void(Seat&)>& body,
 }  // namespace
 
 std::string why_not(Way way) {
+  if (way == Way::attached && !kernel_permits_attach()) return "no cross-memory attach here";
 #ifdef TUTTI_HAVE_VERBS
   if (way == Way::verbs_devices && transport::testing::device_nodes(1).empty()) return "no RDMA device";
 #else
@@ -111,6 +112,24 @@ std::string name_of(Way way) {
       return "verbs_fake";
     case Way::verbs_devices:
       return "verbs_devices";
+  }
+  return "?";
+}
+
+std::string path_of(Way way) {
+  switch (way) {
+    case Way::threads:
+      return "memory of the same process";
+    case Way::mapped:
+      return "shared memory, mapped";
+    case Way::attached:
+      return "cross-memory attach, because it is plain memory of another process";
+    case Way::tcp_threads:
+    case Way::tcp_processes:
+      return "tcp to 127.0.0.1 port ";
+    case Way::verbs_fake:
+    case Way::verbs_devices:
+      return "verbs: RDMA WRITE and READ via ";
   }
   return "?";
 }

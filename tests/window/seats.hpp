@@ -25,11 +25,25 @@ enum class Way : std::uint8_t {
   verbs_fake,     ///< RDMA in a fabric that exists in memory only
   verbs_devices,  ///< RDMA over the devices of this machine
 };
+inline auto every_way() {
+  return testing::Values(Way::threads, Way::mapped, Way::attached, Way::tcp_threads, Way::tcp_processes,
+                         Way::verbs_fake, Way::verbs_devices);
+}
 std::string name_of(Way way);
 /// Those in which a rank can be killed.
 bool has_processes(Way way);
 /// Empty, or why this machine has not got it.
 std::string why_not(Way way);
+/// How the `Window::path` to another rank begins.
+std::string path_of(Way way);
+
+/// Tests over ways.
+class OverWays : public testing::TestWithParam<Way> {
+ protected:
+  void SetUp() override {
+    if (const auto why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  }
+};
 
 /// What a rank has.
 struct Seat {

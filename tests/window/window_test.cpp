@@ -17,17 +17,10 @@ namespace {
 using namespace std::chrono_literals;
 using bootstrap::test::thrown_by;
 using testing::HasSubstr;
+using testing::StartsWith;
 
-class Windows : public testing::TestWithParam<Way> {
- protected:
-  void SetUp() override {
-    if (const auto why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Ways, Windows,
-                         testing::Values(Way::threads, Way::mapped, Way::attached, Way::tcp_threads,
-                                         Way::tcp_processes, Way::verbs_fake, Way::verbs_devices),
-                         [](const auto& way) { return name_of(way.param); });
+class Windows : public OverWays {};
+INSTANTIATE_TEST_SUITE_P(Ways, Windows, every_way(), [](const auto& way) { return name_of(way.param); });
 
 std::uint8_t pattern(Rank rank, std::size_t i) {
   return static_cast<std::uint8_t>(i * 7 + i / 251 + static_cast<std::size_t>(rank) * 31 + 1);
@@ -43,6 +36,16 @@ void copy(std::span<const std::uint8_t> from, std::uint8_t* to) {
 // At once: sanitizers look at every access.
 bool same(std::span<const std::uint8_t> a, std::span<const std::uint8_t> b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
+TEST_P(Windows, AreReachedTheWayThatIsTested) {
+  run(GetParam(), 3, [](Seat& seat) {
+    const auto place = seat.place(64);
+    for (Rank peer = 0; peer < seat.size; ++peer)
+      EXPECT_THAT(place.window.path(peer),
+                  StartsWith(peer == seat.rank ? "this rank's own memory" : path_of(GetParam())));
+    seat.barrier();
+  });
 }
 
 TEST_P(Windows, PutAndGetMoveEveryByteAndNoOther) {
@@ -69,42 +72,6 @@ TEST_P(Windows, PutAndGetMoveEveryByteAndNoOther) {
     }
     place.window.put(seat.rank, {.local = 0, .remote = part + 64, .bytes = 100}).wait();
     EXPECT_EQ(memory[part + 64], pattern(seat.rank, 0));
-    seat.barrier();
-  });
-}
-
-TEST_P(Windows, SizesMayDifferAndBadRangesAreRefused) {
-  run(GetParam(), 2, [](Seat& seat) {
-    auto place = seat.place(seat.rank == 0 ? 4096 : 64, {.name = "kv"});
-    Window& window = place.window;
-    EXPECT_EQ(window.bytes(0), 4096U);
-    EXPECT_EQ(window.bytes(1), 64U);
-    const auto refused = [&](const std::function<void()>& call, const char* part) {
-      const auto thrown = thrown_by(call);
-      EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << thrown.text;
-      EXPECT_THAT(thrown.text, HasSubstr("window \"kv\" on rank"));
-      EXPECT_THAT(thrown.text, HasSubstr(part));
-    };
-    if (seat.rank == 0) {
-      constexpr auto huge = static_cast<std::size_t>(-1);
-      refused([&] { window.put(1, {.local = 0, .remote = 60, .bytes = 8}); },
-              "put of 8 bytes, rank 1 at offset 60");
-      refused([&] { window.put(1, {.local = 0, .remote = 0, .bytes = 65}); }, "the 64 bytes of rank 1");
-      refused([&] { window.get(1, {.local = 4090, .remote = 0, .bytes = 8}); }, "the 4096 bytes of rank 0");
-      refused([&] { window.get(1, {.local = 0, .remote = huge, .bytes = 2}); }, "beyond");
-      refused([&] { window.get(1, {.local = 0, .remote = 2, .bytes = huge}); }, "beyond");
-      refused([&] { window.put(2, {.bytes = 1}); }, "there is no rank 2");
-      refused([&] { window.put(1, {.bytes = 1}, {.notify = 64}); }, "there is no notification 64");
-      refused([&] { window.wait_notification(64); }, "there is no notification 64");
-      refused([&] { window.fetch_add(1, 4, 1); }, "not a multiple of 8");
-      refused([&] { window.fetch_add(1, 64, 1); }, "has 64 bytes");
-      const std::vector<Block> blocks{{.bytes = 8}, {.remote = 64, .bytes = 1}};
-      refused([&] { static_cast<void>(window.prepare_put(1, blocks)); }, "offset 64");
-      refused([&] { window.post(Batch()); }, "another window");
-    }
-    seat.barrier();
-    for (const auto byte : place.as<std::uint8_t>()) ASSERT_EQ(byte, 0);
-    EXPECT_FALSE(window.path(1 - seat.rank).empty());
     seat.barrier();
   });
 }
