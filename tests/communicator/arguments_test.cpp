@@ -128,6 +128,15 @@ TEST(ArgumentsOfOptions, AreWithinWhatTheirVariablesTake) {
   EXPECT_NE(refused.text.find("Options::node_size is -3"), std::string::npos) << refused.text;
 }
 
+TEST(ArgumentsOfRunLocal, AreOneRankOrMore) {
+  for (const int ranks : {0, -1}) {
+    const auto refused = thrown_by([&] { run_local(ranks, [](Communicator&) { FAIL() << "of no rank"; }); });
+    EXPECT_EQ(refused.code, ErrorCode::invalid_argument);
+    EXPECT_NE(refused.text.find("at least one rank, not " + std::to_string(ranks)), std::string::npos)
+        << refused.text;
+  }
+}
+
 TEST_P(Arguments, ThatAreBadAreRefusedAndHarmNothing) {
   run_local(
       2,

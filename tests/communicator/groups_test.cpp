@@ -39,6 +39,11 @@ TEST_P(Split, ByColorOrderedByKeyThenRank) {
         EXPECT_EQ(expected[static_cast<std::size_t>(parity->rank())], me);
         expect_works(*parity);
 
+        EXPECT_EQ(comm.local_rank(), me);
+        EXPECT_EQ(comm.local_size(), comm.size());
+        EXPECT_EQ(parity->local_rank(), parity->rank());
+        EXPECT_EQ(parity->local_size(), parity->size());
+
         auto same_key = comm.split(7, 1);
         ASSERT_TRUE(same_key);
         EXPECT_EQ(same_key->rank(), me);
@@ -47,6 +52,8 @@ TEST_P(Split, ByColorOrderedByKeyThenRank) {
         auto alone = comm.split(me, 0);
         ASSERT_TRUE(alone);
         EXPECT_EQ(alone->size(), 1);
+        EXPECT_EQ(alone->local_rank(), 0);
+        EXPECT_EQ(alone->local_size(), 1);
         expect_works(*alone);
         expect_works(comm);
       },

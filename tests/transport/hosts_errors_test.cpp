@@ -23,7 +23,7 @@ namespace {
 using bootstrap::test::thrown_by;
 using std::chrono::seconds;
 
-Communicator from_torchrun(Rank rank) {
+Communicator from_torchrun(Rank rank, const char* transport = "") {
   for (const auto& [name, value] : {std::pair<const char*, std::string>{"RANK", std::to_string(rank)},
                                     {"WORLD_SIZE", "2"},
                                     {"MASTER_ADDR", "10.77.0.1"},
@@ -32,6 +32,7 @@ Communicator from_torchrun(Rank rank) {
     ::setenv(name, value.c_str(), 1);
   Options options = Options::from_environment();
   options.timeout = seconds(2);
+  options.transport = transport;
   return Communicator::from_environment(options);
 }
 
@@ -129,10 +130,22 @@ void die(Rank rank, int /*socket*/) {
   require(thrown.ranks == std::vector<Rank>{1}, thrown.text);
 }
 
+void force(Rank rank, const char* transport, const std::string& text) {
+  const auto thrown = thrown_by([&] { from_torchrun(rank, transport); });
+  require(thrown.code == ErrorCode::unsupported, thrown.text);
+  require(thrown.text.find("transport " + std::string(transport) + " is forced, but " + text) !=
+              std::string::npos,
+          thrown.text);
+}
+void force_shm(Rank rank, int /*socket*/) { force(rank, "shm", "not all ranks are on one host"); }
+void force_verbs(Rank rank, int /*socket*/) { force(rank, "verbs", "verbs: "); }
+
 class HostsErrors : public ::testing::TestWithParam<std::pair<const char*, void (*)(Rank, int)>> {};
 INSTANTIATE_TEST_SUITE_P(Between, HostsErrors,
                          ::testing::Values(std::pair("CallsThatDiffer", &differ),
-                                           std::pair("ADeadline", &come_too_late), std::pair("ADeath", &die)),
+                                           std::pair("ADeadline", &come_too_late), std::pair("ADeath", &die),
+                                           std::pair("SharedMemoryThatIsForced", &force_shm),
+                                           std::pair("RdmaThatIsForced", &force_verbs)),
                          [](const auto& row) { return row.param.first; });
 
 TEST_P(HostsErrors, AreNamed) {
