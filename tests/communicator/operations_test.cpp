@@ -1,4 +1,5 @@
 // Every operation against the reference.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -11,6 +12,8 @@
 
 namespace tutti::test {
 namespace {
+
+using testing::HasSubstr;
 
 class Operations : public testing::TestWithParam<std::tuple<const char*, int>> {};
 INSTANTIATE_TEST_SUITE_P(Local, Operations,
@@ -67,6 +70,24 @@ TEST_P(Operations, ScaleEveryRanksContribution) {
                   comm, {.operation = operation, .count = count, .in_place = in_place, .factors = factors});
       },
       over(transport));
+}
+
+TEST(OperationsOverTcp, AreRightWithSeveralStreams) {
+  for (const int streams : {2, 16}) {
+    Options options = over("tcp");
+    options.tcp_streams = streams;
+    run_local(
+        3,
+        [&](Communicator& comm) {
+          for (const Operation operation : data_operations())
+            for (const std::size_t count : {37, 40'000})
+              expect_right(comm, {.operation = operation, .count = count, .root = 2, .seed = 3});
+          const Trial any({}, comm.rank(), comm.size());
+          EXPECT_THAT(comm.explain(any.call()), HasSubstr(", " + std::to_string(streams) + " streams"));
+          comm.barrier();
+        },
+        options);
+  }
 }
 
 TEST(OperationsAsValues, AreThoseOfTheNamedFunctions) {
