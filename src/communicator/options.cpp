@@ -1,6 +1,7 @@
 #include <tutti/options.hpp>
 
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -35,7 +36,7 @@ Options Options::from_environment() {
   Options options;
   double seconds = std::chrono::duration<double>(options.timeout).count();
   read("TUTTI_TIMEOUT", seconds, 0.001, 1e6);
-  options.timeout = std::chrono::milliseconds(static_cast<long long>(seconds * 1e3));
+  options.timeout = std::chrono::milliseconds(std::llround(seconds * 1e3));
   read("TUTTI_INTERFACE", options.interface);
   read("TUTTI_TRANSPORT", options.transport);
   read("TUTTI_ALGORITHM", options.algorithm);

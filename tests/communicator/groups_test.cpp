@@ -147,11 +147,12 @@ TEST_P(Split, WhileOperationsOfTheParentAreUnderWay) {
       over(transport));
 }
 
-TEST_P(Split, ACommunicatorOfAHundredGenerations) {
-  const auto [transport, ranks] = GetParam();
-  if (ranks > 2) return;
+class Generations : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Local, Generations, testing::Values("shm", "tcp"), transport_name);
+
+TEST_P(Generations, AHundredAreMadeOneOfTheOther) {
   run_local(
-      ranks,
+      2,
       [](Communicator& comm) {
         Communicator current = comm.duplicate();
         for (int i = 0; i < 100; ++i) {
@@ -159,7 +160,7 @@ TEST_P(Split, ACommunicatorOfAHundredGenerations) {
           current.barrier();
         }
       },
-      over(transport));
+      over(GetParam()));
 }
 
 }  // namespace
