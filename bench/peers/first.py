@@ -17,7 +17,7 @@ def run(libraries, ranks_list, operations, sizes, repeats, place):
             for operation in operations:
                 for library in libraries:
                     default = place.variants_of(library, ranks)[0]
-                    points = [(operation, size) for size in sorted(sizes)]
+                    points = sweep.points_of([operation], sorted(sizes), ranks)
                     results += sweep.attempt(default, ranks, points, ["--first"], place, failed)
     return results, failed
 

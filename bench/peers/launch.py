@@ -114,9 +114,9 @@ def finish(processes, seconds):
     return not running and all(p.returncode == 0 for p in processes)
 
 
-def measure(variant, ranks, points, how, place, limit=300):
-    """Runs `variant` over `points` ((operation, bytes) pairs) with the options `how`; returns what it printed, one
-    dictionary a point, and mode."""
+def measure(variant, ranks, points, how, place, limit):
+    """Runs `variant` over `points` ((operation, bytes) pairs) with the options `how`, `limit` seconds at most; returns
+    what it printed, one dictionary a point, and mode."""
     arguments = ["--points", ",".join(f"{op}:{size}" for op, size in points), "--pages", place.pages, *how]
     with tempfile.TemporaryDirectory() as store, tempfile.TemporaryFile("w+") as output, \
             tempfile.TemporaryFile("w+") as errors:

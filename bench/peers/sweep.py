@@ -1,4 +1,4 @@
-"""Measures many points with many libraries: which settings to use, in which order, and what counts in the end."""
+"""Measures many points with many libraries: in which order, and what counts in the end."""
 
 import collections
 import statistics
@@ -7,10 +7,10 @@ import sys
 import launch
 
 
-def attempt(variant, ranks, points, how, place, failed):
+def attempt(variant, ranks, points, how, place, failed, limit=300):
     """What was measured; when something failed on the way, says so and adds the launch's name to `failed`."""
     try:
-        return launch.measure(variant, ranks, points, how, place)
+        return launch.measure(variant, ranks, points, how, place, limit)
     except launch.Failed as failure:
         print(f"  failed: {failure}", file=sys.stderr)
         failed.append(f"{variant.library} {variant.name}, {ranks} ranks")
@@ -32,34 +32,6 @@ def steady(modes, seconds):
     return ["--modes", ",".join(modes), "--seconds", str(seconds)]
 
 
-def key_of(library, ranks, operation, size):
-    return f"{library}/{ranks}/{operation}/{size}"
-
-
-def screen(libraries, ranks_list, operations, sizes, seconds, place, keep=2):
-    """Runs all settings once and returns the best of each library at each point: {key: [names]}. Settings that fail
-    are none of them: not every system has what each needs. Exits when all failed."""
-    chosen = {}
-    for ranks in ranks_list:
-        for library in libraries:
-            times = collections.defaultdict(list)
-            for variant in place.variants_of(library, ranks):
-                points = [(op, size) for op in operations for size in sizes if variant.covers(op, size)]
-                if not points:
-                    continue
-                print(f"screening {library} {variant.name}, {ranks} ranks", flush=True)
-                asked = {(op, rounded(op, size, ranks)): size for op, size in points}
-                for result in attempt(variant, ranks, points, steady(["unchanged"], seconds), place, []):
-                    if result["correct"]:
-                        size = asked[(result["op"], result["bytes"])]
-                        times[(result["op"], size)].append((result["median_us"], variant.name))
-            for (operation, size), list_of in times.items():
-                chosen[key_of(library, ranks, operation, size)] = [name for _, name in sorted(list_of)[:keep]]
-    if not chosen:
-        sys.exit("nothing was screened")
-    return chosen
-
-
 def rounded(operation, size, ranks):
     """The bytes that the programs report for a size that was asked for: whole elements, one block a rank."""
     if operation == "barrier":
@@ -69,16 +41,23 @@ def rounded(operation, size, ranks):
     return -(-size // unit) * unit
 
 
-def plan(library, ranks, operations, sizes, place, chosen):
+def points_of(operations, sizes, ranks):
+    """(operation, bytes) pairs. Sizes that are the same to the programs are one point: all of a barrier are."""
+    return list(dict.fromkeys((op, rounded(op, size, ranks)) for op in operations for size in sizes))
+
+
+def mode_of(result):
+    return "rewritten" if result["rewritten"] else "unchanged"
+
+
+def plan(library, ranks, mode, points, place, chosen):
     """[(variant, points)]: what to run of one library. Points that were never screened run with the default."""
-    points = collections.defaultdict(list)
-    variants = {v.name: v for v in place.variants_of(library, ranks)}
-    default = next(iter(variants))
-    for operation in operations:
-        for size in sizes:
-            for name in chosen.get(key_of(library, ranks, operation, size), [default]):
-                points[name].append((operation, size))
-    return [(variants[name], list_of) for name, list_of in points.items()]
+    default = place.variants_of(library, ranks)[0]
+    jobs = collections.defaultdict(list)
+    for operation, size in points:
+        for variant in chosen.settings(library, ranks, mode, operation, size) or [default]:
+            jobs[variant].append((operation, size))
+    return list(jobs.items())
 
 
 def run(libraries, ranks_list, operations, sizes, modes, repeats, seconds, place, chosen):
@@ -87,7 +66,7 @@ def run(libraries, ranks_list, operations, sizes, modes, repeats, seconds, place
     results, failed = [], []
     for ranks in ranks_list:
         launches = [(mode, *job) for mode in modes for library in libraries
-                    for job in plan(library, ranks, operations, sizes, place, chosen)]
+                    for job in plan(library, ranks, mode, points_of(operations, sizes, ranks), place, chosen)]
         for repetition in range(repeats):
             print(f"{ranks} ranks, repetition {repetition + 1} of {repeats}: {len(launches)} launches", flush=True)
             first = repetition * len(launches) // repeats
@@ -119,7 +98,7 @@ def best(results):
     times = collections.defaultdict(list)
     for r in results:
         if r["correct"]:
-            mode = ("rewritten" if r["rewritten"] else "unchanged") + r.get("cores", "")
+            mode = mode_of(r) + r.get("cores", "")
             times[(mode, r["ranks"], r["op"], r["bytes"], r["library"], r["variant"])].append(r)
     points = collections.defaultdict(dict)
     for (*point, library, variant), runs in times.items():

@@ -1,5 +1,5 @@
-"""What scripts/bench-peers makes of programs that measure, fail or are not there, and of packages that are not; and what
-scripts/bench-rdma does with what was measured."""
+"""What scripts/bench-peers and bench-tcp make of programs that measure, fail or are not there, and of packages that are
+not; and what scripts/bench-rdma does with what was measured."""
 
 import json
 import os
@@ -15,11 +15,20 @@ sys.path.insert(0, os.path.join(ROOT, "bench", "peers"))
 
 import launch  # noqa: E402
 import report  # noqa: E402
+import screening  # noqa: E402
+import sweep  # noqa: E402
 import variants  # noqa: E402
 
 RESULT = {"ranks": 2, "op": "all_reduce", "bytes": 8, "library": "gloo", "variant": "new", "correct": True,
-          "first_us": 2, "next_us": 1, "median_us": 1}
-MEASURED = f"""case "$*" in *"--rank 0 "*) echo '{json.dumps(RESULT)}';; esac"""
+          "first_us": 2, "next_us": 1, "median_us": 1, "rewritten": False, "rtt_ns": None}
+
+
+def prints(**changed):
+    """Shell that prints, on rank 0, a result that differs from RESULT in that."""
+    return f"""case "$*" in *"--rank 0 "*) echo '{json.dumps({**RESULT, **changed})}';; esac"""
+
+
+MEASURED = prints()
 
 
 class Scripts(unittest.TestCase):
@@ -38,6 +47,10 @@ class Scripts(unittest.TestCase):
         with open(program, "w", encoding="utf-8") as file:
             file.write("#!/bin/sh\n" + text + "\n")
         os.chmod(program, 0o755)
+
+    def chosen(self):
+        with open(self.path("out", "screen.json"), encoding="utf-8") as file:
+            return json.load(file)
 
     def run_script(self, *options):
         command = [os.path.join(ROOT, "scripts", "bench-peers"), "--build", self.folder, "--out", self.path("out"),
@@ -71,14 +84,116 @@ class Scripts(unittest.TestCase):
         self.build("gloo", f'case "$*" in *"--variant new "*) {MEASURED};; *) exit 1;; esac')
         status, output = self.run_script("--screen")
         self.assertEqual(status, 0, output)
-        with open(self.path("out", "screen.json"), encoding="utf-8") as file:
-            chosen = file.read()
-        self.assertIn('"new"', chosen)
+        chosen = self.chosen()
+        self.assertEqual(chosen, {"gloo/2/unchanged/unadvised/all_reduce/8": ["new"]})
         self.build("gloo", "exit 1")
         status, output = self.run_script("--screen")
         self.assertEqual(status, 1, output)
-        with open(self.path("out", "screen.json"), encoding="utf-8") as file:
-            self.assertEqual(file.read(), chosen)
+        self.assertEqual(self.chosen(), chosen)
+
+    def test_screening_adds_to_what_was_screened(self):
+        self.build("gloo", MEASURED)
+        self.run_script("--screen")
+        self.build("gloo", prints(op="broadcast"))
+        self.run_script("--screen", "--ops", "broadcast")
+        self.assertEqual(list(self.chosen()),
+                         [f"gloo/2/unchanged/unadvised/{op}/8" for op in ("all_reduce", "broadcast")])
+        self.build("gloo", prints(variant="new-pinned"))
+        self.run_script("--screen")
+        self.assertEqual(list(self.chosen().values()), [["new-pinned"], ["new"]])
+
+    def test_screens_all_modes_in_one_launch_and_for_pages(self):
+        both = prints() + "\n" + prints(rewritten=True)
+        self.build("gloo", f'case "$*" in *"--pages huge"*"--modes unchanged,rewritten "*) {both};; *) exit 1;; esac')
+        status, output = self.run_script("--screen", "--pages", "huge")
+        self.assertEqual(status, 0, output)
+        self.assertEqual(list(self.chosen()),
+                         [f"gloo/2/{mode}/huge/all_reduce/8" for mode in ("unchanged", "rewritten")])
+
+    def test_over_tcp_there_are_only_libraries_and_operations_that_can_be(self):
+        for option, value in (("--libraries", "tutti,mpich"), ("--ops", "all_reduce,all_sum")):
+            command = [os.path.join(ROOT, "scripts", "bench-tcp"), option, value]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertIn(f"'{value.split(',')[1]}' is not one of", done.stderr)
+
+
+def ran(variant, us, rtt_ns, **changed):
+    return {**RESULT, "variant": variant, "median_us": us, "rtt_ns": rtt_ns, **changed}
+
+
+class Screening(unittest.TestCase):
+    point = ("gloo", 2, "unchanged", "all_reduce", 8)
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "screen.json")
+        self.place = launch.Place(build="build", cores=[0, 1])
+
+    def chosen(self, names):
+        """What a later run reads after screening chose these."""
+        screening.Chosen(self.path, self.place).add(names)
+        return screening.Chosen(self.path, self.place)
+
+    def best(self, results):
+        return screening.best_of_each_place(results)[self.point]
+
+    def test_keeps_the_best_of_each_place(self):
+        results = [ran("good", 40, 400), ran("fair", 50, 410), ran("poor", 60, 400),
+                   ran("worse", 20, 100), ran("bad", 30, 110), ran("worst", 35, 100)]
+        self.assertEqual(self.best(results), ["good", "fair", "worse", "bad"])
+
+    def test_keeps_the_best_where_cores_stayed(self):
+        results = [ran("slow", 3, 110), ran("fast", 1, 100), ran("fair", 2, 120), ran("wrong", 0, 100, correct=False)]
+        self.assertEqual(self.best(results), ["fast", "fair"])
+
+    def test_ranks_that_are_bound_to_no_core_are_compared_in_both_places_and_named_once(self):
+        results = [ran("far", 5, 400), ran("near", 2, 100), ran("unbound", 1, None)]
+        self.assertEqual(self.best(results), ["unbound", "far", "near"])
+
+    def test_tells_places_apart_over_all_that_was_screened(self):
+        # At this point all ran far; another one shows that there is a near.
+        results = [ran("a", 5, 400), ran("b", 2, 410), ran("a", 1, 100, op="broadcast")]
+        self.assertEqual(self.best(results), ["b", "a"])
+        self.assertEqual({r["cores"] for r in results if r["op"] == "all_reduce"}, {"-far"})
+
+    def test_each_mode_has_settings_of_its_own(self):
+        chosen = screening.best_of_each_place([ran("a", 1, 100), ran("b", 1, 100, rewritten=True)])
+        self.assertEqual(chosen, {self.point: ["a"], ("gloo", 2, "rewritten", "all_reduce", 8): ["b"]})
+
+    def names_of(self, chosen, mode="unchanged", ranks=2):
+        jobs = sweep.plan("gloo", ranks, mode, [("all_reduce", 8)], self.place, chosen)
+        return [variant.name for variant, points in jobs]
+
+    def test_runs_what_was_chosen_and_else_the_default(self):
+        chosen = self.chosen({self.point: ["bcube-busy", "new-pinned"]})
+        self.assertEqual(self.names_of(chosen), ["bcube-busy", "new-pinned"])
+        self.assertEqual(self.names_of(chosen, mode="rewritten"), ["new"])
+        self.assertEqual(self.names_of(chosen, ranks=4), ["new"])
+        self.place.pages = "huge"
+        self.assertEqual(self.names_of(chosen), ["new"])
+
+    def test_a_setting_that_does_not_exist_was_not_screened(self):
+        chosen = self.chosen({self.point: ["bcube-busy", "of-old"]})
+        self.assertEqual(self.names_of(chosen), ["new"])
+        self.assertIn("nothing was screened", chosen.note([ran("new", 1, 100)], ["gloo"]))
+
+    def test_says_how_many_points_ran_unscreened(self):
+        chosen = self.chosen({self.point: ["new"]})
+        ours = ran("default", 1, 100, library="tutti", op="reduce")
+        measured = [ours, ran("new", 1, 100), ran("new", 1, 100)]
+        self.assertEqual(chosen.note(measured, ["gloo"]), "Peers ran with the settings that screening chose.")
+        measured += [ran("new", 1, 100, bytes=64, rewritten=True)] * 2 + [ran("new", 1, 100, op="reduce")]
+        self.assertEqual(chosen.note(measured, ["gloo"]),
+                         "Peers ran with the settings that screening chose, but with their defaults at 2 of 3 points, "
+                         "which were not screened: 1 x gloo, 2 ranks, rewritten; 1 x gloo, 2 ranks, unchanged.")
+        self.assertEqual(chosen.note(measured[-1:], ["gloo"]),
+                         "Peers ran with their defaults: nothing was screened.")
+
+    def test_sizes_that_are_the_same_to_programs_are_one_point(self):
+        self.assertEqual(sweep.points_of(["barrier", "all_gather"], [8, 16, 64], 4),
+                         [("barrier", 0), ("all_gather", 16), ("all_gather", 64)])
 
 
 class Install(unittest.TestCase):

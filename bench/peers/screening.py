@@ -1,0 +1,83 @@
+"""Which settings of each peer the comparison runs: finds them, keeps them in a file, says where there are none."""
+
+import collections
+import json
+import os
+import sys
+
+import sweep
+
+
+class Chosen:
+    """The settings that screening chose at each point: {key: [names]} in a file, which more screening adds to."""
+
+    def __init__(self, path, place):
+        self.path, self.place, self.names = path, place, {}
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                self.names = json.load(file)
+
+    def key(self, library, ranks, mode, operation, size):
+        return f"{library}/{ranks}/{mode}/{self.place.pages}/{operation}/{size}"
+
+    def add(self, names):
+        """Replaces what was chosen at points that were screened again, and keeps all else."""
+        self.names.update({self.key(*point): list_of for point, list_of in names.items()})
+        with open(self.path, "w", encoding="utf-8") as file:
+            json.dump(self.names, file, indent=1)
+
+    def settings(self, library, ranks, mode, operation, size):
+        """None where nothing was screened, or with settings that do not exist here: something else may be best then."""
+        known = {v.name: v for v in self.place.variants_of(library, ranks)}
+        names = self.names.get(self.key(library, ranks, mode, operation, size), [])
+        return [known[name] for name in names] if known.keys() >= set(names) else []
+
+    def note(self, results, peers):
+        """With which settings the peers ran, in words."""
+        points = {(r["library"], r["ranks"], sweep.mode_of(r), r["op"], r["bytes"]) for r in results
+                  if r["library"] in peers}
+        unscreened = sorted(point for point in points if not self.settings(*point))
+        if len(unscreened) == len(points):
+            return "Peers ran with their defaults: nothing was screened."
+        if not unscreened:
+            return "Peers ran with the settings that screening chose."
+        counts = collections.Counter(f"{library}, {ranks} ranks, {mode}" for library, ranks, mode, *_ in unscreened)
+        return ("Peers ran with the settings that screening chose, but with their defaults at "
+                f"{len(unscreened)} of {len(points)} points, which were not screened: "
+                + "; ".join(f"{times} x {name}" for name, times in counts.items()) + ".")
+
+
+def screen(libraries, ranks_list, operations, sizes, modes, seconds, place):
+    """Runs all settings once and returns the best of each library at each point. Settings that fail are none of them:
+    not every system has what each needs. Exits when all failed."""
+    results = []
+    for ranks in ranks_list:
+        for library in libraries:
+            for variant in place.variants_of(library, ranks):
+                points = [point for point in sweep.points_of(operations, sizes, ranks) if variant.covers(*point)]
+                if not points:
+                    continue
+                print(f"screening {library} {variant.name}, {ranks} ranks", flush=True)
+                results += sweep.attempt(variant, ranks, points, sweep.steady(modes, seconds), place, [],
+                                         limit=300 * len(modes))
+    chosen = best_of_each_place(results)
+    if not chosen:
+        sys.exit("nothing was screened")
+    return chosen
+
+
+def best_of_each_place(results, keep=2):
+    """{(library, ranks, mode, operation, bytes): names}: the best `keep` of those that ran with the cores near, and of
+    those that ran with them far.
+
+    Each setting runs once, and the hypervisor moves cores meanwhile, which outweighs what settings do: a good one that
+    ran far would lose to a poor one that ran near. One that is best wherever cores are is best in the place where it
+    ran, so one turn finds it. One that is best in one place only and ran in the other may be missed."""
+    sweep.tell_distances(results)
+    times = collections.defaultdict(lambda: collections.defaultdict(list))
+    for r in results:
+        if r["correct"]:
+            point = (r["library"], r["ranks"], sweep.mode_of(r), r["op"], r["bytes"])
+            times[point][r["cores"]].append((r["median_us"], r["variant"]))
+    return {point: list(dict.fromkeys(name for _, ran in sorted(places.items()) for _, name in sorted(ran)[:keep]))
+            for point, places in times.items()}
