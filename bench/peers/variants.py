@@ -37,20 +37,24 @@ def mca(**parameters):
 
 
 def open_mpi(ranks):
-    """Open MPI: its defaults, its transports, and each algorithm that coll/tuned has for an operation."""
-    parameters = {  # the operation's name there, how many algorithms it has
-        "all_reduce": (("allreduce",), 6),
-        "reduce_scatter": (("reduce_scatter", "reduce_scatter_block"), 4),
-        "all_gather": (("allgather",), 6 if ranks == 2 else 5),  # the last one of these two is for two ranks
-        "all_to_all": (("alltoall",), 5 if ranks == 2 else 4),
-        "broadcast": (("bcast",), 9),
-        "reduce": (("reduce",), 7),
-        "gather": (("gather",), 3),
-        "scatter": (("scatter",), 3),
-        "barrier": (("barrier",), 6 if ranks == 2 else 4),  # the fifth is for two ranks
-        "all_gather_v": (("allgatherv",), 5 if ranks == 2 else 4),
-        "reduce_scatter_v": (("reduce_scatter",), 4),
-        "all_to_all_v": (("alltoallv",), 2),
+    """Open MPI: its defaults, its transports, coll/sm, and each algorithm that coll/tuned has for an operation."""
+    def numbers(count, of_two=None):
+        """1 to `count`; more than two ranks do without the one that is for two."""
+        return [n for n in range(1, count + 1) if n != of_two or ranks == 2]
+
+    parameters = {  # the operation's names there, its algorithms' numbers
+        "all_reduce": (("allreduce",), numbers(6)),
+        "reduce_scatter": (("reduce_scatter", "reduce_scatter_block"), numbers(4)),
+        "all_gather": (("allgather",), numbers(6, of_two=6)),
+        "all_to_all": (("alltoall",), numbers(5, of_two=5)),
+        "broadcast": (("bcast",), numbers(9)),
+        "reduce": (("reduce",), numbers(7)),
+        "gather": (("gather",), numbers(3)),
+        "scatter": (("scatter",), numbers(3)),
+        "barrier": (("barrier",), numbers(6, of_two=5)),
+        "all_gather_v": (("allgatherv",), numbers(5, of_two=5)),
+        "reduce_scatter_v": (("reduce_scatter",), numbers(4)),
+        "all_to_all_v": (("alltoallv",), numbers(2)),
     }
     variants = [
         Variant("ompi", "default"),
@@ -58,9 +62,12 @@ def open_mpi(ranks):
         Variant("ompi", "ucx", KEEP_MEMORY, mca(pml="ucx", pml_ucx_tls="any", pml_ucx_devices="any")),
         Variant("ompi", "eager-32k", KEEP_MEMORY, mca(btl_vader_eager_limit=32768)),
         Variant("ompi", "two-copies", KEEP_MEMORY, mca(btl_vader_single_copy_mechanism="none")),
+        # Off unless it is asked for; it leaves other operations to coll/tuned.
+        Variant("ompi", "sm", KEEP_MEMORY, mca(coll_sm_priority=90),
+                operations=("all_reduce", "broadcast", "reduce", "barrier")),
     ]
     for number in range(1, 10):
-        having = {op: names for op, (names, count) in parameters.items() if number <= count}
+        having = {op: names for op, (names, of) in parameters.items() if number in of}
         chosen = {f"coll_tuned_{name}_algorithm": number for names in having.values() for name in names}
         variants.append(Variant("ompi", f"algorithm-{number}", KEEP_MEMORY,
                                 mca(coll_tuned_use_dynamic_rules=1, **chosen), operations=tuple(having)))
@@ -103,14 +110,14 @@ def reduce_scatter_v(variants):
 
 def gloo(ranks):
     """Gloo: newer algorithms, and older ones whose callers use the sockets themselves. Those hang now and then above
-    1 MiB, and spinning is only of use while each rank has a core."""
+    1 MiB (a block a rank may round that up), and spinning is only of use while each rank has a core."""
     variants = [Variant("gloo", "new", pinned=False), Variant("gloo", "new-pinned")]
     older = ("all_reduce", "reduce_scatter", "all_gather", "broadcast")
     for sync in ("block", "busy"):
         for algorithm in ("halving_doubling", "bcube", "ring_chunked"):
             operations = older if algorithm == "halving_doubling" else ("all_reduce",)
             variants.append(Variant("gloo", f"{algorithm}-{sync}", program=("--algorithm", algorithm, "--sync", sync),
-                                    operations=operations, largest=1 << 20))
+                                    operations=operations, largest=(1 << 20) + 4 * ranks))
     return variants
 
 

@@ -269,6 +269,36 @@ class Rdma(unittest.TestCase):
         self.assertEqual((status, output), (1, "python3 is missing: scripts/install-dependencies peers\n"))
 
 
+class Settings(unittest.TestCase):
+    @staticmethod
+    def covering(operation, ranks):
+        return {v.name: v for v in variants.variants_of("ompi", ranks) if v.covers(operation, 8)}
+
+    def test_a_barrier_has_all_algorithms_but_the_one_for_two_ranks(self):
+        for ranks, there in ((2, "123456"), (4, "12346")):
+            numbers = [name[-1] for name in self.covering("barrier", ranks) if name.startswith("algorithm-")]
+            self.assertEqual("".join(numbers), there)
+        four = self.covering("barrier", 4)["algorithm-6"].launcher
+        self.assertEqual(four[four.index("coll_tuned_barrier_algorithm") + 1], "6")
+
+    def test_open_mpi_has_collectives_in_shared_memory_but_not_over_tcp(self):
+        self.assertIn("sm", self.covering("broadcast", 4))
+        self.assertNotIn("sm", self.covering("all_gather", 4))
+        self.assertNotIn("sm", [v.name for v in variants.over_tcp("ompi", 2)])
+
+    def test_names_of_settings_are_distinct(self):
+        for library in variants.LIBRARIES:
+            for ranks in (2, 4):
+                names = [v.name for v in variants.variants_of(library, ranks)]
+                self.assertEqual(len(names), len(set(names)), library)
+
+    def test_older_algorithms_of_gloo_go_to_one_mebibyte_however_it_is_rounded(self):
+        for ranks in (2, 3):
+            (_, size), = sweep.points_of(["all_gather"], [1 << 20], ranks)
+            covering = [v for v in variants.variants_of("gloo", ranks) if v.covers("all_gather", size)]
+            self.assertIn("halving_doubling-busy", [v.name for v in covering])
+
+
 class Figures(unittest.TestCase):
     def test_bus_factors_are_those_of_nccl_tests(self):
         self.assertEqual(report.bus_factor("all_reduce", 4), 1.5)
