@@ -93,7 +93,7 @@ inline bool run(Backend& backend, const Options& options) {
       const auto [figures, round_trip] =
           measure_in_place([&] { return measure(point, inputs, options.seconds); },
                            [&] { return line ? line->nanoseconds() : 0; });
-      right = point.last_was_right() && right;
+      right = point.still_right() && right;
       if (backend.rank() == 0)
         print(options, call, inputs, figures, right, line ? std::optional(round_trip) : std::nullopt);
       all_right = all_right && right;

@@ -33,6 +33,23 @@ class OneOfFour final : public bench::Backend {
   std::vector<double> of_others_;
 };
 
+/// One rank, whose calls copy their input until they are told to write nothing.
+class Copying final : public bench::Backend {
+ public:
+  [[nodiscard]] int rank() const override { return 0; }
+  [[nodiscard]] int size() const override { return 1; }
+  void barrier() override {}
+  double max(double value) override { return value; }
+  std::function<void()> prepare(const bench::Call& call, float* in, float* out) override {
+    return [=, this] {
+      inputs.emplace_back(in, in + call.total);
+      if (writes) std::copy_n(in, call.total, out);
+    };
+  }
+  bool writes = true;
+  std::vector<std::vector<float>> inputs;  ///< of each call
+};
+
 std::vector<float> room_for(const bench::Call& call) { return std::vector<float>(call.total); }
 
 bench::Call reduction_on(int rank, std::size_t bytes) {
@@ -69,6 +86,45 @@ TEST(Point, RanksWithACoreEachAreNotAsked) {
   bench::Point point(backend, call, in.data(), out.data(), 4);
   (void)point.batch(1, bench::Inputs::rewritten);
   EXPECT_EQ(backend.asked.size(), 1U);
+}
+
+TEST(Point, ACallThatWritesNothingIsNoticedWhereInputsStayTheSame) {
+  const bench::Call call = bench::call_of(bench::Operation::all_reduce, 64, 0, 1);
+  auto in = room_for(call), out = room_for(call);
+  Copying backend;
+  bench::Point point(backend, call, in.data(), out.data(), 1);
+  EXPECT_TRUE(point.check());
+  (void)point.batch(2, bench::Inputs::unchanged);
+  EXPECT_TRUE(point.still_right());
+  backend.writes = false;
+  (void)point.batch(2, bench::Inputs::unchanged);
+  EXPECT_TRUE(point.last_was_right());  // what an earlier call wrote
+  EXPECT_FALSE(point.still_right());
+}
+
+TEST(Point, RewrittenInputsAreStillThoseOfTheLastCall) {
+  for (const std::size_t bytes : {std::size_t{64}, std::size_t{1} << 16U}) {
+    const bench::Call call = bench::call_of(bench::Operation::all_reduce, bytes, 0, 1);
+    auto in = room_for(call), out = room_for(call);
+    Copying backend;
+    bench::Point point(backend, call, in.data(), out.data(), 1);
+    (void)point.batch(3, bench::Inputs::rewritten);
+    EXPECT_TRUE(point.still_right()) << bytes;
+    EXPECT_EQ(in, backend.inputs.at(2)) << bytes;
+  }
+}
+
+TEST(Point, TheLastCheckIsOfInputsThatStayedTheSame) {
+  const bench::Call call = bench::call_of(bench::Operation::all_reduce, 64, 0, 1);
+  auto in = room_for(call), out = room_for(call);
+  Copying backend;
+  bench::Point point(backend, call, in.data(), out.data(), 1);
+  (void)point.check();
+  backend.inputs.clear();
+  (void)point.batch(3, bench::Inputs::unchanged);
+  EXPECT_TRUE(point.still_right());
+  ASSERT_EQ(backend.inputs.size(), 4U);
+  for (const auto& each : backend.inputs) EXPECT_EQ(each, backend.inputs.front());
 }
 
 }  // namespace
