@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "communicator/reference.hpp"
 
@@ -166,10 +167,14 @@ void Trial::describe_call() {
 
 void Trial::place(std::byte* in, std::byte* out) {
   if (exercise_.in_place && in_count_ != 0 && out_count_ != 0) {
-    if (in_count_ >= out_count_)
+    if (in_count_ >= out_count_) {
       out = in + part_at_ * element_;
-    else
+      shared_first_ = part_at_;
+      shared_end_ = part_at_ + out_count_;
+    } else {
       in = out + part_at_ * element_;
+      shared_end_ = in_count_;
+    }
   }
   // A rank that has no such buffer may pass nothing.
   call_.in = in_count_ == 0 ? nullptr : in;
@@ -253,10 +258,13 @@ std::string Trial::wrong() const {
                               std::all_of(memory.end() - guard, memory.end(), is_untouched));
   };
   if (!intact(in_memory_) || !intact(out_memory_)) return "memory next to a buffer was written" + where;
-  if (exercise_.in_place) return "";
-  const auto input = inputs(exercise_, rank_, 0, in_count_);
-  if (const std::size_t i = first_difference(call_.in, input); i < input.size())
-    return "input element " + std::to_string(i / element_) + " was changed" + where;
+  // All but what the output lies over.
+  for (const auto& [first, end] : {std::pair(std::size_t{0}, shared_first_), {shared_end_, in_count_}}) {
+    const auto input = inputs(exercise_, rank_, first, end - first);
+    const auto* in = static_cast<const std::byte*>(call_.in) + first * element_;
+    if (const std::size_t i = first_difference(in, input); i < input.size())
+      return "input element " + std::to_string(first + i / element_) + " was changed" + where;
+  }
   return "";
 }
 

@@ -62,8 +62,10 @@ class Trial {
   Rank rank_;
   int size_;
   std::size_t element_;
-  std::size_t in_count_ = 0, out_count_ = 0,
-              part_at_ = 0;  ///< elements; the smaller buffer's place in the larger
+  // Elements.
+  std::size_t in_count_ = 0, out_count_ = 0;
+  std::size_t part_at_ = 0;                        ///< the smaller buffer's place in the larger
+  std::size_t shared_first_ = 0, shared_end_ = 0;  ///< what of the input the output lies over
   std::vector<std::size_t> in_counts_, in_displacements_, out_counts_, out_displacements_;
   std::vector<std::byte> in_memory_, out_memory_;
   Call call_;
