@@ -1,0 +1,94 @@
+// Options of a program and of variables.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <optional>
+
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+using testing::HasSubstr;
+
+/// One variable, until its end.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* text = std::getenv(name)) before_ = text;
+    ::setenv(name, value, 1);
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+struct FromVariable {
+  const char* name;
+  const char* value;
+  bool (*is_read)(const Options&);
+  std::vector<const char*> refused{};
+};
+
+std::vector<FromVariable> variables() {
+  return {
+      {"TUTTI_TIMEOUT", "2.5", [](const Options& o) { return o.timeout == 2500ms; }, {"0", "1e7", "3s"}},
+      {"TUTTI_INTERFACE", "eth7", [](const Options& o) { return o.interface == "eth7"; }},
+      {"TUTTI_TRANSPORT", "verbs", [](const Options& o) { return o.transport == "verbs"; }},
+      {"TUTTI_ALGORITHM", "ring", [](const Options& o) { return o.algorithm == "ring"; }},
+      {"TUTTI_NODE_SIZE", "8", [](const Options& o) { return o.node_size == 8; }, {"-1", "1048577", "8.5"}},
+      {"TUTTI_RANK_ORDER", "1", [](const Options& o) { return o.rank_order; }, {"2", "true"}},
+      {"TUTTI_TCP_STREAMS", "16", [](const Options& o) { return o.tcp_streams == 16; }, {"0", "17", "2 "}},
+      {"TUTTI_TCP_CONGESTION", "cubic", [](const Options& o) { return o.tcp_congestion == "cubic"; }},
+      {"TUTTI_TUNING", "a/file", [](const Options& o) { return o.tuning == "a/file"; }},
+      {"TUTTI_STREAM_FROM",
+       "4294967296",
+       [](const Options& o) { return o.stream_from == std::size_t{1} << 32; },
+       {"-1", "4M", "18446744073709551616"}},
+      {"TUTTI_HUGE_PAGES", "0", [](const Options& o) { return !o.huge_pages; }, {"-1", "no"}},
+  };
+}
+
+TEST(OptionsFromEnvironment, EachVariableIsItsFieldInItsUnit) {
+  for (const auto& variable : variables()) {
+    const Variable unset(variable.name, "");
+    EXPECT_FALSE(variable.is_read(Options::from_environment())) << variable.name;
+    const Variable set(variable.name, variable.value);
+    EXPECT_TRUE(variable.is_read(Options::from_environment())) << variable.name;
+  }
+}
+
+TEST(OptionsFromEnvironment, WhatIsNoNumberWithinTheLimitsIsRefusedByNameAndValue) {
+  for (const auto& variable : variables())
+    for (const char* value : variable.refused) {
+      const Variable set(variable.name, value);
+      const auto thrown = thrown_by([] { static_cast<void>(Options::from_environment()); });
+      EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << variable.name;
+      EXPECT_THAT(thrown.text, HasSubstr(std::string(variable.name) + "=" + value));
+    }
+}
+
+TEST(OptionsOfAProgram, AreWithinWhatTheirVariablesTake) {
+  const auto thrown = [](const auto& change) {
+    Options options;
+    change(options);
+    return thrown_by([&] { const Communicator alone(UniqueId{}, 0, 1, options); });
+  };
+  EXPECT_EQ(thrown([](Options& options) { options.node_size = 2, options.tcp_streams = 16; }).text, "");
+  for (const int streams : {0, -1, 17}) {
+    const auto refused = thrown([&](Options& options) { options.tcp_streams = streams; });
+    EXPECT_EQ(refused.code, ErrorCode::invalid_argument);
+    EXPECT_NE(refused.text.find("Options::tcp_streams is " + std::to_string(streams)), std::string::npos)
+        << refused.text;
+  }
+  const auto refused = thrown([](Options& options) { options.node_size = -3; });
+  EXPECT_EQ(refused.code, ErrorCode::invalid_argument);
+  EXPECT_NE(refused.text.find("Options::node_size is -3"), std::string::npos) << refused.text;
+}
+
+}  // namespace
+}  // namespace tutti::test
