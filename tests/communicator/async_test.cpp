@@ -27,8 +27,10 @@ std::vector<Started> start_all(Communicator& comm) {
   std::uint32_t seed = 20;
   for (const Operation operation : data_operations())
     for (const std::size_t count : {1, 700, 30'000}) {
-      auto trial = std::make_unique<Trial>(Exercise{.operation = operation, .count = count, .seed = ++seed},
-                                           comm.rank(), comm.size());
+      Exercise exercise{.operation = operation, .count = count, .seed = ++seed};
+      if (reduces(operation) && count == 700)
+        for (Rank r = 0; r < comm.size(); ++r) exercise.factors.push_back(0.5 + r);
+      auto trial = std::make_unique<Trial>(exercise, comm.rank(), comm.size());
       Async async = comm.async();
       Work work = issue(async, trial->call());
       started.push_back({std::move(trial), std::move(work)});

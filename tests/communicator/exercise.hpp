@@ -21,7 +21,7 @@ struct Exercise {
   Reduction reduction = ReduceOp::sum;
   Rank root = 0;
   std::uint32_t seed = 1;         ///< of inputs and of the counts of v-forms
-  std::vector<double> factors{};  ///< by rank; empty: `reduction` says it
+  std::vector<double> factors{};  ///< of the contributions, by rank; empty: none
 };
 std::string to_string(const Exercise& exercise);
 

@@ -60,14 +60,17 @@ TEST_P(Operations, ScaleEveryRanksContribution) {
   run_local(
       ranks,
       [](Communicator& comm) {
-        std::vector<double> factors;
-        for (Rank r = 0; r < comm.size(); ++r) factors.push_back(r % 3 == 0 ? 1.0 : 0.5 * r);
-        for (const auto operation : {Operation::all_reduce, Operation::reduce, Operation::reduce_scatter,
-                                     Operation::reduce_scatter_v})
-          for (const std::size_t count : {1, 1000, 40000})
-            for (const bool in_place : {false, true})
-              expect_right(
-                  comm, {.operation = operation, .count = count, .in_place = in_place, .factors = factors});
+        for (const int first : {0, 1}) {  // rank 0 scales by nothing, or does not
+          std::vector<double> factors;
+          for (int k = first; k < first + comm.size(); ++k) factors.push_back(k % 3 == 0 ? 1.0 : 0.5 * k);
+          for (const Operation operation : data_operations())
+            for (const std::size_t count : {1, 1000, 40000})
+              for (const bool in_place : {false, true})
+                if (reduces(operation))
+                  expect_right(
+                      comm,
+                      {.operation = operation, .count = count, .in_place = in_place, .factors = factors});
+        }
       },
       over(transport));
 }
@@ -111,24 +114,30 @@ TEST(OperationsAsValues, AreThoseOfTheNamedFunctions) {
 }
 
 class Types : public testing::TestWithParam<std::tuple<const char*, int>> {};
-INSTANTIATE_TEST_SUITE_P(Local, Types, testing::Combine(testing::Values("shm", "tcp"), testing::Values(2, 3)),
+INSTANTIATE_TEST_SUITE_P(Local, Types,
+                         testing::Combine(testing::Values("shm", "tcp"), testing::Values(1, 2, 3)),
                          transport_and_ranks);
 
-TEST_P(Types, AreReducedByEveryReduction) {
+// Factors with which results of three ranks are exact in every type.
+TEST_P(Types, AreReducedByEveryReductionScaledOrNot) {
   const auto [transport, ranks] = GetParam();
   run_local(
       ranks,
       [](Communicator& comm) {
+        std::vector<double> factors(static_cast<std::size_t>(comm.size()), 0.5);
+        factors[0] = 2;
         for (int type = 0; type < data_type_count; ++type)
           for (int op = 0; op < reduce_op_count; ++op)
-            for (const auto operation : {Operation::all_reduce, Operation::reduce, Operation::reduce_scatter,
-                                         Operation::reduce_scatter_v})
+            for (const Operation operation : data_operations())
               for (const std::size_t count : {3, 5001})
-                expect_right(comm, {.operation = operation,
-                                    .count = count,
-                                    .type = static_cast<DataType>(type),
-                                    .reduction = static_cast<ReduceOp>(op),
-                                    .seed = static_cast<std::uint32_t>(op + 1)});
+                for (const bool scaled : {false, true})
+                  if (reduces(operation))
+                    expect_right(comm, {.operation = operation,
+                                        .count = count,
+                                        .type = static_cast<DataType>(type),
+                                        .reduction = static_cast<ReduceOp>(op),
+                                        .seed = static_cast<std::uint32_t>(op + 1),
+                                        .factors = scaled ? factors : std::vector<double>{}});
       },
       over(transport));
 }

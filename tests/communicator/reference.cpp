@@ -65,7 +65,8 @@ long long wrapped(DataType type, long long value) {
   }
 }
 
-long long fold(ReduceOp op, long long a, long long b) {
+template <class T>
+T fold(ReduceOp op, T a, T b) {
   switch (op) {
     case ReduceOp::product:
       return a * b;
@@ -92,18 +93,15 @@ void input_element(const Exercise& e, Rank rank, std::size_t index, std::byte* t
 
 void folded_element(const Exercise& e, int size, std::size_t index, std::byte* to) {
   long long integer = 0;
-  double scaled = 0;
+  double real = 0;
   for (Rank r = 0; r < size; ++r) {
     const std::uint32_t hash =
         mix(mix(e.seed, static_cast<std::uint32_t>(r)), static_cast<std::uint32_t>(index));
-    const long long value = reduction_input(e.reduction.op, e.type, hash);
-    integer = r == 0 ? value : fold(e.reduction.op, integer, value);
-    if (!e.factors.empty()) scaled += static_cast<double>(value) * e.factors[static_cast<std::size_t>(r)];
-  }
-  auto real = static_cast<double>(integer);
-  if (!e.factors.empty()) {
-    real = scaled;
-    integer = static_cast<long long>(scaled);
+    double value = reduction_input(e.reduction.op, e.type, hash);
+    if (!e.factors.empty()) value *= e.factors[static_cast<std::size_t>(r)];
+    const auto whole = static_cast<long long>(value);  // integers truncate the product
+    integer = r == 0 ? whole : fold(e.reduction.op, integer, whole);
+    real = r == 0 ? value : fold(e.reduction.op, real, value);
   }
   if (e.reduction.op == ReduceOp::average) {
     // float32 is the type in which narrower floats are divided.
