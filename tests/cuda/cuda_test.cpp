@@ -1,13 +1,12 @@
 // Gpu on a real device. Ranks are threads on device 0, and processes where IPC is meant.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
+#include <filesystem>
+#include <future>
 #include <span>
 #include <string>
 #include <thread>
@@ -15,6 +14,8 @@
 #include <tutti/gpu.hpp>
 #include <tutti/local.hpp>
 
+#include "bootstrap/rendezvous.hpp"
+#include "command.hpp"
 #include "gpu/exercise.hpp"
 #include "kernels/fixture.hpp"
 
@@ -382,23 +383,16 @@ TEST(LaunchedRank, OfProcesses) {
 }
 
 TEST_F(CudaTest, EveryOperationBetweenProcesses) {
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < 2; ++rank) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::setenv("RANK", std::to_string(rank).c_str(), 1);
-      ::setenv("WORLD_SIZE", "2", 1);
-      ::setenv("MASTER_ADDR", "127.0.0.1", 1);
-      ::setenv("MASTER_PORT", "29571", 1);
-      ::execl("/proc/self/exe", "test-cuda", "--gtest_filter=LaunchedRank.OfProcesses", nullptr);
-      ::_exit(127);
-    }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) {
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  const std::string id = bootstrap::reserve_id("lo").to_string();
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const auto start = [&](int rank) {
+    return run_command("TUTTI_RANK=" + std::to_string(rank) + " TUTTI_SIZE=2 TUTTI_ID='" + id + "' '" +
+                       program + "' --gtest_filter=LaunchedRank.OfProcesses");
+  };
+  auto other = std::async(std::launch::async, start, 1);
+  for (const Outcome& outcome : {start(0), other.get()}) {
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    EXPECT_NE(outcome.output.find("[  PASSED  ] 1 test."), std::string::npos) << outcome.output;
   }
 }
 
