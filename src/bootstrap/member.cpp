@@ -214,7 +214,7 @@ void Member::take(FrameKind kind, std::span<const std::byte> payload) {
       return;
     case FrameKind::notice:
       notices_.push_back(read_notice(payload));
-      if (const auto kind = notices_.back().kind; kind == Notice::Kind::lost || kind == Notice::Kind::left)
+      if (const auto what = notices_.back().kind; what == Notice::Kind::lost || what == Notice::Kind::left)
         gone_.push_back(notices_.back());
       return;
     default:

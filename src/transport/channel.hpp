@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tutti/types.hpp>
+
 #include "transport/direct_memory.hpp"
 
 namespace tutti::transport {
