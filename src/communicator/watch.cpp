@@ -48,9 +48,10 @@ std::optional<Watch::Gone> Watch::gone(Rank world) {
 std::optional<Watch::Gone> Watch::gone(Rank world, std::uint64_t communicator) {
   if (const auto everywhere = gone(world)) return everywhere;
   const std::lock_guard lock(mutex_);
-  const auto& closed = open_.at(communicator);
-  const auto found = closed.find(world);
-  return found == closed.end() ? std::nullopt : std::optional(found->second);
+  const auto open = open_.find(communicator);
+  if (open == open_.end()) return std::nullopt;
+  const auto found = open->second.find(world);
+  return found == open->second.end() ? std::nullopt : std::optional(found->second);
 }
 
 void Watch::open(std::uint64_t communicator) {

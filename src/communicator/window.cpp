@@ -63,9 +63,8 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
       throw Error(notice->code, notice->text, notice->ranks);
   };
   setting.move_queued = &detail::advance_queued;
-  setting.gone = [watch = impl.watch, world = impl.group.world](Rank rank) {
-    return watch->gone(world[static_cast<std::size_t>(rank)]);
-  };
+  setting.gone = [watch = impl.watch, world = impl.group.world, communicator = impl.group.communicator](
+                     Rank rank) { return watch->gone(world[static_cast<std::size_t>(rank)], communicator); };
   return setting;
 }
 

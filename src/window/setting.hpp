@@ -38,7 +38,7 @@ struct WindowSetting {
   std::function<void()> check = [] {};
   /// Moves what this thread has started on communicators, whose other ranks may wait for it. Throws nothing.
   bool (*move_queued)() = [] { return false; };
-  /// Whether a rank has died or left.
+  /// Whether a rank has died, left, or destroyed the communicator.
   std::function<std::optional<Watch::Gone>(Rank)> gone = [](Rank) { return std::nullopt; };
 };
 

@@ -79,6 +79,27 @@ TEST_P(WindowFailures, ARankThatLeavesIsNamed) {
   });
 }
 
+TEST_P(WindowFailures, ARankThatDestroysTheWindowsCommunicatorIsNamed) {
+  run(GetParam(), 2, [](Seat& seat) {
+    {
+      Communicator child = seat.communicator->duplicate();
+      std::vector<std::byte> memory(64);
+      Window window(child, std::span(memory));
+      child.barrier();
+      if (seat.rank == 1) {
+        const auto start = steady_clock::now();
+        const auto thrown = thrown_by([&] { window.wait_notification(0); });
+        EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+        EXPECT_EQ(thrown.ranks, std::vector<Rank>{0});
+        EXPECT_THAT(thrown.text, HasSubstr("rank 0 destroyed its communicator"));
+        EXPECT_LT(steady_clock::now() - start, 5s) << "it is heard, not waited for";
+        EXPECT_EQ(thrown_by([&] { window.put(0, {.bytes = 8}).wait(); }).code, ErrorCode::peer_lost);
+      }
+    }
+    seat.barrier();
+  });
+}
+
 // Longer than the TCP_USER_TIMEOUT with which connections are made.
 TEST(WindowDeadlines, AReaderMayBeBusyForLong) {
   run(Way::tcp_processes, 2, [](Seat& seat) {
