@@ -228,7 +228,7 @@ void Hub::relay(Rank from, Notice notice) {
       if (rank >= 0 && rank < size_ && rank != from) send(rank, frame);
     return;
   }
-  notice.kind = Notice::Kind::failed;  // a rank announces nobody's departure
+  if (notice.kind != Notice::Kind::aborted) notice.kind = Notice::Kind::failed;  // nobody's departure
   broadcast(make_frame(notice), from);
 }
 

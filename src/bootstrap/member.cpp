@@ -123,10 +123,17 @@ bool Member::hub_has_ended() {
 }
 
 void Member::announce_failure(std::uint64_t communicator, const Error& why) noexcept {
+  announce(Notice::Kind::failed, communicator, why);
+}
+
+void Member::announce_abort(std::uint64_t communicator, const Error& why) noexcept {
+  announce(Notice::Kind::aborted, communicator, why);
+}
+
+void Member::announce(Notice::Kind kind, std::uint64_t communicator, const Error& why) noexcept {
   try {
     auto [code, ranks, text] = to_fault(why);
-    push(make_frame(Notice{Notice::Kind::failed, identity_.rank, communicator, code, std::move(ranks),
-                           std::move(text)}),
+    push(make_frame(Notice{kind, identity_.rank, communicator, code, std::move(ranks), std::move(text)}),
          announcement_timeout);
   } catch (const std::exception&) {
     // Out of memory: the others learn of this rank's end when its connection closes.

@@ -39,6 +39,7 @@ class Member final : public Session {
   std::optional<Notice> poll() override;
   bool hub_has_ended() override;
   void announce_failure(std::uint64_t communicator, const Error& why) noexcept override;
+  void announce_abort(std::uint64_t communicator, const Error& why) noexcept override;
   void announce_closed(std::uint64_t communicator, std::span<const Rank> members) noexcept override;
   void report_stuck(std::uint64_t communicator, Rank me, std::span<const CallRecord> calls) noexcept override;
   void leave(std::chrono::milliseconds linger) noexcept override;
@@ -49,6 +50,7 @@ class Member final : public Session {
   void take(FrameKind kind, std::span<const std::byte> payload);
   /// Pumps until `done` (evaluated with the mutex held) or nothing more can come; false after the deadline.
   bool wait(const Deadline& deadline, const std::function<bool()>& done);
+  void announce(Notice::Kind kind, std::uint64_t communicator, const Error& why) noexcept;
   /// Queues a frame and pushes it out, for at most `patience`.
   void push(const Frame& frame, std::chrono::milliseconds patience);
   /// Asks the hub for whom this rank waits, unless that comes to an end meanwhile.

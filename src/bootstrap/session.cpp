@@ -33,6 +33,7 @@ class Solo final : public Session {
   std::optional<Notice> poll() override { return std::nullopt; }
   bool hub_has_ended() override { return false; }
   void announce_failure(std::uint64_t /*communicator*/, const Error& /*why*/) noexcept override {}
+  void announce_abort(std::uint64_t /*communicator*/, const Error& /*why*/) noexcept override {}
   void announce_closed(std::uint64_t /*communicator*/, std::span<const Rank> /*members*/) noexcept override {}
   void report_stuck(std::uint64_t /*communicator*/, Rank /*me*/,
                     std::span<const CallRecord> /*calls*/) noexcept override {}

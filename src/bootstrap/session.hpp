@@ -28,17 +28,18 @@ using Secret = std::array<std::byte, 16>;
 /// News of another rank.
 struct Notice {
   enum class Kind : std::uint8_t {
-    lost,    ///< `rank` died (its connection closed without a goodbye)
-    left,    ///< `rank` destroyed its last communicator
-    failed,  ///< `rank` failed or aborted in `communicator`; code, ranks and text say why
-    closed,  ///< `rank` destroyed `communicator`, and has others
+    lost,     ///< `rank` died (its connection closed without a goodbye)
+    left,     ///< `rank` destroyed its last communicator
+    failed,   ///< `rank` failed in `communicator`, be it because of another one; code, ranks and text say why
+    aborted,  ///< `rank` aborted `communicator`; likewise
+    closed,   ///< `rank` destroyed `communicator`, and has others
   };
   Kind kind = Kind::lost;
   Rank rank = -1;                       ///< world rank it is about
-  std::uint64_t communicator = 0;       ///< failed and closed only
-  ErrorCode code = ErrorCode::aborted;  ///< failed only
-  /// failed: ranks at fault, in the communicator's numbering. closed, on its way to the hub: the world ranks
-  /// that are to hear it.
+  std::uint64_t communicator = 0;       ///< not of lost and left
+  ErrorCode code = ErrorCode::aborted;  ///< failed and aborted only
+  /// failed and aborted: ranks at fault, in the communicator's numbering. closed, on its way to the hub: the
+  /// world ranks that are to hear it.
   std::vector<Rank> ranks;
   std::string text;
 };
@@ -80,6 +81,8 @@ class Session {
   /// Tells all other ranks that this rank's `communicator` failed (they get a `failed` notice). Never throws:
   /// a dead connection makes it a no-op. Thread safe.
   virtual void announce_failure(std::uint64_t communicator, const Error& why) noexcept = 0;
+  /// Likewise, that this rank aborted it.
+  virtual void announce_abort(std::uint64_t communicator, const Error& why) noexcept = 0;
   /// Likewise, that this rank has destroyed `communicator`, but only its members, by their world ranks (they
   /// get a `closed` notice): others may read nothing for long, and must not be sent ever more meanwhile.
   virtual void announce_closed(std::uint64_t communicator, std::span<const Rank> members) noexcept = 0;

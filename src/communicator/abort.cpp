@@ -9,7 +9,7 @@ void Impl::abort(const std::string& reason) noexcept {
     abort_requested.store(true, std::memory_order_release);
     unusable.store(true, std::memory_order_release);
     if (fork_generation == tutti::fork_generation()) shm->close();
-    watch->session().announce_failure(
+    watch->session().announce_abort(
         group.communicator,
         Error(ErrorCode::aborted, "rank " + std::to_string(group.rank) + " aborted: " + reason,
               {group.rank}));

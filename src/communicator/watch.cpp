@@ -21,7 +21,9 @@ void Watch::know(Rank world, pid_t process) {
 void Watch::poll() {
   const std::lock_guard lock(mutex_);
   while (auto notice = session_->poll()) {
-    if (notice->kind == bootstrap::Notice::Kind::failed) {
+    const bool is_abort = notice->kind == bootstrap::Notice::Kind::aborted;
+    if (is_abort || notice->kind == bootstrap::Notice::Kind::failed) {
+      if (is_abort) aborts_.try_emplace(notice->communicator, *notice);
       failures_.try_emplace(notice->communicator, std::move(*notice));
       continue;
     }
@@ -68,6 +70,12 @@ std::optional<bootstrap::Notice> Watch::failure(std::uint64_t communicator) {
   const std::lock_guard lock(mutex_);
   const auto found = failures_.find(communicator);
   return found == failures_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<bootstrap::Notice> Watch::abort(std::uint64_t communicator) {
+  const std::lock_guard lock(mutex_);
+  const auto found = aborts_.find(communicator);
+  return found == aborts_.end() ? std::nullopt : std::optional(found->second);
 }
 
 Membership::Membership(const std::shared_ptr<Watch>& watch, std::uint64_t communicator, Rank me,

@@ -50,6 +50,8 @@ class Watch {
   void close(std::uint64_t communicator);
   /// Why another rank failed `communicator`, if one did.
   std::optional<bootstrap::Notice> failure(std::uint64_t communicator);
+  /// Or aborted it, be it after a failure.
+  std::optional<bootstrap::Notice> abort(std::uint64_t communicator);
   [[nodiscard]] bootstrap::Session& session() const { return *session_; }
 
  private:
@@ -57,8 +59,8 @@ class Watch {
   std::mutex mutex_;
   std::map<Rank, Gone> gone_;
   std::map<Rank, pid_t> processes_;
-  std::map<std::uint64_t, bootstrap::Notice> failures_;
-  std::map<std::uint64_t, std::map<Rank, Gone>> open_;  ///< communicators, and who has closed them
+  std::map<std::uint64_t, bootstrap::Notice> failures_, aborts_;  ///< the first of each communicator
+  std::map<std::uint64_t, std::map<Rank, Gone>> open_;            ///< communicators, and who has closed them
   int exceptions_ = std::uncaught_exceptions();
 };
 

@@ -58,9 +58,8 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
       throw Error(ErrorCode::aborted, "the communicator of this window was destroyed before it");
     watch->poll();
     if (owner->abort_requested.load(std::memory_order_acquire)) owner->ensure_usable();
-    if (const auto notice = watch->failure(owner->group.communicator);
-        notice && notice->code == ErrorCode::aborted)
-      throw Error(notice->code, notice->text, notice->ranks);
+    if (const auto abort = watch->abort(owner->group.communicator))
+      throw Error(abort->code, abort->text, abort->ranks);
   };
   setting.move_queued = &detail::advance_queued;
   setting.gone = [watch = impl.watch, world = impl.group.world, communicator = impl.group.communicator](

@@ -123,6 +123,22 @@ TEST(Session, RankZeroReturnsAfterItsLingerAndItsProcessServesOn) {
   sessions[2]->leave(5s);
 }
 
+TEST(Session, AbortsAreToldFromFailuresThatTheyBring) {
+  auto sessions = form_group(3);
+  sessions[1]->announce_abort(42, Error(ErrorCode::aborted, "rank 1 aborted", {1}));
+  ASSERT_TRUE(next_notice(*sessions[2]));
+  sessions[2]->announce_failure(42, Error(ErrorCode::aborted, "rank 1 aborted", {1}));
+  for (const auto kind : {Notice::Kind::aborted, Notice::Kind::failed}) {
+    const auto notice = next_notice(*sessions[0]);
+    ASSERT_TRUE(notice);
+    EXPECT_EQ(notice->kind, kind);
+    EXPECT_EQ(notice->communicator, 42U);
+    EXPECT_EQ(notice->code, ErrorCode::aborted);
+    EXPECT_EQ(notice->ranks, std::vector<Rank>{1});
+  }
+  leave_all(sessions);
+}
+
 TEST(Session, FailuresAreRelayedToAllOthersWhole) {
   auto sessions = form_group(4);
   sessions[2]->announce_failure(42, Error(ErrorCode::mismatch, "counts differ", {1, 3}));
