@@ -50,8 +50,9 @@ struct TransferOptions {
   /// Sent to the target after the data of this transfer, and of everything that this rank started before it
   /// to the same target: whoever sees the notification sees the data.
   std::optional<std::uint32_t> notify{};
-  /// Counted from the start; once it has passed, waiting for this transfer, and `flush`, throw
-  /// Error(timeout). Without one the timeout of the communicator counts for each wait.
+  /// Counted from the call; once it has passed, waiting for this transfer, and `flush`, throw
+  /// Error(timeout). It takes the place of the communicator's timeout, which counts for each wait without
+  /// one, and for connecting.
   std::optional<std::chrono::milliseconds> deadline{};
 };
 
@@ -74,7 +75,9 @@ class Transfer {
   friend class detail::WindowState;
   std::weak_ptr<detail::WindowState> window_;
   Rank target_ = -1;
-  std::uint64_t number_ = 0;  ///< of its last operation, counted per target
+  std::uint64_t number_ = 0;  ///< of its last operation, counted per target; 0: it has none
+  const char* verb_ = "";     ///< for messages, as what follows
+  std::size_t offset_ = 0, bytes_ = 0;
 };
 
 /// Blocks of one target and one direction, checked and prepared once. Posted any number of times, also while
@@ -158,7 +161,8 @@ class Window {
   [[nodiscard]] std::uint64_t compare_swap(Rank target, std::size_t offset, std::uint64_t expected,
                                            std::uint64_t desired);
 
-  /// Returns when all transfers to `target` (or to all) are done. Throws as Transfer::wait does.
+  /// Returns when all transfers to `target` (or to all) are done. Throws as Transfer::wait does; that of all
+  /// once every target was waited for, by one timeout, what it met first.
   void flush(Rank target);
   void flush();
 

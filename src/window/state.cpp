@@ -66,25 +66,33 @@ void WindowState::check_block(const Subject& subject, const Block& block) const 
 }
 
 void WindowState::fail(const Subject& subject, WindowPeer& to, const Error& why) const {
-  to.failure = Error(why.code(), describe(subject) + ": " + bootstrap::to_fault(why).text, {subject.target});
-  throw Error(*to.failure);
+  const Error error(why.code(), describe(subject) + ": " + bootstrap::to_fault(why).text, {subject.target});
+  if (error.code() != ErrorCode::timeout) to.failure = error;
+  throw Error(error);
 }
 
 Transfer WindowState::start(const Subject& subject, Direction direction, std::span<const Block> blocks,
                             const TransferOptions& options) {
+  std::optional<Deadline> deadline;
+  if (options.deadline) deadline.emplace(*options.deadline);
   if (options.notify) check_number(*options.notify);
   check_target(subject, Clock::duration::zero());
   Transfer transfer;
   transfer.window_ = weak_from_this();
   transfer.target_ = subject.target;
+  transfer.verb_ = subject.verb;
+  transfer.offset_ = subject.offset;
+  transfer.bytes_ = subject.bytes;
   use(subject, [&](WindowPeer& to) {
+    const std::uint64_t before = to.memory->started();
     if (!blocks.empty()) direction == Direction::put ? to.memory->put(blocks) : to.memory->get(blocks);
     if (options.notify) to.memory->notify(*options.notify);
     to.memory->submit();
+    if (to.memory->started() == before) return;  // nothing to wait for
     transfer.number_ = to.memory->started();
-    if (!options.deadline) return;
+    if (!deadline) return;
     to.forget_timed();  // nobody may ever wait for those
-    to.timed.push_back({transfer.number_, Deadline(*options.deadline), describe(subject)});
+    to.timed.push_back({transfer.number_, *deadline, describe(subject)});
   });
   mark_busy(subject.target);
   return transfer;
@@ -148,7 +156,8 @@ std::uint64_t WindowState::atomic(
   transport::RemoteMemory& way = to.memory->has_atomics() ? *to.memory : *to.owner;
   // A result may come after its wait has failed, so its place is not on the stack.
   use(subject, [&](WindowPeer&) { start(way, to.before.get()), way.submit(); });
-  wait_until(subject, way, way.started(), setting_.group.timeout);
+  Limit limit(std::nullopt, setting_.group.timeout);
+  wait_until(subject, way, way.started(), limit);
   return *to.before;
 }
 

@@ -14,6 +14,26 @@
 
 namespace tutti::detail {
 
+/// How long a call may wait, counted from the first look: what is done already looks at no clock.
+class Limit {
+ public:
+  /// `given` by the caller, or else the communicator's `timeout`.
+  Limit(std::optional<std::chrono::milliseconds> given, std::chrono::milliseconds timeout)
+      : length_(given.value_or(timeout)), is_timeout_(!given) {}
+  /// `has_deadline`: what is waited for has a deadline, which takes the place of the communicator's timeout.
+  bool passed(bool has_deadline = false) {
+    const auto now = Clock::now();
+    if (end_ == Clock::time_point{}) end_ = now + bounded(length_);
+    return !(is_timeout_ && has_deadline) && now >= end_;
+  }
+  [[nodiscard]] std::chrono::milliseconds length() const { return length_; }
+
+ private:
+  std::chrono::milliseconds length_;
+  bool is_timeout_;
+  Clock::time_point end_{};  ///< the epoch: nobody has looked yet
+};
+
 class WindowState : public std::enable_shared_from_this<WindowState> {
  public:
   explicit WindowState(WindowSetting setting);
@@ -40,6 +60,7 @@ class WindowState : public std::enable_shared_from_this<WindowState> {
   void wait(const Transfer& transfer, std::optional<std::chrono::milliseconds> timeout);
   bool test(const Transfer& transfer);
   void flush(Rank target);
+  void flush();
   void wait_notification(std::uint32_t id, std::uint64_t count, Rank from,
                          std::optional<std::chrono::milliseconds> timeout);
   bool test_notification(std::uint32_t id, std::uint64_t count, Rank from);
@@ -60,7 +81,11 @@ class WindowState : public std::enable_shared_from_this<WindowState> {
   bool take_notification(std::uint32_t id, std::uint64_t count, Rank from);
   Transfer start(const Subject& subject, Direction direction, std::span<const Block> blocks,
                  const TransferOptions& options);
-  /// Runs what uses the way to a target; a failure is kept for all later uses.
+  static Subject subject_of(const Transfer& transfer) {
+    return {transfer.verb_, transfer.target_, transfer.offset_, transfer.bytes_};
+  }
+  /// Runs what uses the way to a target. A failure is kept for all later uses; but a target that has not
+  /// answered in time may be asked again.
   template <class Use>
   auto use(const Subject& subject, Use use_it) {
     WindowPeer& to = peer(subject.target);
@@ -73,13 +98,15 @@ class WindowState : public std::enable_shared_from_this<WindowState> {
   }
   [[noreturn]] void fail(const Subject& subject, WindowPeer& to, const Error& why) const;
 
-  void wait_until(const Subject& subject, transport::RemoteMemory& way, std::uint64_t number,
-                  std::chrono::milliseconds limit, bool all = false);
+  void wait_until(const Subject& subject, transport::RemoteMemory& way, std::uint64_t number, Limit& limit,
+                  bool all = false);
+  void flush(Rank target, Limit& limit);
   /// Throws when the window is over or the target gone; `grace`: what a rank sent before it went may still
   /// arrive for so long.
   void check_target(const Subject& subject, Clock::duration grace);
-  /// Throws when the deadline of the operation with this number has passed, or with `all` that of any.
-  void check_deadlines(WindowPeer& to, std::uint64_t number, bool all) const;
+  /// Throws when the deadline of the operation with this number has passed, or with `all` that of any; true
+  /// when there is one.
+  bool check_deadlines(WindowPeer& to, std::uint64_t number, bool all) const;
   void check_sources(std::uint32_t id, Rank from);
   /// Rarely more than a look at the clock.
   void refuse_in_child() const;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <thread>
 
 #include "base/coarse_clock.hpp"
@@ -110,27 +111,30 @@ void WindowState::check_target(const Subject& subject, Clock::duration grace) {
   });
 }
 
-void WindowState::check_deadlines(WindowPeer& to, std::uint64_t number, bool all) const {
-  if (to.timed.empty()) return;
+bool WindowState::check_deadlines(WindowPeer& to, std::uint64_t number, bool all) const {
+  bool any = false;
+  if (to.timed.empty()) return any;
   to.forget_timed();
-  for (const Timed& one : to.timed)
-    if ((all || one.number == number) && one.deadline.passed())
+  for (const Timed& one : to.timed) {
+    if (!all && one.number != number) continue;
+    if (one.deadline.passed())
       throw Error(ErrorCode::timeout, one.what + ": its deadline has passed; it is still under way",
                   {static_cast<Rank>(&to - peers_->all.data())});
+    any = true;
+  }
+  return any;
 }
 
 void WindowState::wait_until(const Subject& subject, transport::RemoteMemory& way, std::uint64_t number,
-                             std::chrono::milliseconds limit, bool all) {
+                             Limit& limit, bool all) {
   refuse_in_child();
   WindowPeer& to = peer(subject.target);
-  std::optional<Deadline> deadline;  // not before the first look at the clock
   for (Patience patience; use(subject, [&](WindowPeer&) { return way.done(); }) < number;) {
-    if (&way == to.memory.get()) check_deadlines(to, number, all);
+    const bool has_deadline = &way == to.memory.get() && check_deadlines(to, number, all);
     if (setting_.move_queued()) patience = {};
     if (patience.awake()) continue;
     check_target(subject, gone_grace);
-    if (!deadline) deadline.emplace(limit);
-    if (deadline->passed())
+    if (limit.passed(has_deadline))
       throw Error(ErrorCode::timeout,
                   describe(subject) +
                       ": not done in time; it is still under way and can be waited for again "
@@ -141,14 +145,13 @@ void WindowState::wait_until(const Subject& subject, transport::RemoteMemory& wa
 }
 
 void WindowState::wait(const Transfer& transfer, std::optional<std::chrono::milliseconds> timeout) {
-  WindowPeer& to = peer(transfer.target_);
-  wait_until({"transfer", transfer.target_}, *to.memory, transfer.number_,
-             timeout.value_or(setting_.group.timeout));
+  Limit limit(timeout, setting_.group.timeout);
+  wait_until(subject_of(transfer), *peer(transfer.target_).memory, transfer.number_, limit);
 }
 
 bool WindowState::test(const Transfer& transfer) {
   refuse_in_child();
-  const Subject subject{"transfer", transfer.target_};
+  const Subject subject = subject_of(transfer);
   if (use(subject, [](WindowPeer& to) { return to.memory->done(); }) >= transfer.number_) return true;
   setting_.move_queued();
   check_deadlines(peer(transfer.target_), transfer.number_, false);
@@ -157,8 +160,25 @@ bool WindowState::test(const Transfer& transfer) {
 }
 
 void WindowState::flush(Rank target) {
+  Limit limit(std::nullopt, setting_.group.timeout);
+  flush(target, limit);
+}
+
+void WindowState::flush(Rank target, Limit& limit) {
   WindowPeer& to = peer(target);
-  wait_until({"flush", target}, *to.memory, to.memory->started(), setting_.group.timeout, true);
+  wait_until({"flush", target}, *to.memory, to.memory->started(), limit, true);
+}
+
+// One that fails, or takes too long, leaves the others to be done.
+void WindowState::flush() {
+  Limit limit(std::nullopt, setting_.group.timeout);
+  std::exception_ptr first;
+  for (Rank r = 0; r < setting_.group.size; ++r) try {
+      flush(r, limit);
+    } catch (const Error&) {
+      if (!first) first = std::current_exception();
+    }
+  if (first) std::rethrow_exception(first);
 }
 
 // Who is awaited and cannot send any more.
@@ -176,8 +196,7 @@ void WindowState::check_sources(std::uint32_t id, Rank from) {
 
 void WindowState::wait_notification(std::uint32_t id, std::uint64_t count, Rank from,
                                     std::optional<std::chrono::milliseconds> timeout) {
-  const auto limit = timeout.value_or(setting_.group.timeout);
-  std::optional<Deadline> deadline;  // as above
+  Limit limit(timeout, setting_.group.timeout);
   check_notification(id, from);
   for (Patience patience; !take_notification(id, count, from);) {
     if (patience.due()) progress();
@@ -185,13 +204,12 @@ void WindowState::wait_notification(std::uint32_t id, std::uint64_t count, Rank 
     if (patience.awake()) continue;
     look_around();
     check_sources(id, from);
-    if (!deadline) deadline.emplace(limit);
-    if (deadline->passed())
-      throw Error(
-          ErrorCode::timeout,
-          fmt::format("{}: waited {} ms for {} of notification {}{}; {} came", title(), limit.count(), count,
-                      id, from < 0 ? "" : fmt::format(" of rank {}", from), counters_.arrived(id, from)),
-          from < 0 ? std::vector<Rank>{} : std::vector<Rank>{from});
+    if (limit.passed())
+      throw Error(ErrorCode::timeout,
+                  fmt::format("{}: waited {} ms for {} of notification {}{}; {} came", title(),
+                              limit.length().count(), count, id,
+                              from < 0 ? "" : fmt::format(" of rank {}", from), counters_.arrived(id, from)),
+                  from < 0 ? std::vector<Rank>{} : std::vector<Rank>{from});
     sleep(patience.nap());
   }
 }

@@ -72,9 +72,7 @@ std::uint64_t Window::compare_swap(Rank target, std::size_t offset, std::uint64_
 }
 
 void Window::flush(Rank target) { state_->flush(target); }
-void Window::flush() {
-  for (Rank r = 0; r < size(); ++r) state_->flush(r);
-}
+void Window::flush() { state_->flush(); }
 
 void Window::wait_notification(std::uint32_t id, std::uint64_t count, Rank from,
                                std::optional<std::chrono::milliseconds> timeout) {

@@ -1,0 +1,231 @@
+// Deadlines, and what waits say, over memory of targets that is as slow as a test wants.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "bootstrap/ranks.hpp"
+#include "transport/remote_memory.hpp"
+#include "transport/tcp_ranks.hpp"
+#include "window/state.hpp"
+
+namespace tutti::test {
+namespace {
+
+using namespace std::chrono_literals;
+using bootstrap::test::thrown_by;
+using std::chrono::steady_clock;
+using testing::HasSubstr;
+
+/// What a test says of a target.
+struct Slow {
+  std::atomic<std::uint64_t> done{0};
+  std::uint64_t started = 0;
+  std::uint64_t done_after_looks = 0;  ///< 0: not by itself
+  std::uint64_t looks = 0;
+  bool silent = false;  ///< does not answer who connects
+  bool lost = false;
+  std::chrono::milliseconds start_takes{0};
+};
+
+class SlowMemory final : public transport::RemoteMemory {
+ public:
+  explicit SlowMemory(Slow& target) : target_(target) {}
+  [[nodiscard]] std::string explain() const override { return "slow"; }
+  void put(std::span<const Block>) override { start(); }
+  void get(std::span<const Block>) override { start(); }
+  void notify(std::uint32_t) override { start(); }
+  [[nodiscard]] bool has_atomics() const override { return true; }
+  void fetch_add(std::size_t, std::uint64_t, std::uint64_t*) override { start(); }
+  void compare_swap(std::size_t, std::uint64_t, std::uint64_t, std::uint64_t*) override { start(); }
+  [[nodiscard]] std::uint64_t started() const override { return target_.started; }
+  std::uint64_t done() override {
+    if (target_.lost) throw Error(ErrorCode::peer_lost, "it died");
+    if (++target_.looks == target_.done_after_looks) target_.done = target_.started;
+    return target_.done;
+  }
+  void wait(std::chrono::microseconds longest) override { std::this_thread::sleep_for(longest); }
+
+ private:
+  void start() {
+    std::this_thread::sleep_for(target_.start_takes);
+    if (target_.silent) throw Error(ErrorCode::timeout, "it did not answer");
+    ++target_.started;
+  }
+  Slow& target_;
+};
+
+class SlowAccess final : public transport::RemoteAccess {
+ public:
+  explicit SlowAccess(std::span<Slow> targets) : targets_(targets) {}
+  Bytes answer(Rank, std::span<const std::byte>) override { return {}; }
+  std::unique_ptr<transport::RemoteMemory> reach(Rank target, Ask) override {
+    return std::make_unique<SlowMemory>(targets_[static_cast<std::size_t>(target)]);
+  }
+  void progress() override {}
+  void wait(std::chrono::microseconds longest) override { std::this_thread::sleep_for(longest); }
+
+ private:
+  std::span<Slow> targets_;
+};
+
+class SlowTransport final : public transport::Transport {
+ public:
+  explicit SlowTransport(std::span<Slow> targets) : targets_(targets) {}
+  [[nodiscard]] std::string_view name() const override { return "slow"; }
+  [[nodiscard]] bool reaches(Rank) const override { return true; }
+  [[nodiscard]] std::string explain(Rank) const override { return "slow"; }
+  [[nodiscard]] std::size_t max_message_bytes() const override { return 0; }
+  transport::Sender& sender(Rank, int) override { throw std::logic_error("no messages"); }
+  transport::Receiver& receiver(Rank, int) override { throw std::logic_error("no messages"); }
+  std::unique_ptr<transport::RemoteAccess> expose(const transport::Exposure&) override {
+    return std::make_unique<SlowAccess>(targets_);
+  }
+  void progress() override {}
+  void wait(std::chrono::microseconds longest) override { std::this_thread::sleep_for(longest); }
+  [[nodiscard]] transport::Traffic traffic() const override { return {}; }
+
+ private:
+  std::span<Slow> targets_;
+};
+
+/// Rank 0 of three. The others exist only as targets.
+class WindowWithSlowTargets : public testing::Test {
+ protected:
+  static constexpr auto timeout = 30ms;
+
+  Window make() {
+    detail::WindowSetting setting;
+    setting.options = {.name = "kv"};
+    setting.memory = std::as_writable_bytes(std::span(memory_));
+    setting.group.size = static_cast<int>(targets_.size());
+    setting.group.world = {0, 1, 2};
+    setting.group.timeout = timeout;
+    setting.group.all_gather = [](std::span<const std::byte> mine) {
+      return std::vector(3, std::vector(mine.begin(), mine.end()));
+    };
+    setting.counters = {counters_.data(), [](std::byte*) {}};
+    setting.network = &transport_;
+    setting.listener = [this] { return listener_; };
+    setting.secret = transport::testing::tcp_secret;
+    return detail::WindowState::make_window(std::move(setting));
+  }
+
+  std::array<Slow, 3> targets_;
+  Slow& one_ = targets_[1];
+  Slow& two_ = targets_[2];
+
+ private:
+  std::array<std::uint64_t, 64> memory_{};
+  std::vector<std::byte> counters_ = std::vector<std::byte>(detail::Counters::bytes_for(64, 3));
+  SlowTransport transport_{targets_};
+  std::shared_ptr<transport::tcp::TcpListener> listener_ =
+      transport::testing::listeners_at("127.0.0.1", 1).front();
+};
+
+TEST_F(WindowWithSlowTargets, ADeadlineTakesThePlaceOfTheTimeout) {
+  Window window = make();
+  for (const bool flushes : {false, true}) {
+    Transfer slow = window.put(1, {.bytes = 8}, {.deadline = 60s});
+    const std::jthread later([&] {
+      std::this_thread::sleep_for(4 * timeout);
+      one_.done = one_.started;
+    });
+    const auto thrown = thrown_by([&] { flushes ? window.flush() : slow.wait(); });
+    EXPECT_FALSE(thrown.code) << thrown.text;
+  }
+  Transfer slow = window.put(1, {.bytes = 8}, {.deadline = 60s});
+  EXPECT_EQ(thrown_by([&] { slow.wait(1ms); }).code, ErrorCode::timeout) << "of this wait";
+  Transfer other = window.put(1, {.bytes = 8});
+  EXPECT_EQ(thrown_by([&] { other.wait(); }).code, ErrorCode::timeout) << "the communicator's";
+  one_.done = one_.started;
+}
+
+TEST_F(WindowWithSlowTargets, ADeadlineCountsFromTheCall) {
+  Window window = make();
+  one_.start_takes = 20ms;
+  Transfer late = window.put(1, {.bytes = 8}, {.deadline = 10ms});
+  EXPECT_EQ(thrown_by([&] { late.test(); }).code, ErrorCode::timeout);
+  one_.done = one_.started;
+  EXPECT_TRUE(late.test());
+}
+
+TEST_F(WindowWithSlowTargets, ATransferOfNothingIsDoneAndBoundsNoOther) {
+  Window window = make();
+  Transfer slow = window.put(1, {.bytes = 8});
+  Transfer nothing = window.put(1, {}, {.deadline = 0ms});
+  Transfer empty = window.post(window.prepare_get(1, {}), {.deadline = 0ms});
+  EXPECT_FALSE(slow.test());
+  for (Transfer* one : {&nothing, &empty}) {
+    EXPECT_TRUE(one->test());
+    one->wait();
+  }
+  one_.done = one_.started;
+  EXPECT_TRUE(slow.test());
+}
+
+TEST_F(WindowWithSlowTargets, OneThatDidNotAnswerIsAskedAgain) {
+  Window window = make();
+  one_.silent = true;
+  const auto thrown = thrown_by([&] { window.put(1, {.remote = 16, .bytes = 8}); });
+  EXPECT_EQ(thrown.code, ErrorCode::timeout);
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+  EXPECT_THAT(thrown.text,
+              HasSubstr("window \"kv\" on rank 0: put of 8 bytes, rank 1 at offset 16: it did not answer"));
+  one_.silent = false;
+  one_.done = 1;
+  EXPECT_FALSE(thrown_by([&] { window.put(1, {.bytes = 8}).wait(); }).code);
+  one_.lost = true;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(thrown_by([&] { window.put(1, {.bytes = 8}).wait(); }).code, ErrorCode::peer_lost);
+    one_.lost = false;  // what has been lost stays lost
+  }
+}
+
+TEST_F(WindowWithSlowTargets, AWaitSaysWhichTransferIsNotDone) {
+  Window window = make();
+  const std::array blocks{Block{.remote = 40, .bytes = 8}, Block{.remote = 80, .bytes = 16}};
+  std::array transfers{window.put(1, {.remote = 16, .bytes = 64}), window.post(window.prepare_get(1, blocks)),
+                       window.notify(1, 3)};
+  const std::array names{"put of 64 bytes, rank 1 at offset 16", "get of 24 bytes, rank 1 at offset 40",
+                         "notification, rank 1"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto thrown = thrown_by([&] { transfers.at(i).wait(1ms); });
+    EXPECT_EQ(thrown.code, ErrorCode::timeout);
+    EXPECT_THAT(thrown.text,
+                HasSubstr(std::string("window \"kv\" on rank 0: ") + names.at(i) + ": not done"));
+  }
+  one_.done = one_.started;
+}
+
+TEST_F(WindowWithSlowTargets, AFlushOfAllWaitsForThoseThatCanBeReached) {
+  Window window = make();
+  window.put(1, {.bytes = 8});
+  window.put(2, {.bytes = 8});
+  one_.lost = true;
+  two_.done_after_looks = 5;
+  const auto thrown = thrown_by([&] { window.flush(); });
+  EXPECT_EQ(thrown.code, ErrorCode::peer_lost);
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+  EXPECT_EQ(two_.done, two_.started) << "after " << two_.looks << " looks";
+}
+
+// The limit is that of the whole call.
+TEST_F(WindowWithSlowTargets, AFlushOfAllNamesTheFirstThatIsLate) {
+  Window window = make();
+  window.put(1, {.bytes = 8});
+  window.put(2, {.bytes = 8});
+  two_.done_after_looks = 5;
+  const auto thrown = thrown_by([&] { window.flush(); });
+  EXPECT_EQ(thrown.code, ErrorCode::timeout);
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+  EXPECT_EQ(two_.done, two_.started) << "after " << two_.looks << " looks";
+  one_.done = one_.started;
+}
+
+}  // namespace
+}  // namespace tutti::test
