@@ -159,7 +159,8 @@ class Gpu {
  public:
   /// On the calling thread's current device. Collective over the communicator, which must outlive it. Throws
   /// Error(unsupported) in a build without CUDA, and without a driver or device; Error(mismatch) when options
-  /// differ; Error(system) when what is written by one rank does not arrive at another, by any way.
+  /// differ; Error(system) when what is written by one rank does not arrive at another, by any way. What is
+  /// wrong on one rank is thrown on all.
   explicit Gpu(Communicator& communicator, const GpuOptions& options = {});
   Gpu(Gpu&&) noexcept;
   Gpu& operator=(Gpu&&) noexcept;
@@ -188,7 +189,7 @@ class Gpu {
   }
   /// The same for device memory that exists: of cudaMalloc, or of cuMemCreate with handles for other
   /// processes; in one allocation. It is freed after its registration ends, here and on all other ranks.
-  /// Throws Error(invalid_argument) for other memory, on this rank only.
+  /// Throws Error(invalid_argument) on all ranks where one passes other memory.
   [[nodiscard]] GpuRegistration register_memory(void* data, std::size_t bytes);
 
   /// Throws what a kernel reported: Error(timeout, mismatch) with the call and the rank it waited for; what

@@ -41,7 +41,8 @@ inline constexpr std::uint32_t max_notifications = 1U << 16;
 struct WindowOptions {
   /// For messages; need not be unique.
   std::string name = "window";
-  /// Numbers of notifications: 0 to `notifications` - 1. Each takes 8 bytes a rank, on every rank.
+  /// Numbers of notifications: 0 to `notifications` - 1; at least one. Each takes 8 bytes a rank, on every
+  /// rank.
   std::uint32_t notifications = 64;
 };
 
@@ -124,7 +125,9 @@ class Window {
  public:
   /// Collective. `memory` is this rank's part: any memory, of any size, also empty; sizes may differ. It must
   /// stay until the window is gone. Memory from `Communicator::allocate` or registered is reached fastest by
-  /// ranks of this host; `path` says how each is reached. Throws Error: mismatch (other options), system.
+  /// ranks of this host; `path` says how each is reached. Throws Error: mismatch (other options), and on all
+  /// ranks what is wrong on one: invalid_argument (memory of a CUDA device, `notifications` out of range),
+  /// system. The communicator stays usable.
   Window(Communicator& communicator, std::span<std::byte> memory, const WindowOptions& options = {});
   template <Element T>
   Window(Communicator& communicator, std::span<T> memory, const WindowOptions& options = {})

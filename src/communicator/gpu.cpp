@@ -6,6 +6,7 @@
 
 #include "communicator/impl.hpp"
 #include "gpu/state.hpp"
+#include "transport/fail_together.hpp"
 
 namespace tutti {
 
@@ -55,9 +56,19 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   return setting;
 }
 
+std::unique_ptr<detail::GpuState> make_gpu_state(Impl& impl, const GpuOptions& options) {
+  gpu::Setting setting = setting_of(impl, options);
+  std::shared_ptr<gpu::Api> api;
+  transport::do_together(setting.group, [&] {
+    detail::GpuState::check_setting(setting);
+    api = gpu::api();
+  });
+  return std::make_unique<detail::GpuState>(std::move(api), std::move(setting));
+}
+
 }  // namespace
 
 Gpu::Gpu(Communicator& communicator, const GpuOptions& options)
-    : state_(std::make_unique<detail::GpuState>(gpu::api(), setting_of(*communicator.impl_, options))) {}
+    : state_(make_gpu_state(*communicator.impl_, options)) {}
 
 }  // namespace tutti

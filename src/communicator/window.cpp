@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "communicator/impl.hpp"
+#include "transport/fail_together.hpp"
 #include "window/state.hpp"
 
 namespace tutti {
@@ -22,8 +23,7 @@ std::shared_ptr<std::byte> allocate_counters(const Impl& impl, bool shared, std:
   return {region, region->data};
 }
 
-detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const WindowOptions& options) {
-  impl.ensure_usable();
+void check_window(std::span<std::byte> memory, const WindowOptions& options) {
   if (options.notifications < 1 || options.notifications > max_notifications)
     throw Error(ErrorCode::invalid_argument, "WindowOptions::notifications is " +
                                                  std::to_string(options.notifications) +
@@ -31,14 +31,16 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
   if (!memory.empty() && owner_of(memory.data()) == Owner::device)
     throw Error(ErrorCode::invalid_argument,
                 "windows are of host memory, and this is memory of a CUDA device");
+}
+
+detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const WindowOptions& options) {
+  impl.ensure_usable();
   const bool shared = impl.options.transport.empty() || impl.options.transport == "shm";
   detail::WindowSetting setting;
   setting.options = options;
   setting.memory = memory;
   setting.group = impl.group;
   setting.number = impl.next_child(-1);
-  setting.counters =
-      allocate_counters(impl, shared, detail::Counters::bytes_for(options.notifications, impl.group.size));
   if (shared) setting.shm = impl.shm.get();
   setting.network = impl.verbs.get();
   setting.why_no_network =
@@ -51,6 +53,11 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
   setting.group.all_gather = [&impl, everybody](std::span<const std::byte> mine) {
     return impl.exchange(everybody, mine);
   };
+  transport::do_together(setting.group, [&] {
+    check_window(memory, options);
+    setting.counters =
+        allocate_counters(impl, shared, detail::Counters::bytes_for(options.notifications, impl.group.size));
+  });
   // What is asked later must do without the communicator: another thread may use it.
   setting.check = [alive = std::weak_ptr(impl.direct_handle), owner = &impl, watch = impl.watch] {
     const auto handle = alive.lock();

@@ -10,8 +10,8 @@
 
 #include "base/deadline.hpp"
 #include "gpu/device/proof.hpp"
-#include "gpu/fail_together.hpp"
 #include "transport/all_gather.hpp"
+#include "transport/fail_together.hpp"
 
 namespace tutti::gpu {
 
@@ -67,22 +67,9 @@ bool pretended_apart(const GpuOptions& options, Rank a, Rank b) {
 }  // namespace
 
 Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
-    : api_(std::move(api)),
-      device_(api_->current_device()),
-      arena_(lay_out(setting.group.size, setting.options)) {
-  api_->load_kernels();
-  control_ = allocate_pinned(api_, sizeof(device::Control));
+    : api_(std::move(api)), arena_(lay_out(setting.group.size, setting.options)) {
   Card card;
-  card.address_space = api_->address_space();
-  card.device = device_;
-  card.device_id = api_->device_id(device_);
-  card.slices = arena_.slices;
-  card.slot_bytes = arena_.slot_bytes;
-  card.blocks = setting.options.blocks;
-  card.resident_blocks = api_->resident_blocks();
-  card.host_size = setting.options.host_size;
-  card.peer_access = setting.options.peer_access;
-  card.fabric = setting.options.fabric;
+  transport::do_together(setting.group, [&] { card = begin(setting.options); });
   const auto cards = all_gather(setting.group, card);
   for (std::size_t r = 0; r < cards.size(); ++r)
     if (cards[r].slices != card.slices || cards[r].blocks != card.blocks ||
@@ -110,7 +97,6 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
   peers_ = nearness(setting, cards);
   share_arenas(setting);
   group_.arenas[group_.rank] = memory_.get();
-  membership_ = allocate(api_, sizeof group_);
 
   std::vector<std::uint64_t> address_spaces;
   address_spaces.reserve(cards.size());
@@ -128,6 +114,26 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
     abandon();  // from the first proof on others write
     throw;
   }
+}
+
+// Takes the device, and what needs no other rank.
+Connection::Card Connection::begin(const GpuOptions& options) {
+  device_ = api_->current_device();
+  api_->load_kernels();
+  control_ = allocate_pinned(api_, sizeof(device::Control));
+  membership_ = allocate(api_, sizeof group_);
+  Card card;
+  card.address_space = api_->address_space();
+  card.device = device_;
+  card.device_id = api_->device_id(device_);
+  card.slices = arena_.slices;
+  card.slot_bytes = arena_.slot_bytes;
+  card.blocks = options.blocks;
+  card.resident_blocks = api_->resident_blocks();
+  card.host_size = options.host_size;
+  card.peer_access = options.peer_access;
+  card.fabric = options.fabric;
+  return card;
 }
 
 Connection::~Connection() {
@@ -158,6 +164,11 @@ void Connection::make_arena(const Setting& setting, bool shared) {
   arenas_ = {};
   memory_.reset();
   shares_ = shared && why_no_descriptor_.empty();
+  transport::do_together(setting.group, [&] { allocate_arena(); });
+  arenas_ = SharedMemory(api_, setting, peers_, {memory_.get(), arena_.bytes()});
+}
+
+void Connection::allocate_arena() {
   while (memory_ == nullptr) try {
       memory_ = allocate_shared(arena_.bytes());
     } catch (const Error& error) {
@@ -170,7 +181,6 @@ void Connection::make_arena(const Setting& setting, bool shared) {
         shares_ = false;
       }
     }
-  arenas_ = SharedMemory(api_, setting, peers_, {memory_.get(), arena_.bytes()});
 }
 
 DeviceMemory Connection::allocate_shared(std::size_t bytes) const {
@@ -245,7 +255,7 @@ bool Connection::prove(const Setting& setting, std::vector<Proposal>& proposals)
       hopeless +=
           fmt::format("{}what rank {} wrote into its memory did not arrive", hopeless.empty() ? "" : ", ", r);
   }
-  fail_together(setting, ErrorCode::system, hopeless);
+  transport::fail_together(setting.group, ErrorCode::system, hopeless);
   bool right = true;
   for (const std::uint8_t all_right : all_gather(setting.group, static_cast<std::uint8_t>(wrong.empty())))
     right = right && all_right != 0;

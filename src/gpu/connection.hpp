@@ -62,8 +62,10 @@ class Connection {
 
  private:
   struct Card;
+  Card begin(const GpuOptions& options);
   [[nodiscard]] std::vector<Nearness> nearness(const Setting& setting, const std::vector<Card>& cards) const;
   void make_arena(const Setting& setting, bool shared);
+  void allocate_arena();
   void share_arenas(const Setting& setting);
   std::vector<Proposal> propose(const Setting& setting, const std::vector<Card>& cards);
   Proposal propose(const Setting& setting, const Card& theirs, Rank peer);
@@ -74,7 +76,7 @@ class Connection {
   [[nodiscard]] std::vector<Rank> find_wrong(const Setting& setting) const;
 
   std::shared_ptr<Api> api_;
-  int device_;
+  int device_ = -1;
   device::Arena arena_;
   DeviceMemory memory_;
   PinnedMemory control_;

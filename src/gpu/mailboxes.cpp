@@ -7,6 +7,7 @@
 
 #include "base/system_error.hpp"
 #include "transport/all_gather.hpp"
+#include "transport/fail_together.hpp"
 #include "transport/shm/descriptor.hpp"
 
 namespace tutti::gpu {
@@ -74,8 +75,10 @@ Mailboxes::Mailboxes(const std::shared_ptr<Api>& api, const Setting& setting, co
     else if (address_spaces[peer] != own_space)
       other_processes.push_back(r);
   }
-  if (outboxes != 0)
-    mine_ = std::make_unique<SharedPinned>(api, static_cast<std::size_t>(outboxes + inboxes) * bytes);
+  transport::do_together(setting.group, [&] {
+    if (outboxes != 0)
+      mine_ = std::make_unique<SharedPinned>(api, static_cast<std::size_t>(outboxes + inboxes) * bytes);
+  });
   const auto mailbox = [bytes](std::byte* memory, int number) {
     return memory + static_cast<std::size_t>(number) * bytes;
   };

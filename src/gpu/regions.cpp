@@ -8,8 +8,8 @@
 
 #include <tutti/error.hpp>
 
-#include "gpu/fail_together.hpp"
 #include "transport/all_gather.hpp"
+#include "transport/fail_together.hpp"
 
 namespace tutti::gpu {
 
@@ -61,7 +61,7 @@ Regions::Allocated Regions::allocate(std::size_t bytes) {
   } catch (const Error& error) {
     failure = error.what();
   }
-  fail_together(setting_, ErrorCode::unsupported, failure);
+  transport::fail_together(setting_.group, ErrorCode::unsupported, failure);
   std::byte* const data = region.owned.get();
   Token token = share(region, {data, std::max<std::size_t>(bytes, 1)});
   return {std::move(token), data};
@@ -80,7 +80,7 @@ Regions::Token Regions::share(Region& region, std::span<std::byte> memory) {
     for (Rank r = 0; r < setting_.group.size && failure.empty(); ++r)
       if (peers.of(r).data == nullptr) failure = peers.of(r).why_not;
   }
-  fail_together(setting_, ErrorCode::unsupported, failure);
+  transport::fail_together(setting_.group, ErrorCode::unsupported, failure);
   const auto token = std::make_shared<char>();
   region.token = token;
   region.memory = memory;

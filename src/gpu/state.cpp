@@ -9,6 +9,7 @@
 #include <tutti/error.hpp>
 
 #include "gpu/messages.hpp"
+#include "transport/fail_together.hpp"
 
 namespace tutti::detail {
 
@@ -23,21 +24,20 @@ namespace {
   throw Error(ErrorCode::invalid_argument, describe(call) + ": " + why);
 }
 
-gpu::Setting checked(gpu::Setting setting) {
+}  // namespace
+
+void GpuState::check_setting(const gpu::Setting& setting) {
   if (setting.options.blocks < 1 || setting.options.blocks > gpu::device::max_blocks)
     throw Error(ErrorCode::invalid_argument, fmt::format("GpuOptions::blocks is {}; it must be 1 to {}",
                                                          setting.options.blocks, gpu::device::max_blocks));
   if (setting.group.size > gpu::device::max_ranks)
     throw Error(ErrorCode::unsupported, fmt::format("{} ranks; GPU buffers work among {} at most",
                                                     setting.group.size, gpu::device::max_ranks));
-  return setting;
 }
-
-}  // namespace
 
 GpuState::GpuState(std::shared_ptr<gpu::Api> api, gpu::Setting setting)
     : api_(std::move(api)),
-      setting_(checked(std::move(setting))),
+      setting_(std::move(setting)),
       connection_(api_, setting_),
       regions_(api_, setting_, connection_),
       planner_(api_, setting_, connection_),
@@ -124,17 +124,21 @@ gpu::Regions::Allocated GpuState::allocate(std::size_t bytes) {
   return regions_.allocate(bytes);
 }
 
+void GpuState::check_registrable(const void* data, std::size_t bytes) {
+  const Pointer found = data == nullptr || bytes == 0 ? Pointer{} : api_->look_at(data);
+  if (found.kind == Pointer::Kind::device && found.device == connection_.device()) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("register_memory takes memory of device {}; this is {}", connection_.device(),
+                          bytes == 0 || data == nullptr         ? "none (null, or 0 bytes)"
+                          : found.kind == Pointer::Kind::device ? fmt::format("of device {}", found.device)
+                                                                : "host or managed memory, or was freed"));
+}
+
 gpu::Regions::Token GpuState::register_memory(void* data, std::size_t bytes) {
   const OnDevice here(*api_, connection_.device());
   sentry_.check();
   setting_.ensure_usable();
-  const Pointer found = data == nullptr || bytes == 0 ? Pointer{} : api_->look_at(data);
-  if (found.kind != Pointer::Kind::device || found.device != connection_.device())
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("register_memory takes memory of device {}; this is {}", connection_.device(),
-                            bytes == 0 || data == nullptr         ? "none (null, or 0 bytes)"
-                            : found.kind == Pointer::Kind::device ? fmt::format("of device {}", found.device)
-                                                                  : "host or managed memory, or was freed"));
+  transport::do_together(setting_.group, [&] { check_registrable(data, bytes); });
   timeline_.finish();
   return regions_.add({static_cast<std::byte*>(data), bytes});
 }

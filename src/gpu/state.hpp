@@ -27,6 +27,9 @@ namespace tutti::detail {
 
 class GpuState {
  public:
+  /// Refuses what no Gpu can be made of.
+  static void check_setting(const gpu::Setting& setting);
+  /// Of what `check_setting` admits on all ranks.
   GpuState(std::shared_ptr<gpu::Api> api, gpu::Setting setting);
   ~GpuState();
   GpuState(const GpuState&) = delete;
@@ -52,6 +55,7 @@ class GpuState {
   void meet();
   void abandon() noexcept;
   [[nodiscard]] bool reachable(const Call& call, const Sizes& sizes) const;
+  void check_registrable(const void* data, std::size_t bytes);
   void check_stream(const Call& call, gpu::Stream stream);
   void check_pointer(const Call& call, const void* pointer, std::size_t bytes, const char* which);
   /// All that a launch needs: nothing is launched before all of a group is prepared.

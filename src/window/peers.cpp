@@ -6,6 +6,7 @@
 
 #include "bootstrap/frame.hpp"
 #include "transport/all_gather.hpp"
+#include "transport/fail_together.hpp"
 #include "transport/shm/mapped_memory.hpp"
 #include "transport/tcp/congestion.hpp"
 #include "transport/tcp/data_socket.hpp"
@@ -179,6 +180,15 @@ bool needs_server(const WindowSetting& setting) {
 }  // namespace
 
 WindowPeers::WindowPeers(const WindowSetting& setting, Counters& counters) {
+  std::shared_ptr<transport::tcp::TcpListener> listener;
+  transport::do_together(setting.group, [&] { listener = open(setting, counters); });
+  const auto contacts = exchange(setting, listener.get());
+  const Chooser chooser(setting, contacts, access.get());
+  for (Rank rank = 0; rank < setting.group.size; ++rank) all.push_back(chooser.choose(rank));
+}
+
+std::shared_ptr<transport::tcp::TcpListener> WindowPeers::open(const WindowSetting& setting,
+                                                               Counters& counters) {
   const std::size_t counter_bytes = Counters::bytes_for(counters.numbers(), setting.group.size);
   if (setting.network != nullptr)
     access = setting.network->expose(
@@ -187,26 +197,22 @@ WindowPeers::WindowPeers(const WindowSetting& setting, Counters& counters) {
          .signalled = [&counters](std::uint32_t id, Rank from) { counters.add_beside(id, from); },
          .rank = setting.group.rank,
          .size = setting.group.size});
-  std::shared_ptr<transport::tcp::TcpListener> listener;
-  if (needs_server(setting)) {
-    transport::tcp::check_congestion(setting.congestion);
-    listener = setting.listener();
-    transport::tcp::Served served;
-    served.congestion = setting.congestion;
-    served.memory = setting.memory;
-    served.notifications = counters.numbers();
-    served.notify = [&counters](std::uint32_t id, Rank from) { counters.add(id, from); };
-    if (access)
-      served.ask = [this](Rank from, std::span<const std::byte> question) {
-        return access->answer(from, question);
-      };
-    // Open before the peers learn the port.
-    server = std::make_unique<transport::tcp::WindowServer>(
-        std::move(served), setting.group.rank, setting.group.world, listener->open_inbox(setting.number));
-  }
-  const auto contacts = exchange(setting, listener.get());
-  const Chooser chooser(setting, contacts, access.get());
-  for (Rank rank = 0; rank < setting.group.size; ++rank) all.push_back(chooser.choose(rank));
+  if (!needs_server(setting)) return nullptr;
+  transport::tcp::check_congestion(setting.congestion);
+  auto listener = setting.listener();
+  transport::tcp::Served served;
+  served.congestion = setting.congestion;
+  served.memory = setting.memory;
+  served.notifications = counters.numbers();
+  served.notify = [&counters](std::uint32_t id, Rank from) { counters.add(id, from); };
+  if (access)
+    served.ask = [this](Rank from, std::span<const std::byte> question) {
+      return access->answer(from, question);
+    };
+  // Open before the peers learn the port.
+  server = std::make_unique<transport::tcp::WindowServer>(
+      std::move(served), setting.group.rank, setting.group.world, listener->open_inbox(setting.number));
+  return listener;
 }
 
 }  // namespace tutti::detail

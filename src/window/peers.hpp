@@ -51,6 +51,10 @@ struct WindowPeers {
   std::unique_ptr<transport::RemoteAccess> access;       ///< of `setting.network`, or nullptr
   std::unique_ptr<transport::tcp::WindowServer> server;  ///< only where some peer needs it
   std::vector<WindowPeer> all;
+
+ private:
+  /// Lets peers reach this rank's memory. Where they need its server they connect to what it returns.
+  std::shared_ptr<transport::tcp::TcpListener> open(const WindowSetting& setting, Counters& counters);
 };
 
 }  // namespace tutti::detail

@@ -147,6 +147,38 @@ TEST_F(GpuTest, OptionsMustAgree) {
       quick());
 }
 
+TEST_F(GpuTest, WhatIsWrongOnOneRankIsThrownOnAll) {
+  static thread_local bool no_kernels;
+  api->when_kernels_load = [] {
+    if (no_kernels) throw Error(ErrorCode::system, "there are no kernels");
+  };
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        const bool wrong = comm.rank() == 1;
+        const GpuOptions options{.blocks = wrong ? 0 : 4, .memory = small.memory};
+        EXPECT_EQ(code_of([&] { const Gpu gpu(comm, options); }, "rank 1: GpuOptions::blocks is 0"),
+                  ErrorCode::invalid_argument);
+        no_kernels = wrong;
+        EXPECT_EQ(code_of([&] { const Gpu gpu(comm, small); }, "rank 1: there are no kernels"),
+                  ErrorCode::system);
+        no_kernels = false;
+        Gpu gpu(comm, small);
+        const OnGpu<float> mine(memory, std::vector<float>(64, 1));
+        std::vector<float> host(64);
+        const auto refused = [&] {
+          static_cast<void>(gpu.register_memory(wrong ? host.data() : mine.data(), 256));
+        };
+        EXPECT_EQ(code_of(refused, "rank 1: register_memory takes memory of device"),
+                  ErrorCode::invalid_argument);
+        gpu.on(nullptr).all_reduce(mine.data(), mine.data(), 64, DataType::float32);
+        api->synchronize(nullptr);
+        gpu.check();
+        EXPECT_EQ(mine.values(), std::vector<float>(64, 2));
+      },
+      quick());
+}
+
 TEST_F(GpuTest, ADeadlineNamesTheCallAndTheRank) {
   run_local(
       2,

@@ -1,0 +1,58 @@
+// Windows while they are made.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "bootstrap/ranks.hpp"
+#include "transport/tcp_ranks.hpp"
+#include "window/seats.hpp"
+#include "window/state.hpp"
+
+namespace tutti::test {
+namespace {
+
+using bootstrap::test::thrown_by;
+using testing::HasSubstr;
+
+class WindowOptionsOfOneRank : public testing::TestWithParam<Way> {};
+INSTANTIATE_TEST_SUITE_P(Threads, WindowOptionsOfOneRank, testing::Values(Way::threads, Way::tcp_threads),
+                         [](const auto& way) { return name_of(way.param); });
+
+TEST_P(WindowOptionsOfOneRank, AreRefusedOnAll) {
+  run(GetParam(), 3, [](Seat& seat) {
+    const auto thrown =
+        thrown_by([&] { const auto place = seat.place(64, {.notifications = seat.rank == 1 ? 0U : 8U}); });
+    EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << thrown.text;
+    EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+    EXPECT_THAT(thrown.text, HasSubstr("rank 1: WindowOptions::notifications is 0"));
+    // The communicator is as it was.
+    auto place = seat.place(64);
+    place.window.notify((seat.rank + 1) % 3, 1);
+    place.window.wait_notification(1);
+    seat.barrier();
+  });
+}
+
+TEST(WindowWithoutAListener, IsRefusedOnAllRanks) {
+  const auto groups = transport::testing::local_groups(2);
+  const auto listeners = transport::testing::listeners_at("127.0.0.1", 2);
+  bootstrap::test::on_threads(2, [&](Rank rank) {
+    std::vector<std::byte> counters(detail::Counters::bytes_for(64, 2));
+    detail::WindowSetting setting;
+    setting.group = groups[static_cast<std::size_t>(rank)];
+    setting.number = 7;
+    setting.counters = {counters.data(), [](std::byte*) {}};
+    setting.listener = [&]() -> std::shared_ptr<transport::tcp::TcpListener> {
+      if (rank == 1) throw Error(ErrorCode::system, "too many open files");
+      return listeners[0];
+    };
+    const auto thrown = thrown_by([&] { detail::WindowState::make_window(std::move(setting)); });
+    EXPECT_EQ(thrown.code, ErrorCode::system) << thrown.text;
+    EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+    EXPECT_THAT(thrown.text, HasSubstr("rank 1: too many open files"));
+  });
+}
+
+}  // namespace
+}  // namespace tutti::test
