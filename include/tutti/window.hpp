@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <tutti/communicator.hpp>
+#include <tutti/operations.hpp>
 #include <tutti/types.hpp>
 
 namespace tutti {
@@ -129,9 +130,10 @@ class Window {
   /// ranks what is wrong on one: invalid_argument (memory of a CUDA device, `notifications` out of range),
   /// system. The communicator stays usable.
   Window(Communicator& communicator, std::span<std::byte> memory, const WindowOptions& options = {});
-  template <Element T>
-  Window(Communicator& communicator, std::span<T> memory, const WindowOptions& options = {})
-      : Window(communicator, std::as_writable_bytes(memory), options) {}
+  /// Of what operations take: std::vector, Buffer, std::array, ... (see WritableElements).
+  template <WritableElements Range>
+  Window(Communicator& communicator, Range&& memory, const WindowOptions& options = {})
+      : Window(communicator, std::span<std::byte>(std::as_writable_bytes(std::span(memory))), options) {}
   Window(Window&&) noexcept;
   Window& operator=(Window&&) noexcept;
   ~Window();

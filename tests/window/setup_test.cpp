@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "bootstrap/ranks.hpp"
@@ -32,6 +36,24 @@ TEST_P(WindowOptionsOfOneRank, AreRefusedOnAll) {
     place.window.wait_notification(1);
     seat.barrier();
   });
+}
+
+TEST(WindowMemory, IsOfWhateverOperationsTake) {
+  Communicator alone = Communicator(UniqueId{}, 0, 1);
+  std::vector<float> vector(4);
+  std::vector<std::byte> bytes(16);
+  std::array<std::int32_t, 4> array{};
+  double numbers[2] = {};
+  const auto buffer = alone.allocate<std::uint8_t>(16);
+  EXPECT_EQ(Window(alone, vector).bytes(0), 16U);
+  EXPECT_EQ(Window(alone, bytes, {.name = "bytes"}).bytes(0), 16U);
+  EXPECT_EQ(Window(alone, array).bytes(0), 16U);
+  EXPECT_EQ(Window(alone, numbers).bytes(0), 16U);
+  EXPECT_EQ(Window(alone, buffer).bytes(0), 16U);
+  EXPECT_EQ(Window(alone, std::span<float, 4>(vector)).bytes(0), 16U);
+  EXPECT_EQ(Window(alone, {}).bytes(0), 0U);
+  static_assert(!std::is_constructible_v<Window, Communicator&, std::vector<float>>, "it would be gone");
+  static_assert(!std::is_constructible_v<Window, Communicator&, const std::vector<float>&>);
 }
 
 TEST(WindowWithoutAListener, IsRefusedOnAllRanks) {
