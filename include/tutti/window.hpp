@@ -66,11 +66,12 @@ class Transfer {
   Transfer() = default;
   /// Returns when the transfer is done: a put is in the target's memory, a get in this rank's. Throws Error:
   /// timeout (the transfer is still under way then: its memory is not to be touched until a later wait
-  /// returns, or the window is gone), peer_lost, aborted. Names window, target and offset.
+  /// returns, or the window is gone); peer_lost; aborted; system, where the system or the network refuses
+  /// what the target's memory takes; forked, in a child. Names window, target and offset.
   void wait();
   /// With a limit for this wait, in place of the communicator's.
   void wait(std::chrono::milliseconds timeout);
-  /// True when done; moves things along. Throws as `wait` does.
+  /// True when done; moves things along. Throws as `wait` does; timeout only for the transfer's own deadline.
   bool test();
 
  private:
@@ -145,9 +146,10 @@ class Window {
   /// By what way this rank reaches the memory of `target`, and why not by a better one. Throws likewise.
   [[nodiscard]] std::string path(Rank target) const;
 
-  /// Writes to, or reads from, the target's memory. Returns at once; a first transfer to a target may
-  /// connect, bounded by the communicator's timeout. Source and destination must not overlap where both are
-  /// this rank.
+  /// Writes to, or reads from, the target's memory. Where that is reached by load and store or by
+  /// cross-memory attach (see `path`), the call itself copies. Over a network it returns at once; a first
+  /// transfer to a target may connect, bounded by the communicator's timeout. Source and destination must not
+  /// overlap where both are this rank. Throws Error(invalid_argument), and as Transfer::wait does.
   Transfer put(Rank target, const Block& block, const TransferOptions& options = {});
   Transfer get(Rank target, const Block& block, const TransferOptions& options = {});
   /// Nothing but a notification, after all that was started to the target before.
