@@ -1,5 +1,6 @@
 // Programs that wait a little, or only ask, and do something else in between.
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 
 #include <atomic>
 #include <csignal>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "communicator/ranks.hpp"
+#include "refused_calls.hpp"
 
 namespace tutti::test {
 namespace {
@@ -132,6 +134,34 @@ TEST(WaitsInPartsOfTheTime, WhenNobodyAskedDoNotCount) {
         EXPECT_EQ(token, 1);
       },
       options);
+}
+
+// The sender adds the last part of each while the receiver asks again and again.
+TEST(WaitsInPartsFor, LongMessagesThatEndInAShortPart) {
+  const Shared<std::atomic<int>> asked;
+  run_processes(2, over("shm"), [&](Communicator& all) {
+    refuse_calls(SYS_process_vm_readv, EPERM);  // so that they travel in parts
+    Communicator comm = all.duplicate();
+    std::vector<std::uint8_t> data((std::size_t{512} << 10U) + 100);
+    for (int message = 0; message < 100; ++message) {
+      if (comm.rank() == 0) {
+        data.back() = static_cast<std::uint8_t>(message);
+        const int before = *asked;
+        Work work = comm.async().send(data, 1);
+        while (*asked - before < 3) std::this_thread::yield();
+        work.wait();
+      } else {
+        Work work = comm.async().receive(data, 0);
+        Thrown thrown;
+        do {
+          thrown = thrown_by([&] { work.wait(0ms); });
+          ++*asked;
+        } while (thrown.code == ErrorCode::timeout);
+        ASSERT_EQ(thrown.text, "") << "message " << message;
+        ASSERT_EQ(data.back(), message);
+      }
+    }
+  });
 }
 
 }  // namespace

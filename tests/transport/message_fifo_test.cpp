@@ -180,6 +180,22 @@ TEST_F(MessageFifo, AMessageOfAnotherCallOrFormIsNoticed) {
   EXPECT_THROW(receiver.suspect(longest, 7), Mismatch);
 }
 
+// It travels in a slot, though a message of so many bytes would not.
+TEST_F(MessageFifo, AShortLastPartIsAwaitedWhereItComes) {
+  const Bytes data = pattern(bytes_in_one_go + 100, 1);
+  Bytes into(data.size());
+  ASSERT_FALSE(sender_.try_send(data.data(), data.size(), 7, false));
+  ASSERT_FALSE(receiver_.try_receive(into.data(), data.size(), 7));
+  ASSERT_TRUE(receiver_.received_part());
+  EXPECT_TRUE(receiver_.missing(data.size()));
+  EXPECT_NO_THROW(receiver_.suspect(data.size(), 7));
+  ASSERT_TRUE(sender_.try_send(data.data(), data.size(), 7, false));
+  EXPECT_FALSE(receiver_.missing(data.size()));
+  EXPECT_NO_THROW(receiver_.suspect(data.size(), 7));
+  ASSERT_TRUE(receiver_.try_receive(into.data(), data.size(), 7));
+  EXPECT_EQ(into, data);
+}
+
 // On few ranks, and on many, whose rings are short.
 TEST(MessageFifos, AllLengthsPassBetweenThreadsThatRunAsTheyLike) {
   for (const int ranks : {2, 9, 40}) {

@@ -284,7 +284,7 @@ const std::byte* ShmReceiver::try_acquire(std::size_t bytes, Tag tag) {
 }
 
 bool ShmReceiver::missing(std::size_t bytes) const {
-  if (bytes > memory_.line_message) return !filled(place(units_for(bytes)));
+  if (bytes > memory_.line_message) return slot_missing(bytes);
   const std::uint64_t word = memory_.lines[line_ % line_count].word.load(std::memory_order_relaxed);
   return static_cast<std::uint32_t>(word) != line_ + 1;
 }

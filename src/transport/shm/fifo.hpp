@@ -124,6 +124,8 @@ class ShmReceiver : public Receiver {
   virtual bool try_receive_long(std::byte* into, std::size_t bytes, Tag tag);
   /// The next message, one in a slot, which is then held; nullptr while it has not arrived.
   const std::byte* slot(std::size_t bytes, Tag tag);
+  /// Whether that one has not arrived.
+  [[nodiscard]] bool slot_missing(std::size_t bytes) const { return !filled(place(units_for(bytes))); }
   /// Position of the message held.
   [[nodiscard]] std::uint32_t held_start(std::size_t bytes) const { return held_end_ - units_for(bytes); }
   [[nodiscard]] std::uint32_t held_end() const { return held_end_; }  ///< of that message or the last one

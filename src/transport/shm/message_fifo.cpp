@@ -160,15 +160,19 @@ const std::byte* MessageReceiver::try_acquire(std::size_t bytes, Tag tag) {
   return ShmReceiver::try_acquire(bytes, tag);
 }
 
-// Of the message that is being received: bytes that are due in a slot.
+// Of the long message that is being received: bytes that are due in a slot, however few.
 std::size_t MessageReceiver::part_at(std::size_t bytes) const {
-  if (bytes < long_message) return bytes;
   return std::min(part_of(bytes, memory()), offered_ ? bytes : bytes - received_);
 }
 
-bool MessageReceiver::missing(std::size_t bytes) const { return ShmReceiver::missing(part_at(bytes)); }
+bool MessageReceiver::missing(std::size_t bytes) const {
+  return bytes < long_message ? ShmReceiver::missing(bytes) : slot_missing(part_at(bytes));
+}
 
-void MessageReceiver::suspect(std::size_t bytes, Tag tag) { ShmReceiver::suspect(part_at(bytes), tag); }
+// Of a long message the first part has proved that its sender means it.
+void MessageReceiver::suspect(std::size_t bytes, Tag tag) {
+  if (received_ == 0) ShmReceiver::suspect(bytes < long_message ? bytes : part_at(bytes), tag);
+}
 
 bool MessageReceiver::try_receive_long(std::byte* into, std::size_t bytes, Tag tag) {
   if (bytes < long_message) return ShmReceiver::try_receive_long(into, bytes, tag);
