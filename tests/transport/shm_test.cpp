@@ -42,6 +42,31 @@ TEST(Shm, AMessageOfTheOtherFormIsSuspect) {
   EXPECT_TRUE(receiver.try_receive(bytes.data(), bytes.size(), 5));
 }
 
+// What does not fit there starts at the front; what does, does not.
+TEST(Shm, AMessageOfAnotherLengthIsSuspectAtTheEndOfTheRingToo) {
+  struct Case {
+    std::size_t sent, awaited;
+  };
+  constexpr std::size_t line = 100, unit = shm::unit_bytes, four = 4 * shm::unit_bytes;
+  for (const auto [sent, awaited] :
+       {Case{four, line}, Case{four, unit}, Case{unit, line}, Case{unit, four}}) {
+    const auto ranks = shm_ranks(2);
+    Sender& sender = ranks[0]->sender(1, 0);
+    Receiver& receiver = ranks[1]->receiver(0, 0);
+    std::vector<std::byte> bytes(four);
+    for (std::uint32_t end = 3; end < shm::most_units; end += 3) {  // one unit is left
+      ASSERT_TRUE(sender.try_send(bytes.data(), 3 * unit, 4, false));
+      ASSERT_TRUE(receiver.try_receive(bytes.data(), 3 * unit, 4));
+    }
+    EXPECT_NO_THROW(receiver.suspect(awaited, 7));
+    ASSERT_TRUE(sender.try_send(bytes.data(), sent, 5, false));
+    EXPECT_FALSE(receiver.try_receive(bytes.data(), awaited, 7)) << sent << ", awaited " << awaited;
+    EXPECT_THROW(receiver.suspect(awaited, 7), Mismatch) << sent << ", awaited " << awaited;
+    EXPECT_NO_THROW(receiver.suspect(sent, 5)) << sent;
+    EXPECT_TRUE(receiver.try_receive(bytes.data(), sent, 5)) << sent;
+  }
+}
+
 TEST(Shm, AMessageBehindTheEndOfTheRingIsNotSuspect) {
   auto arena = shm::Arena::create(2);
   shm::Wakes senders(arena), receivers(arena);

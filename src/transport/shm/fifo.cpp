@@ -357,22 +357,19 @@ void ShmReceiver::count_received(std::size_t bytes) {
   traffic_.bytes_received += bytes;
 }
 
-// Messages of both forms are in one order. So while the awaited form is absent, the other one must be absent
-// too.
+// Messages of both forms are in one order. So while the awaited one is missing, all other places where the
+// next one may be must be empty too. The awaited one's is read last: whatever was sent before what is found
+// elsewhere is visible by then.
 void ShmReceiver::suspect(std::size_t bytes, Tag tag) {
-  // The awaited form is read last: whatever was sent before the other one is visible by then.
-  const auto line = [&] { return memory_.lines[line_ % line_count].word.load(std::memory_order_acquire); };
-  const auto is_next_line = [&](std::uint64_t word) { return static_cast<std::uint32_t>(word) == line_ + 1; };
-  if (bytes > memory_.line_message) {
-    const std::uint64_t found = line();
-    if (is_next_line(found) && !filled(place(units_for(bytes))))
+  const auto look = [&](const std::atomic<std::uint64_t>& word, std::uint32_t position) {
+    const std::uint64_t found = word.load(std::memory_order_acquire);
+    if (static_cast<std::uint32_t>(found) == position + 1 && ShmReceiver::missing(bytes))
       throw Mismatch{tag, static_cast<Tag>(found >> 32)};
-    return;
-  }
-  const std::uint32_t at = place(1);
-  const std::uint64_t found = memory_.flags[at % memory_.units].load(std::memory_order_acquire);
-  if (lines_read_ == 0 && static_cast<std::uint32_t>(found) == at + 1 && !is_next_line(line()))
-    throw Mismatch{tag, static_cast<Tag>(found >> 32)};
+  };
+  look(memory_.lines[line_ % line_count].word, line_);
+  look(flag(unit_), unit_);
+  const std::uint32_t front = front_after(unit_, memory_.units);
+  look(flag(front), front);
 }
 
 }  // namespace tutti::transport::shm
