@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/memory_file.hpp"
 #include "base/system_error.hpp"
 #include "transport/all_gather.hpp"
 #include "transport/fail_together.hpp"
@@ -23,7 +24,7 @@ struct Places {
 }  // namespace
 
 SharedPinned::SharedPinned(std::shared_ptr<Api> api, std::size_t bytes)
-    : api_(std::move(api)), descriptor_(::memfd_create("tutti-gpu", MFD_CLOEXEC)), bytes_(bytes) {
+    : api_(std::move(api)), descriptor_(make_memory_file("tutti-gpu")), bytes_(bytes) {
   if (!descriptor_) throw_errno("memfd_create");
   if (::ftruncate(descriptor_.get(), static_cast<off_t>(bytes)) != 0)
     throw_errno("cannot size page-locked memory for GPUs");

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/file_descriptor.hpp"
+#include "base/memory_file.hpp"
 
 namespace tutti::doctor {
 
@@ -20,7 +21,7 @@ namespace {
 
 int try_memfd() {
   constexpr std::size_t bytes = 4096;
-  const FileDescriptor memory(::memfd_create("tutti-doctor", MFD_CLOEXEC));
+  const FileDescriptor memory = make_memory_file("tutti-doctor");
   if (memory.get() < 0 || ::ftruncate(memory.get(), bytes) != 0) return errno;
   void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (mapped == MAP_FAILED) return errno;

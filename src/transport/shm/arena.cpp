@@ -8,12 +8,13 @@
 #include <string>
 
 #include "base/futex.hpp"
+#include "base/memory_file.hpp"
 #include "base/system_error.hpp"
 
 namespace tutti::transport::shm {
 
 std::shared_ptr<Arena> Arena::create(int ranks) {
-  FileDescriptor memory(::memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  FileDescriptor memory = make_memory_file("tutti");
   if (!memory) throw_errno("memfd_create");
   const std::uint64_t bytes = Layout(ranks).file_bytes;
   // Beyond that limit there would be a signal that ends the process.
