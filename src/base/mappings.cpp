@@ -1,6 +1,7 @@
 #include "base/mappings.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,7 +16,7 @@ namespace tutti {
 
 namespace {
 
-constexpr std::size_t page = 4096;
+constexpr std::size_t smallest_page = 4096;
 constexpr std::size_t largest_huge_page = std::size_t{2} << 20U;  // of larger ones buffers hold few
 
 #ifdef MADV_COLLAPSE
@@ -29,13 +30,18 @@ std::byte* at(std::uintptr_t address) { return reinterpret_cast<std::byte*>(addr
 
 // All pages of [data, data + bytes), which lie in mappings, are there.
 bool resident(std::uintptr_t data, std::size_t bytes) {
-  std::array<unsigned char, largest_huge_page / page> pages{};
+  std::array<unsigned char, largest_huge_page / smallest_page> pages{};
   if (::mincore(at(data), bytes, pages.data()) != 0) return false;
-  return std::all_of(pages.begin(), pages.begin() + static_cast<std::ptrdiff_t>(bytes / page),
+  return std::all_of(pages.begin(), pages.begin() + static_cast<std::ptrdiff_t>(bytes / page_bytes()),
                      [](unsigned char state) { return (state & 1U) != 0; });
 }
 
 }  // namespace
+
+std::size_t page_bytes() {
+  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
 
 bool private_anonymous(const std::byte* data, std::size_t bytes) {
   std::ifstream maps("/proc/self/maps");

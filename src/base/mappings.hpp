@@ -6,6 +6,9 @@
 
 namespace tutti {
 
+/// Bytes of a page of this system: what can be mapped, and where, are multiples of it.
+std::size_t page_bytes();
+
 /// True when [data, data + bytes) lies in private anonymous writable mappings. False as well where
 /// /proc/self/maps cannot be read.
 bool private_anonymous(const std::byte* data, std::size_t bytes);

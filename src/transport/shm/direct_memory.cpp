@@ -85,7 +85,7 @@ std::byte* DirectMemory::allocate(std::size_t bytes) {
                 std::to_string(bytes) +
                     " bytes or more of registered memory are asked for; a rank's limit is " +
                     std::to_string(Layout::window_bytes));
-  bytes = Layout::round_up(bytes);
+  bytes = (bytes + page_bytes() - 1) / page_bytes() * page_bytes();
   const std::uint64_t offset = reserve(bytes);
   try {
     std::byte* data = map_file(arena_->fd(), offset, bytes);
@@ -99,10 +99,10 @@ std::byte* DirectMemory::allocate(std::size_t bytes) {
 }
 
 void DirectMemory::adopt(std::byte* data, std::size_t bytes) {
-  if (reinterpret_cast<std::uintptr_t>(data) % page != 0 || bytes % page != 0 || bytes == 0)
+  if (reinterpret_cast<std::uintptr_t>(data) % page_bytes() != 0 || bytes % page_bytes() != 0 || bytes == 0)
     throw Error(ErrorCode::invalid_argument,
-                "register_memory takes whole pages (address and size multiples of " + std::to_string(page) +
-                    "); use allocate, or align the memory");
+                "register_memory takes whole pages (address and size multiples of " +
+                    std::to_string(page_bytes()) + "); use allocate, or align the memory");
   if (!private_anonymous(data, bytes))
     throw Error(ErrorCode::invalid_argument,
                 "register_memory takes private anonymous memory only, not files, shared or already "

@@ -25,6 +25,7 @@
 
 namespace tutti::transport::shm {
 
+/// What parts are aligned to, whatever the pages of the system: `page_bytes()` says these.
 inline constexpr std::size_t page = 4096;
 
 /// Small messages travel in lines of one cache line: payload and the word that says it is there arrive
