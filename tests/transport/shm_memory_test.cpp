@@ -25,8 +25,38 @@ namespace tutti::transport::testing {
 
 namespace {
 
+/// As /proc/self/smaps has it.
+struct MappingFacts {
+  std::size_t resident_kib = 0;
+  std::string flags;
+};
+MappingFacts mapping_that(const std::function<bool(const std::string&, std::uintptr_t, std::uintptr_t)>& is) {
+  MappingFacts facts;
+  std::ifstream maps("/proc/self/smaps");
+  bool here = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t from = 0, to = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2) here = is(line, from, to);
+    if (here && line.rfind("Rss:", 0) == 0) facts.resident_kib = std::stoul(line.substr(4));
+    if (here && line.rfind("VmFlags:", 0) == 0) facts.flags = line.substr(8);
+  }
+  return facts;
+}
+
 /// Exit code of a child that runs `body`.
 int in_a_child(const std::function<int()>& body) { return bootstrap::test::Child(body).wait(); }
+
+TEST(ShmMemory, OfARankIsNotMoreAmongManyRanks) {
+  const auto of_a_rank = [](int ranks) {
+    const Transports transports = shm_ranks(ranks);
+    const auto all = mapping_that([](const std::string& line, std::uintptr_t, std::uintptr_t) {
+      return line.find("/memfd:tutti ") != std::string::npos;
+    });
+    EXPECT_NE(all.flags, "");
+    return static_cast<double>(all.resident_kib) / ranks;
+  };
+  EXPECT_LE(of_a_rank(44), 1.1 * of_a_rank(22));
+}
 
 TEST(ShmMemory, CannotBeExecutedWhereTheSystemCanForbidIt) {
   constexpr unsigned no_exec = 8;  // MFD_NOEXEC_SEAL
