@@ -42,8 +42,17 @@ MappingFacts mapping_that(const std::function<bool(const std::string&, std::uint
   }
   return facts;
 }
+bool is_dumped(const std::byte* data) {
+  const MappingFacts facts = mapping_that([&](const std::string&, std::uintptr_t from, std::uintptr_t to) {
+    const auto at = reinterpret_cast<std::uintptr_t>(data);
+    return from <= at && at < to;
+  });
+  EXPECT_NE(facts.flags, "");
+  return facts.flags.find(" dd") == std::string::npos;
+}
 
-/// Exit code of a child that runs `body`.
+/// Exit code of a child that runs `body`: 77 to say that it cannot be tested here.
+constexpr int cannot = 77;
 int in_a_child(const std::function<int()>& body) { return bootstrap::test::Child(body).wait(); }
 
 TEST(ShmMemory, OfARankIsNotMoreAmongManyRanks) {
@@ -56,6 +65,54 @@ TEST(ShmMemory, OfARankIsNotMoreAmongManyRanks) {
     return static_cast<double>(all.resident_kib) / ranks;
   };
   EXPECT_LE(of_a_rank(44), 1.1 * of_a_rank(22));
+}
+
+// A dump would read all of it, and what is read takes memory. Users' own memory they may want to see.
+TEST(ShmMemory, IsDumpedOnlyIfItIsTheUsersOwn) {
+  const auto arena = shm::Arena::create(2);
+  EXPECT_FALSE(is_dumped(arena->at(0)));
+  const std::vector<pid_t> two_processes{::getpid(), ::getppid()};
+  shm::DirectMemory owner(arena, 0, two_processes, false), peer(arena, 1, two_processes, false);
+  std::byte* const data = owner.allocate(100);
+  EXPECT_TRUE(is_dumped(data));
+  const std::byte* const seen = peer.map(0, owner.offer(data, 100));
+  ASSERT_NE(seen, data);
+  EXPECT_FALSE(is_dumped(seen));
+}
+
+TEST(ShmMemory, StaysSparseInAProcessThatLocksItsMemory) {
+  const int code = in_a_child([] {
+    if (::mlockall(MCL_FUTURE) != 0) return cannot;
+    try {
+      const auto arena = shm::Arena::create(2);
+      *arena->at(0) = std::byte{1};  // it can be written
+      struct stat status {};
+      if (::fstat(arena->fd(), &status) != 0) return 2;
+      return status.st_blocks * 512 < 100'000 ? 0 : 1;
+    } catch (const Error&) {
+      return cannot;  // its limit is less
+    }
+  });
+  if (code == cannot) GTEST_SKIP() << "no memory can be locked here";
+  EXPECT_EQ(code, 0);
+}
+
+TEST(ShmMemory, ThatMayNotBeLockedIsRefusedWithTheRemedy) {
+  if (sanitized) GTEST_SKIP() << "sanitizers need more";
+  const int code = in_a_child([] {
+    const rlimit little{std::size_t{1} << 20U, std::size_t{1} << 20U};
+    if (::setrlimit(RLIMIT_MEMLOCK, &little) != 0 || (::geteuid() == 0 && ::setuid(65534) != 0) ||
+        ::mlockall(MCL_FUTURE) != 0)
+      return cannot;
+    try {
+      shm::Arena::create(2);
+    } catch (const Error& error) {
+      return std::strstr(error.what(), "ulimit -l") != nullptr ? 0 : 1;
+    }
+    return 2;
+  });
+  if (code == cannot) GTEST_SKIP() << "no memory can be locked here";
+  EXPECT_EQ(code, 0);
 }
 
 TEST(ShmMemory, CannotBeExecutedWhereTheSystemCanForbidIt) {

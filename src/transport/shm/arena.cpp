@@ -13,6 +13,19 @@
 
 namespace tutti::transport::shm {
 
+namespace {
+
+[[noreturn]] void throw_unmapped(std::size_t bytes, int why) {
+  std::string what = "cannot map the shared memory of a communicator";
+  if (why == EAGAIN)
+    what += ", " + std::to_string(bytes >> 20U) +
+            " MiB, since this process locks what it maps (mlockall); raise the limit of locked memory "
+            "(ulimit -l)";
+  throw_errno(what, why);
+}
+
+}  // namespace
+
 std::shared_ptr<Arena> Arena::create(int ranks) {
   FileDescriptor memory = make_memory_file("tutti");
   if (!memory) throw_errno("memfd_create");
@@ -30,10 +43,18 @@ std::shared_ptr<Arena> Arena::create(int ranks) {
 }
 
 Arena::Arena(FileDescriptor memory, int ranks) : layout_(ranks), memory_(std::move(memory)) {
-  void* base = ::mmap(nullptr, layout_.mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                      memory_.get(), 0);
-  if (base == MAP_FAILED) throw_errno("cannot map the shared memory of a communicator");
+  const std::size_t bytes = layout_.mapped_bytes;
+  // Accessible only once it is not locked, or a process that locks its memory would fill all of it.
+  void* base = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, memory_.get(), 0);
+  if (base == MAP_FAILED) throw_unmapped(bytes, errno);
   base_ = static_cast<std::byte*>(base);
+  ::munlock(base, bytes);
+  if (::mprotect(base, bytes, PROT_READ | PROT_WRITE) != 0) {
+    const int why = errno;
+    ::munmap(base, bytes);
+    throw_unmapped(bytes, why);
+  }
+  ::madvise(base, bytes, MADV_DONTDUMP);  // or a core dump would read, and so fill, all of it
 }
 
 Arena::~Arena() { ::munmap(base_, layout_.mapped_bytes); }

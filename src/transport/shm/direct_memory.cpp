@@ -173,6 +173,7 @@ std::byte* DirectMemory::map(int local, const MemoryOffer& offer) {
     mapping = {};
     mapping.data = map_file(arena_->fd(), offer.region_offset, offer.region_bytes);
     mapping.bytes = offer.region_bytes;
+    ::madvise(mapping.data, mapping.bytes, MADV_DONTDUMP);  // its owner's dump has it
   }
   return mapping.data + offer.in_region;
 }
