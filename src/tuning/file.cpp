@@ -53,9 +53,9 @@ std::string text_of(const std::string& setting) {
   if (setting == "off") return {};
   if (!setting.empty()) return to_json(*load(setting));
   if (!some_machine_was_tuned()) return {};
-  const std::string file = file_of(topology::hash(topology::discover()));
-  if (std::error_code none; !fs::exists(file, none)) return {};
   try {
+    const std::string file = file_of(topology::hash(topology::discover()));
+    if (std::error_code none; !fs::exists(file, none)) return {};
     return to_json(*load(file));
   } catch (const Error& error) {
     return to_json(Tuning(error.what()));

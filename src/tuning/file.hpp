@@ -26,8 +26,9 @@ std::string file_of(std::uint64_t machine);
 
 /// The text of `setting` (Options::tuning): a file, "off", or "" for this machine's. Empty when there is
 /// none; the machine is looked at only when some machine was tuned. Throws Error(invalid_argument) when a
-/// file that was named is no tuning. One that was only found (damaged, or of another version of tutti) ends
-/// no program: the text is then of a tuning without constants, whose `refused` says why.
+/// file that was named is no tuning. One that was only found (damaged, or of another version of tutti), or a
+/// machine that cannot be looked at, ends no program: the text is then of a tuning without constants, whose
+/// `refused` says why.
 std::string text_of(const std::string& setting);
 
 }  // namespace tutti::tuning

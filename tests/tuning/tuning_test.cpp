@@ -401,6 +401,37 @@ TEST_F(Files, ThatWereFoundAndCannotBeUsedEndNoProgram) {
   ::unsetenv("XDG_CACHE_HOME");
 }
 
+TEST_F(Files, OfAMachineThatCannotBeLookedAtEndNoProgram) {
+#if TUTTI_HAVE_HWLOC
+  ::setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
+  write("tutti/tuning/some.json", of(slow_bytes));
+  // A link as fast as none is.
+  const std::string seen = folder_ / "machine.xml";
+  std::ofstream(seen) << R"(<?xml version="1.0" encoding="UTF-8"?>
+<topology version="2.0">
+  <object type="Machine" os_index="0" cpuset="0x1" complete_cpuset="0x1" allowed_cpuset="0x1" nodeset="0x1"
+          complete_nodeset="0x1" allowed_nodeset="0x1" gp_index="1">
+    <object type="NUMANode" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1"
+            complete_nodeset="0x1" gp_index="2" local_memory="1073741824"/>
+    <object type="PU" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1"
+            gp_index="3"/>
+    <object type="Bridge" gp_index="4" bridge_type="0-1" depth="0" bridge_pci="0000:[00-02]">
+      <object type="PCIDev" gp_index="5" pci_busid="0000:01:00.0"
+              pci_type="0200 [8086:1572] [8086:0000] 01" pci_link_speed="1000000.000000"/>
+    </object>
+  </object>
+</topology>
+)";
+  ::setenv("HWLOC_XMLFILE", seen.c_str(), 1);
+  EXPECT_THROW(topology::discover(), Error);
+  EXPECT_THAT(from_json(text_of(""))->refused(), HasSubstr("pci_link_speed"));
+  ::unsetenv("HWLOC_XMLFILE");
+  ::unsetenv("XDG_CACHE_HOME");
+#else
+  GTEST_SKIP() << "this build is without hwloc";
+#endif
+}
+
 TEST_F(Files, ThatAreNamedMustBeThere) {
   Options options;
   for (const auto& file : {folder_ / "nowhere.json", folder_}) {
