@@ -3,11 +3,13 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 
 #include "base/deadline.hpp"
+#include "base/system_error.hpp"
 #include "bootstrap/launcher.hpp"
 
 namespace tutti {
@@ -23,6 +25,13 @@ inline void check_own_ranks(int ranks, const char* instead = "leave out --ranks,
     throw CLI::ValidationError(
         "--ranks", fmt::format("each of the {} processes that {} started would start {} ranks of its own; {}",
                                launch.size, launch.launcher, ranks, instead));
+}
+
+/// Processors that ranks share that this process starts: those that it may run on itself.
+inline int own_cpus() {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) throw_errno("sched_getaffinity");
+  return CPU_COUNT(&allowed);
 }
 
 }  // namespace tutti

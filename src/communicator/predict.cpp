@@ -15,6 +15,7 @@ namespace {
 
 struct Picture {
   simulation::Network network{};
+  simulation::Question question{};
   std::string constants{};  ///< where they come from, in words
 };
 
@@ -27,24 +28,30 @@ std::string source(const tuning::Tuning& tuning, const std::string& transport, i
   return fmt::format("{}: defaults that nobody measured here; see tutti-tune", transport);
 }
 
-Picture picture_of(const Planner::Setting& setting, std::size_t bytes) {
+Picture picture_of(const Planner::Setting& setting, Collective collective, const Plan& plan, DataType type) {
   const tuning::Scene& scene = setting.scene;
-  Picture picture{tuning::network_of(scene, setting.tuning->costs(scene, bytes)),
+  const tuning::Costs costs = setting.tuning->costs(scene, plan.bytes);
+  Picture picture{tuning::network_of(scene, costs),
+                  tuning::candidates_for({scene, collective, plan.bytes}, costs),
                   source(*setting.tuning, scene.transport, scene.ranks)};
+  picture.question.type = type;
+  picture.question.max_message = setting.max_message;
   if (scene.transport != "shm" && scene.host_size > 1)
     picture.constants += "; " + source(*setting.tuning, "shm", scene.host_size);
+  if (costs.crowd > 1)
+    picture.constants += fmt::format("; {:.3g} ranks take turns on each processor", costs.crowd);
   if (scene.port > 0) picture.constants += fmt::format("; hosts' ports {:.3g} GB/s", scene.port / 1e9);
   return picture;
 }
 
 // The fastest and why no other; then what the communicator's own choice takes.
-std::string simulated(const Picture& picture, const Plan& plan, Collective collective, DataType type) {
-  const simulation::Question question{.collective = collective, .bytes = plan.bytes, .type = type};
-  const simulation::Ranking ranking = simulation::rank_candidates(picture.network, question);
+std::string simulated(const Picture& picture, const Plan& plan) {
+  const simulation::Ranking ranking = simulation::rank_candidates(picture.network, picture.question);
   std::string text = simulation::describe(picture.network, ranking);
-  if (find_algorithm(collective, plan.name) != plan.choice.algorithm || plan.choice.algorithm->one_sided)
+  if (find_algorithm(picture.question.collective, plan.name) != plan.choice.algorithm ||
+      plan.choice.algorithm->one_sided)
     return text;
-  simulation::Question own = question;
+  simulation::Question own = picture.question;
   own.algorithm = plan.name;
   own.piece = plan.program.piece;
   const auto chosen = simulation::rank_candidates(picture.network, own);
@@ -71,9 +78,8 @@ std::string Impl::predict(const Call& call) {
   const auto plan = *find_plan(call, admit(call)).plan;
   const Planner::Setting& setting = planner->setting();
   try {
-    const Picture picture = picture_of(setting, plan->bytes);
-    text += "the simulator, with constants " + picture.constants + "\n" +
-            simulated(picture, *plan, *collective, call.type);
+    const Picture picture = picture_of(setting, *collective, *plan, call.type);
+    text += "the simulator, with constants " + picture.constants + "\n" + simulated(picture, *plan);
   } catch (const Error& error) {
     text += std::string("not simulated: ") + error.what() + "\n";
   }

@@ -29,10 +29,11 @@ std::vector<const Algorithm*> wanted(const Network& network, const Question& que
                                                            name(question.collective), question.algorithm));
     return {one};
   }
+  const bool nodes = network.node_size > 1 && network.node_size < network.ranks;
   for (const Algorithm& one : algorithms()) {
     if (one.collective != question.collective || one.one_sided) continue;
     if (one.by_nodes == nullptr && network.ranks >= flat_up_to) continue;
-    if (one.by_nodes != nullptr && network.node_size == 0) continue;
+    if (one.by_nodes != nullptr && !nodes) continue;
     found.push_back(&one);
   }
   // Where nothing was written for nodes, ten thousand ranks are served by what there is.
@@ -76,6 +77,14 @@ double limit_of(const std::vector<Candidate>& ranked, bool one_algorithm) {
   return next == ranked.end() ? std::numeric_limits<double>::infinity() : next->result.seconds;
 }
 
+void add_besides(Candidate& candidate, double crowd, double factor) {
+  Result& result = candidate.result;
+  const double simulated = result.seconds;
+  if (crowd > 1 && result.finished) result.seconds = crowded(result, crowd);
+  result.seconds *= factor;
+  candidate.besides = result.seconds - simulated;
+}
+
 }  // namespace
 
 Ranking rank_candidates(const Network& network, const Question& question) {
@@ -89,17 +98,21 @@ Ranking rank_candidates(const Network& network, const Question& question) {
     const auto make = [&] { return algorithm->make(network.ranks, 0, network.node_size); };
     std::optional<Alike> alike;
     if (gives_up && !network.processor.multicasts) alike.emplace(make, network);
+    const double factor = question.factor ? question.factor(*algorithm) : 1;
     for (const std::size_t piece : pieces) {
       const Workload workload{.collective = question.collective,
                               .bytes = question.bytes,
                               .type = question.type,
                               .piece = piece,
+                              .max_message = question.max_message,
                               .views = algorithm->views};
       const double limit = gives_up ? limit_of(found.candidates, algorithms.size() == 1)
                                     : std::numeric_limits<double>::infinity();
-      Candidate one{algorithm, piece,
-                    alike ? alike->run(workload, limit) : simulate(make(), network, workload, limit)};
-      const bool longer_would_do_the_same = one.result.chunk <= piece;
+      Candidate one{
+          algorithm, piece,
+          alike ? alike->run(workload, limit / factor) : simulate(make(), network, workload, limit / factor)};
+      const bool longer_would_do_the_same = one.result.chunk <= piece || one.result.piece < piece;
+      add_besides(one, question.crowd, factor);
       if (one.result.finished)
         found.candidates.insert(
             std::upper_bound(found.candidates.begin(), found.candidates.end(), one, comes_first),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,14 +17,18 @@ struct Candidate {
   const Algorithm* algorithm = nullptr;
   std::size_t piece = 0;  ///< wanted bytes of a chunk a message
   Result result;
+  double besides = 0;  ///< s of it that Question's `crowd` and `factor` add to what was simulated
 };
 
 struct Question {
   Collective collective = Collective::all_reduce;
   std::size_t bytes = 0;
   DataType type = DataType::float32;
-  std::string algorithm{};  ///< only this one; empty: all
-  std::size_t piece = 0;    ///< only this; 0: several
+  std::string algorithm{};                           ///< only this one; empty: all
+  std::size_t piece = 0;                             ///< only this; 0: several
+  std::size_t max_message = execution::unlimited;    ///< bytes
+  double crowd = 1;                                  ///< ranks that share a processor
+  std::function<double(const Algorithm&)> factor{};  ///< measured over simulated time; empty: 1
 };
 
 /// From so many ranks on, flat algorithms are left out, unless asked for by name: their schedules grow with

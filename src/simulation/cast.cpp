@@ -104,10 +104,10 @@ std::vector<Actor> cast(const Schedule& schedule, const Network& network, const 
   settings.piece = workload.piece;
   settings.max_message = workload.max_message;
   settings.type = workload.type;
-  settings.stable = workload.views;
+  settings.stable = workload.views && network.views();
   const execution::Shape shape = shape_of(schedule, workload, even);
   std::optional<Schedule> split;
-  if (workload.views) split = sent_from_memory(schedule);
+  if (settings.stable) split = sent_from_memory(schedule);
   const Schedule& as_run = split ? *split : schedule;
   const execution::Overview overview = execution::overview_of(as_run);
   std::vector<Actor> actors;

@@ -82,6 +82,7 @@ std::vector<Difference> differences(const Network& network, const Candidate& slo
       {a.copies - b.copies, "copying"},
       {a.folds - b.folds, folds(slower, faster)},
       {a.steps - b.steps, "steps"},
+      {slower.besides - faster.besides, "turns on shared processors, and what was measured over the model"},
   };
   // Less than a picosecond is rounding.
   constexpr double nothing = 1e-12;

@@ -115,7 +115,8 @@ Spent Engine::work(const LaneState& lane, const Instruction& step) {
     }
     const PathCost& cost = *fifos_[at(fifos[0])].cost;
     spent.messages += cost.send_overhead;
-    const bool copies = cost.copies && !(actor.program.stable && step.kind == Instruction::Kind::send);
+    const bool copies =
+        cost.copies && !(cost.views && actor.program.stable && step.kind == Instruction::Kind::send);
     written += copies ? 1 : 0;
     if (copies && step.kind == Instruction::Kind::send) counts.bytes_copied += bytes;
     ++counts.messages_sent;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <tutti/error.hpp>
 
 namespace tutti::simulation {
@@ -13,6 +15,8 @@ void Route::cross(int link) {
                                                     links.size()));
   links[static_cast<std::size_t>(hops++)] = link;
 }
+
+bool Network::views() const { return std::ranges::any_of(costs, &PathCost::views); }
 
 Network uniform(int ranks, double alpha, double beta, double gamma) {
   Network network;

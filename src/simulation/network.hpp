@@ -26,6 +26,7 @@ struct PathCost {
   double gap = 0;               ///< s that a message occupies its route besides its bytes
   double receive_byte = 0;      ///< s of the receiver a byte, besides copying it
   bool copies = true;           ///< sends copy to, and receives from, memory of the transport
+  bool views = true;            ///< but sends of schedules that allow it, which read the caller's memory
   bool network = false;         ///< needs a queue pair
   int credits = 4;              ///< messages under way in a FIFO
 };
@@ -60,6 +61,9 @@ struct Network {
   double queue_pairs_cached = std::numeric_limits<double>::infinity();  ///< contexts an adapter holds
   double queue_pair_miss = 0;  ///< s of gap for a message whose queue pair is not among them
   double incast = 0;  ///< a link that n flows share carries 1 / (1 + incast (n - 1)) of its bandwidth
+
+  /// Whether any of its ways has views.
+  [[nodiscard]] bool views() const;
 };
 
 /// Every rank has a port of `beta` s a byte each way; any two are `alpha` s apart. Work costs `gamma` s a

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstddef>
 
 #include "collectives/partial_build.hpp"
 #include "simulation/cast.hpp"
@@ -34,6 +35,16 @@ Result run(const Schedule& schedule, const Network& network, const Workload& wor
   return result;
 }
 
+// What a rank works in all, on average.
+double work(const Result& result) {
+  double seconds = 0, ranks = 0;
+  for (std::size_t i = 0; i < result.ranks.size(); ++i) {
+    seconds += result.ranks[i].busy * result.members[i];
+    ranks += result.members[i];
+  }
+  return seconds / ranks;
+}
+
 Schedule steps_of(const std::vector<Rank>& ranks, const Make& make) {
   const PartialBuild build(ranks);
   return make();
@@ -62,6 +73,12 @@ Spent& Spent::operator/=(int count) {
 Result simulate(const Schedule& schedule, const Network& network, const Workload& workload, double limit) {
   Quotient quotient = everybody(network);
   return run(schedule, network, workload, quotient, false, limit);
+}
+
+double crowded(const Result& result, double crowd) {
+  constexpr double turn = 1e-6;  // s of a rank that waits for a message: it yields, and another begins
+  const double each = work(result) + static_cast<double>(result.spent.hops) * turn;
+  return std::max(result.spent.total(), crowd * each);
 }
 
 Alike::Alike(const Make& make, const Network& network)

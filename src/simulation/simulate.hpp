@@ -23,7 +23,7 @@ struct Workload {
   DataType type = DataType::float32;
   std::size_t piece = std::size_t{1} << 20;        ///< wanted bytes of a chunk a message
   std::size_t max_message = execution::unlimited;  ///< bytes
-  bool views = false;  ///< what is sent over a network is read from the caller's memory
+  bool views = false;  ///< the schedule allows that, where a way has views, what is sent is read there
   int calls = 1;       ///< in a row, without a barrier, as benchmarks do
 };
 
@@ -102,6 +102,10 @@ class Alike {
   Quotient quotient_;
   Schedule schedule_;  ///< steps of the representatives
 };
+
+/// s of a call where `crowd` ranks share each processor: their work adds up, and whoever waits for a message
+/// yields.
+double crowded(const Result& result, double crowd);
 
 /// The schedule's shape for `workload`; `even` rounds a divisible buffer up to equal chunks.
 execution::Shape shape_of(const Schedule& schedule, const Workload& workload, bool even = false);

@@ -30,14 +30,8 @@ std::size_t max_message(const Scene& scene) {
 
 namespace {
 
-// What a rank works in all, on average.
-double work(const simulation::Result& result) {
-  double seconds = 0, ranks = 0;
-  for (std::size_t i = 0; i < result.ranks.size(); ++i) {
-    seconds += result.ranks[i].busy * result.members[i];
-    ranks += result.members[i];
-  }
-  return seconds / ranks;
+const Point& with_factors(const Scene& scene, const Costs& costs) {
+  return scene.transport == "shm" ? costs.inside : costs.between;
 }
 
 }  // namespace
@@ -45,7 +39,6 @@ double work(const simulation::Result& result) {
 simulation::Result simulated(const Question& question, const Algorithm& algorithm, const Costs& costs,
                              int calls) {
   const Scene& scene = question.scene;
-  const bool shared = scene.transport == "shm";
   // Of large ones enough that they begin to run into each other.
   constexpr std::size_t large = std::size_t{1} << 20U;
   constexpr int enough = 12;
@@ -57,21 +50,25 @@ simulation::Result simulated(const Question& question, const Algorithm& algorith
        .bytes = question.bytes,
        .piece = piece(question.collective, question.bytes, scene.ranks, scene.transport),
        .max_message = max_message(scene),
-       .views = !shared && algorithm.views,
+       .views = algorithm.views,
        .calls = calls});
 }
 
 Simulated simulate(const Question& question, const Algorithm& algorithm, const Costs& costs, int calls) {
   const bool crowded = costs.crowd > 1;
   const simulation::Result result = simulated(question, algorithm, costs, crowded ? 1 : calls);
-  const Point& factors = question.scene.transport == "shm" ? costs.inside : costs.between;
-  double seconds = result.steady.total();
-  if (crowded) {
-    constexpr double turn = 1e-6;  // s of a rank that waits for a message: it yields, and another begins
-    const double each = work(result) + static_cast<double>(result.spent.hops) * turn;
-    seconds = std::max(result.spent.total(), costs.crowd * each);
-  }
-  return {seconds * factors.factor(algorithm), result.events};
+  const double seconds = crowded ? simulation::crowded(result, costs.crowd) : result.steady.total();
+  return {seconds * with_factors(question.scene, costs).factor(algorithm), result.events};
+}
+
+simulation::Question candidates_for(const Question& question, const Costs& costs) {
+  return {.collective = question.collective,
+          .bytes = question.bytes,
+          .max_message = max_message(question.scene),
+          .crowd = costs.crowd,
+          .factor = [point = with_factors(question.scene, costs)](const Algorithm& algorithm) {
+            return point.factor(algorithm);
+          }};
 }
 
 double predict(const Question& question, const Algorithm& algorithm, const Costs& costs) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "collectives/algorithms.hpp"
+#include "simulation/candidates.hpp"
 #include "simulation/simulate.hpp"
 #include "tuning/tuning.hpp"
 
@@ -25,5 +26,9 @@ struct Simulated {
   std::uint64_t events = 0;  ///< steps of the simulation
 };
 Simulated simulate(const Question& question, const Algorithm& algorithm, const Costs& costs, int calls = 0);
+
+/// The question to simulation::rank_candidates on network_of the scene: of one call by itself, with all that
+/// the choice was made by.
+simulation::Question candidates_for(const Question& question, const Costs& costs);
 
 }  // namespace tutti::tuning

@@ -1,12 +1,15 @@
 // The ranking of many ranks' candidates, of which those that have lost are given up.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "simulation/candidates.hpp"
 #include "simulation/compare.hpp"
+#include "simulation/host_network.hpp"
 #include "simulation/units.hpp"
 #include "simulation/world_network.hpp"
 #include "topology/builtin.hpp"
@@ -48,6 +51,66 @@ TEST(Candidates, ThatAreGivenUpHaveLost) {
     ++checked;
   }
   EXPECT_GT(checked, 0);
+}
+
+TEST(Candidates, OfOneHostAreNotThoseForSeveral) {
+  for (const Network& network :
+       {host_network(8, {}), hosts_network({.ranks = 8}), hosts_network({.ranks = 8, .size = 2})})
+    for (const Collective collective : {Collective::all_reduce, Collective::all_to_all}) {
+      const auto all = rank_candidates(network, {.collective = collective, .bytes = 4096}).candidates;
+      EXPECT_EQ(
+          std::ranges::any_of(all, [](const Candidate& one) { return one.algorithm->by_nodes != nullptr; }),
+          network.node_size == 2);
+    }
+}
+
+TEST(Candidates, AreCutIntoMessagesThatCanBeSent) {
+  const auto pieces = [](std::size_t max_message) {
+    std::set<std::size_t> found;
+    for (const Candidate& one :
+         rank_candidates(host_network(2, {}),
+                         {.collective = Collective::broadcast, .bytes = 8 * MiB, .max_message = max_message})
+             .candidates)
+      found.insert(one.result.piece);
+    return found;
+  };
+  EXPECT_THAT(pieces(MiB), testing::ElementsAre(MiB / 16, MiB / 4, MiB));
+  EXPECT_THAT(pieces(MiB / 4), testing::ElementsAre(MiB / 16, MiB / 4));
+  EXPECT_THAT(pieces(MiB / 8), testing::ElementsAre(MiB / 16, MiB / 8));
+}
+
+// The order is that of the times with factors and turns, and what is said of them adds up.
+TEST(Candidates, AreRankedAsTheChoiceIs) {
+  const Network network = host_network(8, {});
+  Question question{.bytes = 4096};
+  const std::string_view best = rank_candidates(network, question).candidates.at(0).algorithm->name;
+  question.factor = [best](const Algorithm& algorithm) { return algorithm.name == best ? 100 : 2; };
+  question.crowd = 4;
+  const auto all = rank_candidates(network, question).candidates;
+  EXPECT_EQ(all.back().algorithm->name, best);
+  ASSERT_GT(all.back().besides, all.back().result.spent.total());
+  double explained = 0;
+  for (const Difference& one : differences(network, all.back(), all[0])) explained += one.seconds;
+  EXPECT_NEAR(explained, all.back().result.seconds - all[0].result.seconds, 1e-9);
+  for (const Candidate& one : all)
+    EXPECT_DOUBLE_EQ(one.result.seconds, crowded(one.result, 4) * question.factor(*one.algorithm));
+}
+
+// Copying to slots can only be spared over a network.
+TEST(Views, AreWhereANetworkCarriesMessages) {
+  constexpr std::size_t block = MiB;
+  const auto copied_by_root = [](const Network& network, bool views) {
+    const Algorithm* algorithm = find_algorithm(Collective::scatter, "all_pairs");
+    const Workload workload{.collective = Collective::scatter, .bytes = 4 * block, .views = views};
+    return simulate(algorithm->make(network.ranks, 0), network, workload).ranks.at(0).bytes_copied;
+  };
+  const Network shared = host_network(4, {}), apart = hosts_network({.ranks = 4}),
+                pairs = hosts_network({.ranks = 4, .size = 2});
+  EXPECT_EQ(copied_by_root(shared, true), 3 * block);
+  EXPECT_EQ(copied_by_root(apart, false), 3 * block);
+  EXPECT_EQ(copied_by_root(apart, true), 0);
+  EXPECT_EQ(copied_by_root(pairs, false), 3 * block);
+  EXPECT_EQ(copied_by_root(pairs, true), block) << "to the other rank of its host";
 }
 
 // A piece as long as the longest chunk does what every longer one would: it comes into question once.

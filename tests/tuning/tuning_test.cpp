@@ -16,6 +16,7 @@
 #include "tuning/decide.hpp"
 #include "tuning/file.hpp"
 #include "tuning/pieces.hpp"
+#include "tuning/simulated.hpp"
 
 namespace tutti::tuning {
 namespace {
@@ -203,6 +204,32 @@ TEST(Decide, TakesAlgorithmsForNodesWherePortsAreShared) {
   const auto choices = Tuning::defaults()->choices(scene);
   EXPECT_NE(choices->of(Collective::all_gather, 1 << 20)->by_nodes, nullptr)
       << choices->of(Collective::all_gather, 1 << 20)->name;
+}
+
+// What Communicator::predict and tutti-topo explain show.
+TEST(Simulated, TakesAsLongAmongCandidates) {
+  const Tuning measured(
+      7, {{"shm", 4, {{8, slow_messages, {{"all_reduce ring", 3.0}, {"broadcast tree", 0.5}}}}}});
+  for (const Tuning* tuning : {&measured, Tuning::defaults().get()})
+    for (const Scene& scene :
+         {Scene{.ranks = 4}, Scene{.ranks = 8, .cpus = 2}, Scene{.transport = "tcp", .ranks = 3},
+          Scene{.transport = "tcp", .ranks = 8, .host_size = 4, .cpus = 2, .port = 1.25e9}})
+      for (const Collective collective :
+           {Collective::all_reduce, Collective::broadcast, Collective::all_gather})
+        for (const std::size_t bytes : {std::size_t{64}, std::size_t{1} << 20U, std::size_t{8} << 20U}) {
+          const Question question{scene, collective, bytes};
+          const Costs costs = tuning->costs(scene, bytes);
+          for (const Ranked& one : rank_algorithms(question, costs)) {
+            auto asked = candidates_for(question, costs);
+            asked.algorithm = one.algorithm->name;
+            asked.piece = piece(collective, bytes, scene.ranks, scene.transport);
+            EXPECT_NEAR(
+                simulation::rank_candidates(network_of(scene, costs), asked).candidates.at(0).result.seconds /
+                    simulate(question, *one.algorithm, costs, 1).seconds,
+                1, 1e-9)
+                << scene.transport << " " << one.algorithm->name << " " << bytes;
+          }
+        }
 }
 
 // Where ranks take turns, every round waits for all of them, and the sum of the work counts.

@@ -11,14 +11,15 @@
 
 #include "command_line.hpp"
 #include "communicator/select.hpp"
+#include "own_ranks.hpp"
 #include "sim/report.hpp"
 #include "sim/settings.hpp"
 #include "simulation/compare.hpp"
-#include "simulation/host_network.hpp"
 #include "simulation/world_network.hpp"
 #include "topo/commands.hpp"
 #include "topology/load.hpp"
 #include "topology/pairs.hpp"
+#include "tuning/simulated.hpp"
 #include "tuning/tuning.hpp"
 
 namespace tutti::topo {
@@ -48,22 +49,28 @@ Explanation explain(const Request& request, const topology::World& world) {
   Explanation found;
   found.kinds =
       topology::kinds_of_pairs(world, {.memory = described ? topology::Memory::gpu : topology::Memory::cpu});
+  const tuning::Scene scene{.transport = request.nodes == 1 ? "shm" : "tcp",
+                            .ranks = world.size(),
+                            .host_size = world.size() / request.nodes,
+                            .cpus = described ? 0 : own_cpus()};
   Circumstances circumstances;
   circumstances.collective = collective;
   circumstances.bytes = request.bytes;
-  circumstances.ranks = world.size();
-  circumstances.transport = request.nodes == 1 ? "shm" : "tcp";
-  const int host_size = world.size() / request.nodes;
-  circumstances.node_size = host_size;
+  circumstances.ranks = scene.ranks;
+  circumstances.transport = scene.transport;
+  circumstances.node_size = scene.host_size;
   const auto tuning = tuning::Tuning::defaults();
-  const auto choices = tuning->choices(
-      {.transport = std::string(circumstances.transport), .ranks = world.size(), .host_size = host_size});
+  const auto choices = tuning->choices(scene);
   circumstances.choices = choices.get();
   found.library = select(circumstances);
-  found.network = described ? simulation::network_of(world) : simulation::host_network(world.size(), {});
-  simulation::Question question;
-  question.collective = collective;
-  question.bytes = request.bytes;
+  simulation::Question question{.collective = collective, .bytes = request.bytes};
+  if (described) {
+    found.network = simulation::network_of(world);
+  } else {
+    const tuning::Costs costs = tuning->costs(scene, request.bytes);
+    found.network = tuning::network_of(scene, costs);
+    question = tuning::candidates_for({scene, collective, request.bytes}, costs);
+  }
   found.answer = {request.nodes, request.bytes, simulation::rank_candidates(found.network, question)};
   return found;
 }
