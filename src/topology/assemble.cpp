@@ -210,11 +210,12 @@ std::string pci_address(std::string_view text) {
   std::ranges::transform(address, address.begin(), [](unsigned char c) { return std::tolower(c); });
   const auto dot = address.rfind('.');
   if (dot != std::string::npos && std::ranges::count(address, ':') == 1) address.insert(0, "0000:");
-  // The domain has 16 bits, or 32 with zeros in front.
+  // The domain has 16 bits, or 32: with zeros in front, or behind Intel's VMD, which counts from 10000.
   const auto domain = address.find(':');
-  if (domain != std::string::npos && domain > 4 && address.find_first_not_of('0') >= domain - 4)
-    address.erase(0, domain - 4);
-  constexpr std::string_view form = "xxxx:xx:xx.x";
+  if (domain != std::string::npos && domain > 4)
+    address.erase(0, std::min(address.find_first_not_of('0'), domain - 4));
+  std::string form = "xxxx:xx:xx.x";
+  if (domain != std::string::npos) form.insert(0, std::clamp<std::size_t>(address.find(':'), 4, 8) - 4, 'x');
   const bool fits =
       address.size() == form.size() && std::ranges::equal(address, form, [](unsigned char c, char wanted) {
         return wanted == 'x' ? std::isxdigit(c) != 0 : c == static_cast<unsigned char>(wanted);

@@ -70,8 +70,8 @@ NodeId the_nvswitch(Machine& machine);
 /// address; checks.
 void finish(Machine& machine);
 
-/// "0000:0f:00.0" in lower case from the ways it is written ("0000:0F:00.0", "00000000:0f:00.0", "0f:00.0");
-/// empty when it is no PCI address.
+/// "0000:0f:00.0" in lower case from the ways it is written ("0000:0F:00.0", "00000000:0f:00.0", "0f:00.0"),
+/// and "10000:0f:00.0" of a domain beyond 16 bits; empty when it is no PCI address.
 std::string pci_address(std::string_view text);
 
 }  // namespace tutti::topology

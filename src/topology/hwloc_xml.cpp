@@ -161,13 +161,13 @@ class HwlocImporter {
   void device(const XmlElement& element, const Place& place) {
     PciType type(element.text("pci_type"));
     Node node{.pci = pci_address(element.text("pci_busid")), .details = std::move(type.details)};
+    const bool computes = is_gpu(element, type.base);
+    if (!computes && !type.base.starts_with("02")) return;
     if (node.pci.empty()) element.refuse("pci_busid=\"" + element.text("pci_busid") + "\" is no PCI address");
-    const std::string id = "PCIDev:" + element.text("gp_index");
-    if (is_gpu(element, type.base)) {
-      gpu(element, place, std::move(node), id);
-    } else if (type.base.starts_with("02")) {
+    if (computes)
+      gpu(element, place, std::move(node), "PCIDev:" + element.text("gp_index"));
+    else
       nic(element, place, std::move(node));
-    }
   }
 
   /// A display controller (0300) is one only if a driver computes on it: most are the board's own.

@@ -60,6 +60,16 @@ TEST_F(HwlocFile, WhatIsNotKnownIsSaid) {
   EXPECT_THAT(machine.unseen, Contains(HasSubstr("rates of network ports")));
 }
 
+TEST_F(HwlocFile, LongDomains) {
+  const Machine machine =
+      from_text(with(lstopo, "pci_busid=\"0000:04:00.0\"", "pci_busid=\"10000:04:00.0\""), "sample");
+  EXPECT_EQ(machine.node(machine.find("gpu1")).pci, "10000:04:00.0");
+  EXPECT_EQ(from_text(with(lstopo, "pci_busid=\"0000:0c:00.0\"", "pci_busid=\"odd\""), "sample")
+                .count(NodeKind::gpu),
+            2U)
+      << "of a device that is not looked at";
+}
+
 TEST_F(HwlocFile, Errors) {
   EXPECT_THAT(refusal(with(lstopo, "pci_busid=\"0000:04:00.0\"", "pci_busid=\"x\"")),
               HasSubstr("line 15: <object>: pci_busid"));
