@@ -76,6 +76,11 @@ std::vector<Interface> interfaces() {
   return all;
 }
 
+std::string address_for_others(const Interface& interface) {
+  const auto usable = std::ranges::find_if_not(interface.addresses, is_link_local);
+  return usable == interface.addresses.end() ? "" : *usable;
+}
+
 std::string interface_address(std::string_view interface) {
   if (interface == "default") return default_route();
   const auto all = interfaces();
@@ -83,10 +88,10 @@ std::string interface_address(std::string_view interface) {
     const bool named = one.name == interface;
     if (!named && std::ranges::find(one.addresses, interface) == one.addresses.end()) continue;
     if (!one.up) refuse(interface, "is down", all);
-    const auto usable = std::ranges::find_if_not(one.addresses, is_link_local);
-    if (named ? usable == one.addresses.end() : is_link_local(std::string(interface)))
+    const std::string usable = named ? address_for_others(one) : std::string(interface);
+    if (usable.empty() || is_link_local(usable))
       refuse(interface, "is link-local, which other hosts cannot use", all);
-    return named ? *usable : std::string(interface);
+    return usable;
   }
   refuse(interface, "does not exist", all);
 }

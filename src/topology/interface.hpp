@@ -17,6 +17,9 @@ struct Interface {
   bool loopback = false;
 };
 
+/// One that other hosts can use: the IPv4 one, else a global IPv6 one; empty: there is none.
+std::string address_for_others(const Interface& interface);
+
 /// All interfaces that have an address, in the system's order. Throws Error(system).
 std::vector<Interface> interfaces();
 

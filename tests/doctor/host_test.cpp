@@ -89,7 +89,8 @@ TEST(DoctorSharedMemory, IsNeeded) {
 
 TEST(DoctorProcessors, ReadsTheKernelsFiles) {
   FakeRoot fake;
-  fake.file("/sys/fs/cgroup/cpu.max", "150000 100000\n")
+  fake.file("/proc/self/cgroup", "0::/\n")
+      .file("/sys/fs/cgroup/cpu.max", "150000 100000\n")
       .file("/proc/loadavg", "12.50 3.00 1.00 1/2 3\n")
       .file("/sys/devices/system/node/node0/cpulist", "0-3\n")
       .file("/sys/devices/system/node/node1/cpulist", "4-7\n");
@@ -99,6 +100,25 @@ TEST(DoctorProcessors, ReadsTheKernelsFiles) {
   EXPECT_THAT(facts.nodes, ::testing::ElementsAre("0-3", "4-7"));
   fake.file("/sys/fs/cgroup/cpu.max", "max 100000\n");
   EXPECT_EQ(read_processors(fake.root(), {}).quota, std::nullopt);
+}
+
+TEST(DoctorProcessors, TakesTheSmallestQuotaUpToTheRoot) {
+  FakeRoot fake;
+  fake.file("/proc/self/cgroup", "0::/job/step\n")
+      .file("/sys/fs/cgroup/job/cpu.max", "200000 100000\n")
+      .file("/sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
+  EXPECT_EQ(read_processors(fake.root(), {}).quota, 2);
+  fake.file("/sys/fs/cgroup/job/step/cpu.max", "50000 100000\n");
+  EXPECT_EQ(read_processors(fake.root(), {}).quota, 0.5);
+  FakeRoot older;
+  older.file("/proc/self/cgroup", "7:memory:/m\n4:cpu,cpuacct:/a/b\n0::/\n")
+      .file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n")
+      .file("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n")
+      .file("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "300000\n")
+      .file("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000\n")
+      .file("/sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us", "-1\n")
+      .file("/sys/fs/cgroup/cpu/a/b/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(read_processors(older.root(), {}).quota, 3);
 }
 
 TEST(DoctorProcessors, CountsThemAgainstRanks) {
@@ -114,7 +134,10 @@ TEST(DoctorProcessors, CountsThemAgainstRanks) {
 
 Nic nic(const std::string& name, const std::string& address, std::optional<long long> megabits,
         int mtu = 1500) {
-  return {.interface = {.name = name, .addresses = {address}, .up = true}, .mtu = mtu, .megabits = megabits};
+  return {.interface = {.name = name, .addresses = {address}, .up = true},
+          .mtu = mtu,
+          .megabits = megabits,
+          .hardware = true};
 }
 
 TEST(DoctorNetwork, PrefersTheFasterInterface) {
@@ -128,6 +151,22 @@ TEST(DoctorNetwork, PrefersTheFasterInterface) {
   EXPECT_EQ(worst(examine(wish)), Level::ok);
   wish.wanted = "eth7";
   EXPECT_EQ(worst(examine(wish)), Level::error);
+}
+
+TEST(DoctorNetwork, RecommendsOnlyWhatRanksCanUse) {
+  NetworkFacts facts{.nics = {nic("eth0", "10.0.0.1", 1000), nic("eth1", "fe80::1%eth1", 100000, 9000),
+                              nic("veth0", "10.2.0.1", 10000, 9000)},
+                     .default_route = "10.0.0.1"};
+  facts.nics[2].hardware = false;
+  EXPECT_EQ(worst(examine(facts)), Level::ok);
+  for (const char* wanted : {"eth1", "fe80::1%eth1"}) {
+    facts.wanted = wanted;
+    const Finding choice = examine(facts).back();
+    EXPECT_EQ(choice.level, Level::error) << wanted;
+    EXPECT_THAT(choice.what, HasSubstr("is link-local"));
+  }
+  facts.wanted = "veth0";
+  EXPECT_EQ(worst(examine(facts)), Level::ok) << "who asks for it knows";
 }
 
 TEST(DoctorNetwork, ShortPacketsOnAFastInterface) {

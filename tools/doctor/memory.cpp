@@ -4,8 +4,7 @@
 #include <linux/capability.h>
 #include <sys/resource.h>
 
-#include <sstream>
-
+#include "doctor/control_group.hpp"
 #include "doctor/size.hpp"
 
 namespace tutti::doctor {
@@ -19,22 +18,13 @@ std::uint64_t kilobytes(const Root& root, const std::string& key) {
   return text ? std::strtoull(text->c_str(), nullptr, 10) << 10 : 0;
 }
 
-/// The smallest limit on the way from this process's control group up to the root, of both versions.
+/// The smallest limit of all groups.
 std::optional<std::uint64_t> group_limit(const Root& root) {
   std::optional<std::uint64_t> least;
-  std::istringstream lines(root.text("/proc/self/cgroup").value_or(""));
-  for (std::string line; std::getline(lines, line);) {
-    const bool v2 = line.starts_with("0::"), v1 = line.find(":memory:") != std::string::npos;
-    if (!v1 && !v2) continue;
-    std::string group = line.substr(line.find(':', line.find(':') + 1) + 1);
-    const std::string mount = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    for (;; group.erase(group.rfind('/'))) {
-      if (group == "/") group.clear();
-      const auto limit = root.number(mount + group + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
-      const auto bytes = static_cast<std::uint64_t>(limit.value_or(0));
-      if (limit && bytes < no_limit && (!least || bytes < *least)) least = bytes;
-      if (group.find('/') == std::string::npos) break;
-    }
+  for (const auto& [directory, v2] : control_groups(root, "memory")) {
+    const auto limit = root.number(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+    const auto bytes = static_cast<std::uint64_t>(limit.value_or(0));
+    if (limit && bytes < no_limit && (!least || bytes < *least)) least = bytes;
   }
   return least;
 }

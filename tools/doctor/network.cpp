@@ -14,7 +14,21 @@ namespace {
 constexpr const char* name_an_interface =
     "name the interface that leads to the other machines: TUTTI_INTERFACE=eth1";
 
-bool usable(const Nic& nic) { return nic.interface.up && !nic.interface.loopback; }
+bool usable(const Nic& nic) {
+  return nic.interface.up && !nic.interface.loopback && nic.hardware &&
+         !topology::address_for_others(nic.interface).empty();
+}
+
+// Why ranks cannot use what was asked for; empty: they can.
+std::string fault_of(const Nic* nic, const std::string& wanted) {
+  if (nic == nullptr) return "does not exist";
+  if (!nic->interface.up) return "is down";
+  const topology::Interface asked{.name = {}, .addresses = {wanted}};
+  const bool named = nic->interface.name == wanted;
+  if (topology::address_for_others(named ? nic->interface : asked).empty())
+    return "is link-local, which other hosts cannot use";
+  return {};
+}
 
 const Nic* find(const NetworkFacts& facts, const std::string& name_or_address) {
   const auto at = std::ranges::find_if(facts.nics, [&](const Nic& nic) {
@@ -56,10 +70,10 @@ Finding examine_choice(const NetworkFacts& facts) {
   Finding finding{.area = "network"};
   finding.data = {{"chosen", chosen == nullptr ? "" : chosen->interface.name},
                   {"default_route", facts.default_route}};
-  if (chosen == nullptr || !chosen->interface.up) {
+  if (const std::string fault = fault_of(chosen, by_wish ? facts.wanted : facts.default_route);
+      !fault.empty()) {
     finding.level = by_wish ? Level::error : Level::note;
-    finding.what = by_wish ? fmt::format("interface {}, which was asked for, {}", facts.wanted,
-                                         chosen == nullptr ? "does not exist" : "is down")
+    finding.what = by_wish ? fmt::format("interface {}, which was asked for, {}", facts.wanted, fault)
                            : "there is no default route: ranks of several machines do not find each other";
     finding.remedy = name_an_interface;
     return finding;
@@ -86,7 +100,8 @@ NetworkFacts read_network(const Root& root, const std::string& wanted) {
     const std::string entry = "/sys/class/net/" + interface.name;
     Nic nic{.interface = std::move(interface),
             .mtu = static_cast<int>(root.number(entry + "/mtu").value_or(0)),
-            .megabits = root.number(entry + "/speed")};
+            .megabits = root.number(entry + "/speed"),
+            .hardware = root.exists(entry + "/device") || root.exists(entry + "/bonding")};
     if (nic.megabits.value_or(0) <= 0) nic.megabits.reset();
     facts.nics.push_back(std::move(nic));
   }

@@ -16,6 +16,7 @@ struct Nic {
   topology::Interface interface {};
   int mtu = 0;
   std::optional<long long> megabits{};  ///< per second, as the driver says; none: it does not
+  bool hardware = false;                ///< an adapter, or several as one: not a bridge, or a container's end
 };
 
 struct NetworkFacts {

@@ -5,19 +5,30 @@
 
 #include <sstream>
 
+#include "doctor/control_group.hpp"
+
 namespace tutti::doctor {
 
 namespace {
 
-std::optional<double> quota(const Root& root) {
-  if (const auto both = root.text("/sys/fs/cgroup/cpu.max")) {
-    double granted = 0, period = 0;
-    if (std::istringstream(*both) >> granted >> period && period > 0) return granted / period;
+/// Processors' time that a group grants.
+std::optional<double> quota(const Root& root, const ControlGroup& group) {
+  double granted = 0, period = 0;
+  if (group.v2) {
+    std::istringstream(root.text(group.directory + "/cpu.max").value_or("")) >> granted >> period;
+  } else {
+    granted = static_cast<double>(root.number(group.directory + "/cpu.cfs_quota_us").value_or(-1));
+    period = static_cast<double>(root.number(group.directory + "/cpu.cfs_period_us").value_or(0));
   }
-  const auto granted = root.number("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").value_or(-1);
-  const auto period = root.number("/sys/fs/cgroup/cpu/cpu.cfs_period_us").value_or(0);
-  if (granted > 0 && period > 0) return static_cast<double>(granted) / static_cast<double>(period);
-  return std::nullopt;
+  return granted > 0 && period > 0 ? std::optional(granted / period) : std::nullopt;
+}
+
+/// The smallest of all groups.
+std::optional<double> quota(const Root& root) {
+  std::optional<double> least;
+  for (const ControlGroup& group : control_groups(root, "cpu"))
+    if (const auto one = quota(root, group); one && (!least || *one < *least)) least = one;
+  return least;
 }
 
 Finding examine_ranks(const ProcessorFacts& facts) {
