@@ -67,6 +67,12 @@ class Program : public testing::Test {
 };
 
 // NVSwitch: every GPU sends n - 1 chunks of 1/n twice, 370.8 GB/s at most.
+TEST_F(Program, BarriersHaveNoBandwidth) {
+  for (const char* ranks : {"", " --topology pcie-box --ranks-per-node 1"})
+    for (const auto& answer : answers("barrier 1M" + std::string(ranks)))
+      for (const auto& one : answer["candidates"]) EXPECT_EQ(one["busbw_gb_s"], 0) << ranks;
+}
+
 TEST_F(Program, TwoShotOfADgxFollowsItsClosedForm) {
   const auto all = answers("all_reduce 1G --topology dgx-h100 --algorithm two_shot --piece 4M");
   ASSERT_EQ(all.size(), 1U);

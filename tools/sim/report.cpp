@@ -39,6 +39,7 @@ std::uint64_t buffers(const Candidate& candidate) {
 }  // namespace
 
 double bus_bandwidth(Collective collective, int ranks, std::size_t bytes, double seconds) {
+  if (collective == Collective::barrier || seconds == 0) return 0;
   const double share = static_cast<double>(ranks - 1) / ranks;
   double factor = 1;
   if (collective == Collective::all_reduce)
