@@ -1,9 +1,12 @@
 #include "topology/json.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include <tutti/error.hpp>
 
@@ -77,6 +80,12 @@ std::string body(const Machine& machine) {
   for (const Link& link : machine.links) rows.push_back(json_of(machine, link));
   append_rows(text, "links", rows);
   return text;
+}
+
+std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t value = 0xcbf29ce484222325;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return value;
 }
 
 Node node_from(const Json& json) {
@@ -169,10 +178,17 @@ Machine from_json(std::string_view text) {
   }
 }
 
-std::uint64_t hash(const Machine& machine) {
-  std::uint64_t value = 0xcbf29ce484222325;
-  for (const char c : body(machine)) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return value;
+std::uint64_t hash(const Machine& machine) { return fnv1a(body(machine)); }
+
+std::uint64_t hash_of_parts(const Machine& machine) {
+  std::set<std::string> parts;
+  for (const Node& node : machine.nodes) {
+    if (node.kind == NodeKind::cpu)
+      parts.insert(json_of(node).dump(-1, ' ', false, Json::error_handler_t::replace));
+    else if (!node.pci.empty())
+      parts.insert(fmt::format("{} {}", name(node.kind), node.pci));
+  }
+  return fnv1a(fmt::format("{}", fmt::join(parts, "\n")));
 }
 
 }  // namespace tutti::topology

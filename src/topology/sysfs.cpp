@@ -43,7 +43,10 @@ double gigabits(const std::string& root, const Node& port) {
   if (!port.rdma) return std::max(0.0, number(root + "/sys/class/net/" + port.label + "/speed")) / 1000;
   const auto at = port.details.find("port");
   const std::string of = at == port.details.end() ? "1" : at->second;
-  return number(root + "/sys/class/infiniband/" + port.label + "/ports/" + of + "/rate");
+  const std::string entry = root + "/sys/class/infiniband/" + port.label + "/ports/" + of;
+  const std::string state = line(entry + "/state");
+  const bool active = state.empty() || state.starts_with("4");  // "4: ACTIVE"; others have a rate as well
+  return active ? number(entry + "/rate") : 0;
 }
 
 bool has_port(const Machine& machine, const std::string& label) {

@@ -66,6 +66,21 @@ TEST_F(Discover, RatesOfPorts) {
   EXPECT_THAT(machine.unseen, Not(Contains(HasSubstr("eth0"))));
 }
 
+TEST_F(Discover, APortThatIsDownHasNoRate) {
+  Machine machine = two_domains();
+  const NodeId nic = add_device(machine, 0, {.kind = NodeKind::nic}, pcie_link(16, 16));
+  for (const char* name : {"mlx5_0", "mlx5_1"}) {
+    add_unknown_port(machine, nic, {.label = name, .rdma = true, .details = {{"port", "1"}}});
+    file("/sys/class/infiniband/" + std::string(name) + "/ports/1/rate", "10 Gb/sec (4X SDR)\n");
+  }
+  file("/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+  file("/sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
+  add_what_sysfs_knows(machine, root_);
+  EXPECT_DOUBLE_EQ(rate_of(machine, "mlx5_0"), 1.25);
+  EXPECT_DOUBLE_EQ(rate_of(machine, "mlx5_1"), -1);
+  EXPECT_THAT(machine.unseen, Contains(HasSubstr("the rate of mlx5_1")));
+}
+
 TEST_F(Discover, DevicesThatAreOnNoBus) {
   Machine machine = two_domains();
   file("/sys/class/infiniband/rxe0/ports/1/rate", "2.5 Gb/sec (1X SDR)\n");

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "samples.hpp"
+#include "topology/assemble.hpp"
 #include "topology/json.hpp"
 #include "topology/machine.hpp"
 
@@ -90,6 +91,23 @@ TEST(MachineJson, TheHashIsThatOfTheBuild) {
   other.links.back().bandwidth += 1;
   EXPECT_NE(hash(other), hash(machine));
   EXPECT_NE(hash(known("nvl72")), hash(machine));
+}
+
+TEST(HashOfParts, IsThatOfProcessorsAndDevices) {
+  const Machine machine = known("dgx-h100");
+  Machine other = machine;
+  for (Link& link : other.links) link.bandwidth /= 2;
+  for (Node& node : other.nodes)
+    if (node.kind == NodeKind::port) node.label += "0";
+  const NodeId nic = add_device(other, 0, {.kind = NodeKind::nic}, std::nullopt);
+  add_unknown_port(other, nic, {.label = "eth7"});
+  EXPECT_NE(hash(other), hash(machine));
+  EXPECT_EQ(hash_of_parts(other), hash_of_parts(machine)) << "an interface came, and cables changed";
+  add_device(other, 0, {.kind = NodeKind::gpu, .pci = "0000:ff:00.0"}, std::nullopt);
+  EXPECT_NE(hash_of_parts(other), hash_of_parts(machine));
+  Machine processors = machine;
+  processors.node(processors.find("cpu0")).details["model"] = "another";
+  EXPECT_NE(hash_of_parts(processors), hash_of_parts(machine));
 }
 
 TEST(MachineJson, ErrorsSayWhatIsWrongAndWhere) {
