@@ -54,7 +54,7 @@ std::string text_of(const std::string& setting) {
   if (!setting.empty()) return to_json(*load(setting));
   if (!some_machine_was_tuned()) return {};
   try {
-    const std::string file = file_of(topology::hash(topology::discover()));
+    const std::string file = file_of(topology::hash_of_parts(topology::discover()));
     if (std::error_code none; !fs::exists(file, none)) return {};
     return to_json(*load(file));
   } catch (const Error& error) {

@@ -20,8 +20,8 @@ std::unique_ptr<const Tuning> from_json(std::string_view text, const std::string
 /// The same from a file of at most 16 MiB.
 std::unique_ptr<const Tuning> load(const std::string& file);
 
-/// Where a machine's tuning lies by default: its topology::hash is the file's name, in tutti/tuning in
-/// XDG_CACHE_HOME, or else in ~/.cache. Empty where neither is known.
+/// Where a machine's tuning lies by default: its topology::hash_of_parts is the file's name, in tutti/tuning
+/// in XDG_CACHE_HOME, or else in ~/.cache. Empty where neither is known.
 std::string file_of(std::uint64_t machine);
 
 /// The text of `setting` (Options::tuning): a file, "off", or "" for this machine's. Empty when there is

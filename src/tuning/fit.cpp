@@ -125,7 +125,8 @@ HostCosts fit(std::span<const Sample> samples, const HostCosts& start) {
 Curve fit_curve(std::span<const Sample> samples) {
   std::map<std::size_t, std::vector<Sample>> by_size;
   for (const Sample& sample : samples) by_size[sample.question.bytes].push_back(sample);
-  Curve curve{.transport = samples[0].question.scene.transport, .ranks = samples[0].question.scene.ranks};
+  const Scene& scene = samples[0].question.scene;
+  Curve curve{.transport = scene.transport, .ranks = scene.ranks, .cpus = scene.cpus};
   std::vector<std::map<std::string, double>> factors;
   HostCosts costs;
   for (const auto& [bytes, those] : by_size) {

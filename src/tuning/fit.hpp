@@ -21,8 +21,7 @@ simulation::HostCosts fit(std::span<const Sample> samples, const simulation::Hos
 
 /// A point a size, and the factors that remain, each the median of its own and its neighbours' sizes: what
 /// disturbed one measurement decides nothing. Constants are fitted to collectives whose calls do not overlap
-/// when they follow each other: not to reduce, gather and scatter. `samples`: not empty, of one transport and
-/// number of ranks.
+/// when they follow each other: not to reduce, gather and scatter. `samples`: not empty, of one scene.
 Curve fit_curve(std::span<const Sample> samples);
 
 }  // namespace tutti::tuning

@@ -15,11 +15,17 @@ namespace tutti::tuning {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int version = 1;
+constexpr int version = 2;
 constexpr std::array cost_names = {"call", "alpha", "overhead", "step", "copy", "fold"};
 
 // Becomes an Error with the name of the text.
 [[noreturn]] void refuse(const std::string& why) { throw std::invalid_argument(why); }
+
+int count(const Json& json, const std::string& what, int least) {
+  const auto number = json.get<int>();
+  if (number < least) refuse(what + " are fewer than " + std::to_string(least));
+  return number;
+}
 
 double positive(const Json& json, const std::string& what) {
   const auto number = json.get<double>();
@@ -36,12 +42,16 @@ Json json_of(const Curve& curve) {
     json["factors"] = point.factors;
     points.push_back(std::move(json));
   }
-  return {{"transport", curve.transport}, {"ranks", curve.ranks}, {"points", std::move(points)}};
+  return {{"transport", curve.transport},
+          {"ranks", curve.ranks},
+          {"cpus", curve.cpus},
+          {"points", std::move(points)}};
 }
 
 Curve curve_of(const Json& json) {
-  Curve curve{.transport = json.at("transport").get<std::string>(), .ranks = json.at("ranks").get<int>()};
-  if (curve.ranks < 1) refuse("a curve has no ranks");
+  Curve curve{.transport = json.at("transport").get<std::string>(),
+              .ranks = count(json.at("ranks"), "ranks", 1),
+              .cpus = count(json.at("cpus"), "cpus", 0)};
   for (const Json& from : json.at("points")) {
     Point point{.bytes = from.at("bytes").get<std::size_t>()};
     if (!curve.points.empty() && point.bytes <= curve.points.back().bytes) refuse("sizes do not ascend");
@@ -62,8 +72,9 @@ void keep_range(const Json& json, std::map<Scene, Choices>& kept) {
   if (algorithm == nullptr || algorithm->one_sided || algorithm->by_nodes != nullptr)
     refuse("\"" + called + "\" is no algorithm of " + operation + " that can be chosen");
   const Collective collective = algorithm->collective;
-  Choices& choices =
-      kept[{.transport = json.at("transport").get<std::string>(), .ranks = json.at("ranks").get<int>()}];
+  Choices& choices = kept[{.transport = json.at("transport").get<std::string>(),
+                           .ranks = json.at("ranks").get<int>(),
+                           .cpus = count(json.at("cpus"), "cpus", 0)}];
   for (int sizes = size_class(json.at("up_to").get<std::size_t>()); sizes >= 0; --sizes)
     if (!choices.has(collective, sizes)) choices.keep(collective, sizes, algorithm);
 }
@@ -80,6 +91,7 @@ Json ranges_of(const Tuning& tuning) {
       ranges.push_back({{"transport", scene.transport},
                         {"operation", name(collective)},
                         {"ranks", scene.ranks},
+                        {"cpus", scene.cpus},
                         {"up_to", largest_of(sizes)},
                         {"algorithm", at->second->name}});
     }

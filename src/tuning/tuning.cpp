@@ -52,9 +52,8 @@ const Curve* nearest(std::span<const Curve> curves, std::string_view transport, 
 
 Costs Tuning::costs(const Scene& scene, std::size_t bytes) const {
   Costs costs;
-  const int together = scene.transport == "shm" ? scene.ranks : scene.host_size;
-  if (scene.cpus > 0 && scene.cpus < together && measured(scene.transport, scene.ranks) == nullptr)
-    costs.crowd = static_cast<double>(together) / scene.cpus;
+  const Curve* alike = measured("shm", scene.together());
+  costs.crowd = std::max(1.0, scene.crowd() / (alike == nullptr ? 1 : alike->crowd()));
   const auto point = [&](const std::string& transport, int ranks) {
     const Curve* curve = measured(transport, ranks);
     const int at_once = costs.crowd > 1 ? std::min(ranks, scene.cpus) : ranks;
@@ -85,9 +84,11 @@ std::shared_ptr<const Choices> Tuning::choices(const Scene& scene) const {
   const std::scoped_lock lock(mutex_);
   auto& known = decided_[scene];
   if (known == nullptr) {
-    Scene measured_here = scene;
-    measured_here.cpus = 0;
-    const auto before = kept_.find(measured_here);
+    const auto before = std::ranges::find_if(kept_, [&](const auto& kept) {
+      Scene with_cpus = kept.first;
+      with_cpus.cpus = scene.cpus;
+      return with_cpus == scene && scene.crowd() <= kept.first.crowd();
+    });
     known = std::make_shared<const Choices>(
         decide(*this, scene, before == kept_.end() ? Choices() : before->second));
   }

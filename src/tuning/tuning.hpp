@@ -42,7 +42,10 @@ struct Curve {
   std::string transport;  ///< "shm", "tcp" or "verbs"
   int ranks = 0;
   std::vector<Point> points{};  ///< ascending sizes, not empty
+  int cpus = 0;                 ///< that the ranks shared; 0: each had its own
 
+  /// Ranks that shared a processor: what they waited for it is in the points.
+  [[nodiscard]] double crowd() const { return crowd_of(ranks, cpus); }
   /// Between two points interpolated in the logarithms; beyond the ends, as at the end.
   [[nodiscard]] Point at(std::size_t bytes) const;
 };
@@ -58,8 +61,7 @@ const Curve& default_curve(std::string_view transport, int ranks);
 struct Costs {
   Point inside;   ///< of ranks that share memory
   Point between;  ///< of those that do not; the factors are of the whole
-  /// Ranks that share a processor, whose work adds up. 1 where ranks like these were measured: the points
-  /// know.
+  /// Ranks that share a processor, whose work adds up, for each that did where the points were measured.
   double crowd = 1;
 };
 
@@ -78,7 +80,7 @@ class Tuning {
   explicit Tuning(std::string refused) : refused_(std::move(refused)) {}
   /// Of machines where nothing was measured; one for the whole process.
   static std::shared_ptr<const Tuning> defaults();
-  /// topology::hash of the machine it was measured on.
+  /// topology::hash_of_parts of the machine it was measured on.
   [[nodiscard]] std::uint64_t machine() const { return machine_; }
   [[nodiscard]] const std::vector<Curve>& curves() const { return curves_; }
   /// Why what was found is not used; "": nothing was found, or it is.
@@ -93,7 +95,7 @@ class Tuning {
   /// The algorithms that are fastest by simulation, of messages, for every operation. Decided once for every
   /// scene, with bounded effort: see decide.hpp. Thread-safe.
   [[nodiscard]] std::shared_ptr<const Choices> choices(const Scene& scene) const;
-  /// What was decided before, by whoever measured.
+  /// What was decided before, by whoever measured: for scenes like it, with no fewer processors.
   void keep(const Scene& scene, Choices choices);
   [[nodiscard]] std::map<Scene, Choices> kept() const { return kept_; }
 

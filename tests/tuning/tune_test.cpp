@@ -11,6 +11,7 @@
 #include <tutti/unique_id.hpp>
 
 #include "command.hpp"
+#include "own_ranks.hpp"
 #include "tune/check.hpp"
 
 namespace tutti {
@@ -50,6 +51,7 @@ TEST_F(Tune, MeasuresWhereCommunicatorsLookAndChecksIt) {
   const nlohmann::json tuning = read(file);
   ASSERT_EQ(tuning["curves"].size(), 4U);
   for (const auto& curve : tuning["curves"]) {
+    EXPECT_EQ(curve["cpus"], own_cpus());
     ASSERT_EQ(curve["points"].size(), 5U);  // 8, 32, 128, 512, 2K
     for (const auto& point : curve["points"]) EXPECT_GT(point["alpha"], 0);
   }
@@ -94,6 +96,50 @@ TEST_F(Tune, ChecksNoOtherFileThanTheOneNamed) {
                              Not(HasSubstr("shm 2 all_reduce"))));
 }
 
+TEST_F(Tune, KeepsWhatItDoesNotMeasureAgain) {
+  const auto file = folder_ / "mine.json";
+  const auto ranges_of = [](const nlohmann::json& tuning, const char* transport, int ranks) {
+    std::vector<nlohmann::json> found;
+    for (const auto& range : tuning["choices"])
+      if (range["transport"] == transport && range["ranks"] == ranks) found.push_back(range);
+    return found;
+  };
+  const std::string little = " --largest 8 --rounds 1 --file " + file.string();
+  ASSERT_EQ(run("--ranks 2 3" + little), 0) << output_;
+  const nlohmann::json first = read(file);
+  ASSERT_EQ(run("--ranks 2 --transport tcp" + little), 0) << output_;
+  EXPECT_THAT(output_, Not(HasSubstr("goes away")));
+  const nlohmann::json second = read(file);
+  ASSERT_EQ(second["curves"].size(), 3U);
+  EXPECT_EQ(second["curves"][0], first["curves"][0]);
+  EXPECT_EQ(second["curves"][1], first["curves"][1]);
+  for (const int ranks : {2, 3}) EXPECT_EQ(ranges_of(second, "shm", ranks), ranges_of(first, "shm", ranks));
+  EXPECT_FALSE(ranges_of(second, "tcp", 2).empty());
+  ASSERT_EQ(run("--ranks 3" + little), 0) << output_;
+  const nlohmann::json third = read(file);
+  ASSERT_EQ(third["curves"].size(), 3U);
+  EXPECT_EQ(third["curves"][0], second["curves"][0]);
+  EXPECT_EQ(third["curves"][2], second["curves"][2]) << "tcp";
+  EXPECT_NE(third["curves"][1], second["curves"][1]) << "measured again";
+
+  nlohmann::json other = third;
+  other["machine"] = third["machine"].get<std::uint64_t>() ^ 1U;
+  std::ofstream(file) << other.dump();
+  ASSERT_EQ(run("--ranks 2" + little), 0) << output_;
+  EXPECT_THAT(output_,
+              HasSubstr("# what " + file.string() + " held goes away: it was measured on another machine"));
+  EXPECT_EQ(read(file)["curves"].size(), 1U);
+}
+
+TEST_F(Tune, MeasuresTheLargestSizeAsWell) {
+  const auto file = folder_ / "mine.json";
+  ASSERT_EQ(run("--ranks 2 --largest 68 --rounds 1 --file " + file.string()), 0) << output_;
+  std::vector<std::size_t> sizes;
+  const nlohmann::json tuning = read(file);
+  for (const auto& point : tuning["curves"][0]["points"]) sizes.push_back(point["bytes"]);
+  EXPECT_THAT(sizes, testing::ElementsAre(8, 32, 64));
+}
+
 // What it measures does not depend on what was measured before.
 TEST_F(Tune, WritesAgainWhatWasDamaged) {
   const auto file = folder_ / "broken.json";
@@ -101,6 +147,7 @@ TEST_F(Tune, WritesAgainWhatWasDamaged) {
   EXPECT_EQ(run("--ranks 2 --largest 8 --rounds 1 --file " + file.string(), "TUTTI_TUNING=" + file.string()),
             0)
       << output_;
+  EXPECT_THAT(output_, HasSubstr("# what " + file.string() + " held goes away: "));
   EXPECT_EQ(read(file)["curves"].size(), 1U);
 }
 

@@ -138,6 +138,23 @@ TEST(Tuning, DecidesOnceAndTakesWhatWasDecidedBefore) {
   EXPECT_EQ(&chosen(told, small_sum), ring);
 }
 
+TEST(Tuning, TakesWhatWasDecidedForNoMoreProcessors) {
+  const Algorithm* ring = find_algorithm(Collective::all_reduce, "ring");
+  Choices choices;
+  choices.keep(Collective::all_reduce, size_class(1 << 10), ring);
+  const auto chosen_on = [&](int tuned, int now) {
+    Tuning tuning(7, {{.transport = "shm", .ranks = 4, .points = {{1024, slow_messages}}, .cpus = tuned}});
+    tuning.keep({.ranks = 4, .cpus = tuned}, choices);
+    return &chosen(tuning, {{.ranks = 4, .cpus = now}, Collective::all_reduce, 1 << 10});
+  };
+  EXPECT_EQ(chosen_on(2, 2), ring);
+  EXPECT_EQ(chosen_on(2, 4), ring);
+  EXPECT_EQ(chosen_on(8, 4), ring) << "each has its own";
+  EXPECT_EQ(chosen_on(8, 0), ring);
+  EXPECT_NE(chosen_on(8, 2), ring);
+  EXPECT_NE(chosen_on(2, 1), ring);
+}
+
 TEST(Choices, AreThoseOfTheNearestClass) {
   const Algorithm* ring = find_algorithm(Collective::all_reduce, "ring");
   const Algorithm* tree = find_algorithm(Collective::all_reduce, "double_tree");
@@ -262,6 +279,20 @@ TEST(Tuning, RanksThatShareProcessorsCostWhatFewerCost) {
   EXPECT_EQ(copy({.ranks = 8, .cpus = 8}), copy({.ranks = 8}));
 }
 
+// Points know of as many ranks on a processor as there were; more of them take turns.
+TEST(Tuning, CountsRanksOnAProcessorForEachThatWasMeasuredOnOne) {
+  const Tuning tuning(7, {{.transport = "shm", .ranks = 2, .points = {{8, slow_messages}}, .cpus = 2},
+                          {.transport = "shm", .ranks = 8, .points = {{8, slow_messages}}, .cpus = 2}});
+  const auto crowd = [&](const Scene& scene) { return tuning.costs(scene, 8).crowd; };
+  EXPECT_EQ(crowd({.ranks = 2, .cpus = 2}), 1);
+  EXPECT_EQ(crowd({.ranks = 2, .cpus = 1}), 2);
+  EXPECT_EQ(crowd({.ranks = 8, .cpus = 2}), 1);
+  EXPECT_EQ(crowd({.ranks = 32, .cpus = 2}), 4);
+  EXPECT_EQ(crowd({.ranks = 8, .cpus = 8}), 1);
+  EXPECT_EQ(crowd({.transport = "tcp", .ranks = 64, .host_size = 32, .cpus = 2}), 4);
+  EXPECT_EQ(crowd({.transport = "tcp", .ranks = 64, .cpus = 2}), 1) << "one rank a host";
+}
+
 // Deciding many ranks is dear, but what is right for small sizes is not taken for large ones.
 TEST(Decide, DistinguishesSizesOfManyRanks) {
   for (const char* transport : {"shm", "tcp"}) {
@@ -273,18 +304,20 @@ TEST(Decide, DistinguishesSizesOfManyRanks) {
 
 TEST(Json, GivesBackConstantsAndChoices) {
   Tuning tuning(0xfedcba9876543210U,
-                {{"shm", 2, {{8, slow_messages}, {1 << 20, slow_bytes}}}, {"tcp", 4, {{64, slow_bytes}}}});
-  for (const Scene& scene : {Scene{.transport = "shm", .ranks = 2}, Scene{.transport = "tcp", .ranks = 4}})
+                {{"shm", 2, {{8, slow_messages}, {1 << 20, slow_bytes}}}, {"tcp", 4, {{64, slow_bytes}}, 2}});
+  for (const Scene& scene :
+       {Scene{.transport = "shm", .ranks = 2, .cpus = 1}, Scene{.transport = "tcp", .ranks = 4}})
     tuning.keep(scene, decide_all(tuning, scene, 1 << 20));
   const auto again = from_json(to_json(tuning));
   EXPECT_EQ(again->machine(), tuning.machine());
   EXPECT_EQ(to_json(*again), to_json(tuning));
   EXPECT_EQ(again->kept(), tuning.kept());
+  EXPECT_EQ(again->curves().at(1).cpus, 2);
   EXPECT_EQ(again->curves().at(0).at(1 << 10).costs.alpha, tuning.curves()[0].at(1 << 10).costs.alpha);
 }
 
 TEST(Json, RefusesWhatIsNoTuning) {
-  Tuning tuning = of(slow_bytes);
+  Tuning tuning(7, {{.transport = "shm", .ranks = 4, .points = {{1024, slow_bytes}}, .cpus = 2}});
   tuning.keep(small_sum.scene, decide_all(tuning, small_sum.scene, 64));
   const std::string good = to_json(tuning);
   const auto broken = [&](const std::string& from, const std::string& to) {
@@ -294,10 +327,11 @@ TEST(Json, RefusesWhatIsNoTuning) {
   };
   for (const std::string& text :
        {std::string(), std::string("{}"), good.substr(0, good.size() / 2),
-        broken("\"tutti_tuning\": 1", "\"tutti_tuning\": 99"), broken("\"alpha\": ", "\"alpha\": -"),
+        broken("\"tutti_tuning\": 2", "\"tutti_tuning\": 99"), broken("\"alpha\": ", "\"alpha\": -"),
         broken("\"algorithm\": \"", "\"algorithm\": \"no_"),
         broken("\"operation\": \"", "\"operation\": \"no_"), broken("\"ranks\": 4", "\"ranks\": 0"),
-        broken("\"bytes\": 1024", "\"bytes\": 0"), broken("\"copy\"", "\"cope\"")}) {
+        broken("\"bytes\": 1024", "\"bytes\": 0"), broken("\"copy\"", "\"cope\""),
+        broken("\"cpus\": 2", "\"cpus\": -2")}) {
     try {
       from_json(text);
       ADD_FAILURE() << "taken: " << text;
@@ -414,7 +448,7 @@ std::string predicted() {
 
 TEST_F(Files, ThatWereFoundAndCannotBeUsedEndNoProgram) {
   ::setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
-  const std::string file = file_of(topology::hash(topology::discover()));
+  const std::string file = file_of(topology::hash_of_parts(topology::discover()));
   std::filesystem::create_directories(folder_ / "tutti" / "tuning");
   for (const char* damage : {"{\"tutti_tuning\": 99}", "\xff\xfe{", "", "[7"}) {
     std::ofstream(file) << damage;
@@ -470,7 +504,7 @@ TEST_F(Files, ThatAreNamedMustBeThere) {
 TEST_F(Files, OfThisMachineAreFoundByItsHash) {
   ::setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
   EXPECT_EQ(text_of(""), "");
-  const std::uint64_t machine = topology::hash(topology::discover());
+  const std::uint64_t machine = topology::hash_of_parts(topology::discover());
   EXPECT_EQ(std::filesystem::path(file_of(machine)).parent_path(), folder_ / "tutti" / "tuning");
   const Tuning tuning = of(slow_bytes);
   std::filesystem::create_directories(folder_ / "tutti" / "tuning");

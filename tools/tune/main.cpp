@@ -2,16 +2,21 @@
 /// says how.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include <tutti/error.hpp>
 
 #include "output_file.hpp"
+#include "own_ranks.hpp"
 #include "run_tool.hpp"
 #include "topology/discover.hpp"
 #include "tune/check.hpp"
@@ -28,18 +33,20 @@ constexpr std::array collectives = {
     Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather, Collective::all_to_all,
     Collective::broadcast,  Collective::reduce,         Collective::gather,     Collective::scatter};
 
-// Every fourth power of two, from one element on.
+// Every fourth power of two, and the largest.
 std::vector<std::size_t> sizes(std::size_t largest) {
   constexpr std::size_t smallest = 8, factor = 4;
   std::vector<std::size_t> all;
-  for (std::size_t bytes = smallest; bytes <= largest; bytes *= factor) all.push_back(bytes);
-  if (all.empty()) throw Error(ErrorCode::invalid_argument, "the largest size must be at least 8 bytes");
+  if (largest < smallest)
+    throw Error(ErrorCode::invalid_argument, "the largest size must be at least 8 bytes");
+  const std::size_t last = largest / smallest * smallest;
+  for (std::size_t bytes = smallest; bytes < last; bytes *= factor) all.push_back(bytes);
+  all.push_back(last);
   return all;
 }
 
 tune::Series series(const tune::Settings& settings, const std::string& transport, int ranks, bool chosen) {
-  return {.transport = transport,
-          .ranks = ranks,
+  return {.scene = {.transport = transport, .ranks = ranks, .cpus = own_cpus()},
           .collectives = {collectives.begin(), collectives.end()},
           .sizes = sizes(settings.largest),
           .chosen = chosen};
@@ -86,9 +93,46 @@ class Draft {
   std::string file_, draft_ = file_ + ".new";
 };
 
+// What the file holds of this machine; nullptr: nothing, or it goes away.
+std::unique_ptr<const tuning::Tuning> measured_before(const std::string& file, std::uint64_t machine) {
+  if (std::error_code none; !std::filesystem::exists(file, none)) return nullptr;
+  std::string why = "it was measured on another machine";
+  try {
+    if (auto before = tuning::load(file); before->machine() == machine) return before;
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  fmt::print("# what {} held goes away: {}\n", file, why);
+  return nullptr;
+}
+
+bool has(const std::vector<tuning::Curve>& curves, const std::string& transport, int ranks) {
+  return std::ranges::any_of(curves, [&](const tuning::Curve& curve) {
+    return curve.transport == transport && curve.ranks == ranks;
+  });
+}
+
+// Other transports and numbers of ranks stay as they were.
+std::unique_ptr<tuning::Tuning> with_those_before(std::uint64_t machine,
+                                                  const std::vector<tuning::Curve>& measured,
+                                                  const tuning::Tuning* before) {
+  std::vector<tuning::Curve> curves = measured;
+  if (before != nullptr)
+    for (const tuning::Curve& curve : before->curves())
+      if (!has(measured, curve.transport, curve.ranks)) curves.push_back(curve);
+  std::ranges::sort(curves, {},
+                    [](const tuning::Curve& curve) { return std::tie(curve.transport, curve.ranks); });
+  auto tuning = std::make_unique<tuning::Tuning>(machine, std::move(curves));
+  if (before != nullptr)
+    for (const auto& [scene, choices] : before->kept())
+      if (!has(measured, scene.transport, scene.ranks)) tuning->keep(scene, choices);
+  return tuning;
+}
+
 void tune_machine(tune::Settings settings, const std::string& file, std::uint64_t machine) {
   Draft draft(file);
   settings.options.tuning = "off";  // every algorithm is forced
+  const auto before = measured_before(file, machine);
   std::vector<tuning::Curve> curves;
   for (const std::string& transport : settings.transports)
     for (const int ranks : settings.ranks) {
@@ -98,12 +142,12 @@ void tune_machine(tune::Settings settings, const std::string& file, std::uint64_
       curves.push_back(tuning::fit_curve(samples));
       print(stdout, curves.back());
     }
-  tuning::Tuning tuning(machine, std::move(curves));
-  for (const tuning::Curve& curve : tuning.curves()) {
-    const tuning::Scene scene{.transport = curve.transport, .ranks = curve.ranks};
-    tuning.keep(scene, tuning::decide_all(tuning, scene, settings.largest));
+  const auto tuning = with_those_before(machine, curves, before.get());
+  for (const tuning::Curve& curve : curves) {
+    const tuning::Scene scene{.transport = curve.transport, .ranks = curve.ranks, .cpus = curve.cpus};
+    tuning->keep(scene, tuning::decide_all(*tuning, scene, settings.largest));
   }
-  draft.complete(tuning::to_json(tuning));
+  draft.complete(tuning::to_json(*tuning));
   fmt::print("written: {}\n", file);
 }
 
@@ -139,7 +183,7 @@ int main(int argc, char** argv) {
     const auto command = tune::parse_command_line(argc, argv);
     if (const int* status = std::get_if<int>(&command)) return *status;
     const auto& settings = std::get<tune::Settings>(command);
-    const std::uint64_t machine = topology::hash(topology::discover());
+    const std::uint64_t machine = topology::hash_of_parts(topology::discover());
     std::string file = settings.file;
     if (file.empty() && settings.options.tuning != "off") file = tuning::file_of(machine);
     if (settings.check)

@@ -105,14 +105,13 @@ std::vector<Measured> read(std::FILE* file, const Series& series, int rounds) {
   std::vector<Measured> all;
   char collective[64], algorithm[64];
   std::size_t bytes = 0;
-  const tuning::Scene scene{.transport = series.transport, .ranks = series.ranks};
   while (std::fscanf(file, "%63s %zu %63s", collective, &bytes, algorithm) == 3) {
     std::vector<double> times(static_cast<std::size_t>(rounds));
     for (double& seconds : times)
       if (std::fscanf(file, "%lf", &seconds) != 1)
         throw Error(ErrorCode::system, "what the ranks measured is incomplete");
     const std::string forced = std::string_view(algorithm) == "-" ? "" : algorithm;
-    all.push_back({{{scene, parse_collective(collective), bytes}, forced, undisturbed(times)}, times});
+    all.push_back({{{series.scene, parse_collective(collective), bytes}, forced, undisturbed(times)}, times});
   }
   return all;
 }
@@ -128,18 +127,17 @@ std::vector<Measured> measure(const Series& series, const Settings& settings) {
   const File file(std::tmpfile());
   if (file == nullptr) throw Error(ErrorCode::system, "cannot make a temporary file");
   perf::Settings launch;
-  launch.ranks = series.ranks;
+  launch.ranks = series.scene.ranks;
   launch.options = settings.options;
-  launch.options.transport = series.transport;
+  launch.options.transport = series.scene.transport;
   const pid_t parent = ::getpid();
   const bool well = perf::run_processes("tutti-tune", launch, [&](Communicator& comm) {
     Ways ways(comm, launch.options, series.chosen);
     const perf::Buffers buffers(comm, series.sizes.back(), false);
     std::vector<Measured> measured;
-    const tuning::Scene scene{.transport = series.transport, .ranks = series.ranks};
     for (const Collective collective : series.collectives)
       for (const std::size_t bytes : series.sizes)
-        measure_ways(ways, {scene, collective, bytes}, settings.rounds, buffers, measured);
+        measure_ways(ways, {series.scene, collective, bytes}, settings.rounds, buffers, measured);
     if (comm.rank() == 0) write(file.get(), measured);
     return true;
   });

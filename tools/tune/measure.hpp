@@ -13,8 +13,7 @@ namespace tutti::tune {
 /// What to measure: every question by every algorithm that sends messages and, where `chosen` is set, as the
 /// library chooses (in the results: "").
 struct Series {
-  std::string transport;
-  int ranks = 0;
+  tuning::Scene scene{};
   std::vector<Collective> collectives;
   std::vector<std::size_t> sizes;  ///< bytes
   bool chosen = false;
