@@ -47,16 +47,16 @@ TEST_P(WindowArguments, OfSizesThatDifferAreRefusedBeyondThem) {
         refused([&] { window.notify(none, 0); }, text);
         refused([&] { static_cast<void>(window.prepare_put(none, {})); }, text);
         refused([&] { window.fetch_add(none, 0, 1); }, text);
-        refused([&] { window.compare_swap(none, 0, 0, 1); }, text);
+        refused([&] { static_cast<void>(window.compare_swap(none, 0, 0, 1)); }, text);
         refused([&] { window.flush(none); }, text);
         refused([&] { static_cast<void>(window.path(none)); }, text);
         refused([&] { static_cast<void>(window.bytes(none)); }, text);
         refused([&] { window.wait_notification(0, 1, none); }, text);
-        refused([&] { window.test_notification(0, 1, none); }, text);
+        refused([&] { static_cast<void>(window.test_notification(0, 1, none)); }, text);
       }
       refused([&] { window.put(1, {.bytes = 1}, {.notify = 64}); }, "there is no notification 64");
       refused([&] { window.wait_notification(64); }, "there is no notification 64");
-      refused([&] { window.test_notification(64); }, "there is no notification 64");
+      refused([&] { static_cast<void>(window.test_notification(64)); }, "there is no notification 64");
       refused([&] { window.fetch_add(1, 4, 1); }, "not a multiple of 8");
       refused([&] { window.fetch_add(1, 64, 1); }, "has 64 bytes");
       const std::vector<Block> blocks{{.bytes = 8}, {.remote = 64, .bytes = 1}};
@@ -80,7 +80,7 @@ TEST_P(WindowArguments, AtomicsAreOfAlignedWordsOfMemoryThatIsNot) {
         const auto thrown = thrown_by([&] { window.fetch_add(target, offset, 1); });
         EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << thrown.text;
         EXPECT_THAT(thrown.text, HasSubstr("not a multiple of 8 (that rank's memory does not begin at one)"));
-        EXPECT_EQ(thrown_by([&] { window.compare_swap(target, offset, 0, 1); }).code,
+        EXPECT_EQ(thrown_by([&] { static_cast<void>(window.compare_swap(target, offset, 0, 1)); }).code,
                   ErrorCode::invalid_argument);
       }
     seat.barrier();
