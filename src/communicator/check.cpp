@@ -152,7 +152,7 @@ Geometry geometry(const Call& call, Rank rank, int size) {
 
 }  // namespace
 
-std::size_t bytes_of(const Call& call, std::size_t elements) {
+std::size_t size_in_bytes(const Call& call, std::size_t elements) {
   if (size_of(call.type) == 0)
     refuse(call, "unknown data type code " + std::to_string(static_cast<int>(call.type)));
   return multiply(call, elements, size_of(call.type));
@@ -167,7 +167,7 @@ Sizes check(const Call& call, Rank rank, int size) {
   if (static_cast<int>(call.operation) >= operation_count)
     throw Error(ErrorCode::invalid_argument,
                 "unknown operation code " + std::to_string(static_cast<int>(call.operation)));
-  static_cast<void>(bytes_of(call, 0));
+  static_cast<void>(size_in_bytes(call, 0));
   if (static_cast<int>(call.reduction.op) >= reduce_op_count)
     refuse(call, "unknown reduction code " + std::to_string(static_cast<int>(call.reduction.op)));
   if (call.root < 0 || call.root >= size)

@@ -21,7 +21,7 @@ Sizes check(const Call& call, Rank rank, int size);
 
 /// What so many elements of the call's type take. Throws Error(invalid_argument) for an unknown type, and for
 /// more than half the address space: displacements and sums stay representable.
-std::size_t bytes_of(const Call& call, std::size_t elements);
+std::size_t size_in_bytes(const Call& call, std::size_t elements);
 
 /// Whether two ranges share a byte.
 bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes);

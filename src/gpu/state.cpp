@@ -201,7 +201,7 @@ void GpuState::enqueue_counted(const Call& call, const DeviceBlocks& in, const D
   sentry_.check();
   setting_.ensure_usable();
   const std::size_t element = size_of(call.type), ranks = static_cast<std::size_t>(size());
-  const std::size_t in_bytes = bytes_of(call, in.room), out_bytes = bytes_of(call, out.room);
+  const std::size_t in_bytes = size_in_bytes(call, in.room), out_bytes = size_in_bytes(call, out.room);
   check_pointer(call, call.in, in_bytes, "input");
   check_pointer(call, call.out, out_bytes, "output");
   if (overlap(call.in, in_bytes, call.out, out_bytes)) refuse(call, "input and output overlap");

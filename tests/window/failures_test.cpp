@@ -217,7 +217,7 @@ TEST_P(WindowAborts, AbortEndsWaitsOnAllRanks) {
 
 // Ranks that fail because another one did know of no abort.
 TEST_P(WindowAborts, AFailureOfTheCommunicatorIsNone) {
-  std::barrier<> failed(3), over(3);
+  std::barrier<> failed(3), worked(3), over(3);
   run(
       GetParam(), 3,
       [&](Seat& seat) {
@@ -239,6 +239,7 @@ TEST_P(WindowAborts, AFailureOfTheCommunicatorIsNone) {
         };
         const auto working = put_for(200ms);
         EXPECT_FALSE(working.code) << working.text;
+        worked.arrive_and_wait();
         if (seat.rank == 1) seat.communicator->abort("enough of it");
         const auto ended = put_for(10s);
         EXPECT_EQ(ended.code, ErrorCode::aborted) << ended.text;
