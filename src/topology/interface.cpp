@@ -88,7 +88,7 @@ std::string interface_address(std::string_view interface) {
     const bool named = one.name == interface;
     if (!named && std::ranges::find(one.addresses, interface) == one.addresses.end()) continue;
     if (!one.up) refuse(interface, "is down", all);
-    const std::string usable = named ? address_for_others(one) : std::string(interface);
+    std::string usable = named ? address_for_others(one) : std::string(interface);
     if (usable.empty() || is_link_local(usable))
       refuse(interface, "is link-local, which other hosts cannot use", all);
     return usable;
