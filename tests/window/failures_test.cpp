@@ -234,7 +234,7 @@ TEST_P(WindowAborts, AFailureOfTheCommunicatorIsNone) {
         const auto put_for = [&](std::chrono::milliseconds time) {
           return thrown_by([&] {
             for (const auto until = steady_clock::now() + time; steady_clock::now() < until;)
-              place.window.put((seat.rank + 1) % 3, {.bytes = 8}).wait();
+              place.window.put((seat.rank + 1) % 3, {.remote = 32, .bytes = 8}).wait();
           });
         };
         const auto working = put_for(200ms);
