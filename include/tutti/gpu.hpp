@@ -160,7 +160,7 @@ class Gpu {
   /// On the calling thread's current device. Collective over the communicator, which must outlive it. Throws
   /// Error(unsupported) in a build without CUDA, and without a driver or device; Error(mismatch) when options
   /// differ; Error(system) when what is written by one rank does not arrive at another, by any way. What is
-  /// wrong on one rank is thrown on all.
+  /// wrong on one rank before its memory is reached by others is thrown on all.
   explicit Gpu(Communicator& communicator, const GpuOptions& options = {});
   Gpu(Gpu&&) noexcept;
   Gpu& operator=(Gpu&&) noexcept;

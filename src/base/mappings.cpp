@@ -43,6 +43,10 @@ std::size_t page_bytes() {
   return bytes;
 }
 
+std::size_t whole_pages(std::size_t bytes) {
+  return (bytes + page_bytes() - 1) / page_bytes() * page_bytes();
+}
+
 bool private_anonymous(const std::byte* data, std::size_t bytes) {
   std::ifstream maps("/proc/self/maps");
   auto next = reinterpret_cast<std::uintptr_t>(data);

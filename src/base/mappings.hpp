@@ -8,6 +8,8 @@ namespace tutti {
 
 /// Bytes of a page of this system: what can be mapped, and where, are multiples of it.
 std::size_t page_bytes();
+/// `bytes`, up to the next multiple of that.
+std::size_t whole_pages(std::size_t bytes);
 
 /// True when [data, data + bytes) lies in private anonymous writable mappings. False as well where
 /// /proc/self/maps cannot be read.

@@ -1,13 +1,13 @@
 #include "gpu/network_lines.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <utility>
 
 #include <tutti/error.hpp>
 
+#include "base/mappings.hpp"
 #include "bootstrap/frame.hpp"
 #include "gpu/slot_proof.hpp"
 #include "transport/all_gather.hpp"
@@ -16,14 +16,9 @@ namespace tutti::gpu {
 
 namespace {
 
-std::size_t whole_pages(std::size_t bytes) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return (bytes + page - 1) / page * page;
-}
-
-std::byte* whole_pages(std::byte* memory) {
-  return memory +
-         (whole_pages(reinterpret_cast<std::uintptr_t>(memory)) - reinterpret_cast<std::uintptr_t>(memory));
+std::byte* next_page(std::byte* memory) {
+  const auto at = reinterpret_cast<std::uintptr_t>(memory);
+  return memory + (whole_pages(at) - at);
 }
 
 std::size_t index(Rank rank) { return static_cast<std::size_t>(rank); }
@@ -61,8 +56,8 @@ std::size_t NetworkLines::bytes_of_slots() const { return whole_pages(layout_.by
 // What one pair has registered lets that peer write there, and nobody anywhere else.
 void NetworkLines::use_device_memory(std::size_t i) {
   const std::size_t bytes = 2 * bytes_of_slots();
-  memory_[i] = allocate(api_, bytes + whole_pages(std::size_t{1}));
-  std::byte* const begin = whole_pages(memory_[i].get());
+  memory_[i] = allocate(api_, bytes + page_bytes());
+  std::byte* const begin = next_page(memory_[i].get());
   Line& line = lines_[i];
   registered_[i] = network_->to(line.peer).register_device_memory(
       {begin, bytes, [this, begin, bytes] { return api_->export_dma_buf(begin, bytes); }});

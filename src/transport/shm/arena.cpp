@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <string>
 
-#include "base/futex.hpp"
 #include "base/memory_file.hpp"
 #include "base/system_error.hpp"
 

@@ -85,7 +85,7 @@ std::byte* DirectMemory::allocate(std::size_t bytes) {
                 std::to_string(bytes) +
                     " bytes or more of registered memory are asked for; a rank's limit is " +
                     std::to_string(Layout::window_bytes));
-  bytes = (bytes + page_bytes() - 1) / page_bytes() * page_bytes();
+  bytes = whole_pages(bytes);
   const std::uint64_t offset = reserve(bytes);
   try {
     std::byte* data = map_file(arena_->fd(), offset, bytes);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,16 +9,12 @@
 
 #include <tutti/error.hpp>
 
+#include "base/mappings.hpp"
 #include "base/system_error.hpp"
 
 namespace tutti::transport::verbs {
 
 namespace {
-
-std::uintptr_t page() {
-  static const auto size = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  return size;
-}
 
 const std::byte* address(std::uintptr_t number) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): pages are counted in numbers
@@ -52,7 +47,7 @@ std::shared_ptr<const Region> register_region(Verbs& verbs, const Domains& domai
 }
 
 Block::Block(Verbs& verbs, const Domains& domains, std::size_t bytes, Access access)
-    : bytes_((bytes + page() - 1) / page() * page()) {
+    : bytes_((bytes + page_bytes() - 1) / page_bytes() * page_bytes()) {
   void* mapped = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw_errno(fmt::format("mapping {} bytes", bytes_));
   data_ = static_cast<std::byte*>(mapped);
@@ -101,8 +96,9 @@ MemoryCache::MemoryCache(Verbs& verbs, Domains domains)
 MemoryCache::~MemoryCache() = default;
 
 std::shared_ptr<MemoryCache::Lease> MemoryCache::acquire(const std::byte* data, std::size_t bytes) {
-  const auto begin = address_of(data) / page() * page();
-  const auto end = (address_of(data) + std::max<std::size_t>(bytes, 1) + page() - 1) / page() * page();
+  const auto begin = address_of(data) / page_bytes() * page_bytes();
+  const auto end =
+      (address_of(data) + std::max<std::size_t>(bytes, 1) + page_bytes() - 1) / page_bytes() * page_bytes();
   auto region =
       register_region(state_->verbs, state_->domains, address(begin), end - begin, Access::local_read);
   const std::scoped_lock lock(state_->mutex);
