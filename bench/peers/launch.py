@@ -62,8 +62,8 @@ def built(asked, libraries, place):
     is none, or not all that were asked for."""
     missing = [x for x in asked or libraries if not os.path.exists(program_of(x, place))]
     for library in missing:
-        print(f"{library}: {program_of(library, place)} was not built: configure and build after scripts/bench-peers "
-              "--install", file=sys.stderr)
+        print(f"{library}: {program_of(library, place)} was not built: configure and build after "
+              "scripts/install-dependencies peers", file=sys.stderr)
     found = [x for x in asked or libraries if x not in missing]
     if not found or (asked and missing):
         sys.exit(2)

@@ -32,7 +32,7 @@ enum class Operation : std::uint8_t {
   send,
   receive
 };
-inline constexpr int operation_count = 14;
+inline constexpr int operation_count = 14;  ///< of them
 /// The name as written in this header; "invalid" outside the enumeration. Never throws.
 std::string_view name(Operation operation) noexcept;
 

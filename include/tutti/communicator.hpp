@@ -96,6 +96,7 @@ class Group : public Operations<Group, void> {
 template <Element T>
 class Buffer {
  public:
+  /// All of it, `size()` elements; any thread may ask.
   [[nodiscard]] std::span<T> span() const noexcept { return {static_cast<T*>(data_), size_}; }
   [[nodiscard]] T* data() const noexcept { return static_cast<T*>(data_); }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }

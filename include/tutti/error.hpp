@@ -36,6 +36,7 @@ class Error : public std::runtime_error {
  public:
   /// `ranks`: the ranks at fault, in the numbering of the communicator that failed; empty when unknown.
   Error(ErrorCode code, const std::string& message, std::vector<Rank> ranks = {});
+  /// As they were given.
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
   [[nodiscard]] const std::vector<Rank>& ranks() const noexcept { return ranks_; }
 

@@ -74,6 +74,7 @@ struct AllReduceRmsNorm {
 /// thrown by the next call, or by `Gpu::check`.
 class OnStream : public Operations<OnStream, void> {
  public:
+  /// Those of the communicator.
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
 
@@ -105,6 +106,7 @@ class OnStream : public Operations<OnStream, void> {
 /// concurrently; collectives follow in the order of their calls.
 class GpuGroup : public Operations<GpuGroup, void> {
  public:
+  /// Those of the communicator.
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
   /// Enqueues all collected calls. Throws Error(unsupported) for more than 128 sends and receives.
@@ -125,6 +127,7 @@ class GpuGroup : public Operations<GpuGroup, void> {
 template <Element T>
 class GpuBuffer {
  public:
+  /// All of it, `size()` elements in device memory; any thread may ask.
   [[nodiscard]] std::span<T> span() const noexcept { return {data_, size_}; }
   [[nodiscard]] T* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }

@@ -16,7 +16,7 @@ namespace tutti {
 /// several hosts meet at rank 0's Options::interface (TUTTI_INTERFACE), or at that of its default route.
 /// Throws as Communicator does; Error(invalid_argument) before MPI_Init and after MPI_Finalize, Error(system)
 /// when MPI reports an error (its default is to end the program), Error(aborted) when rank 0 cannot make the
-/// id.
+/// id. By a thread that may call MPI.
 inline Communicator from_mpi(MPI_Comm mpi, const Options& options = Options::from_environment()) {
   const auto check = [](int code) {
     if (code != MPI_SUCCESS) throw Error(ErrorCode::system, "MPI returned error " + std::to_string(code));

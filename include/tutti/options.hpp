@@ -38,7 +38,7 @@ struct Options {
   int tcp_streams = 1;
   /// Congestion control of TCP connections: a name that the kernel knows, or "system" for its default. Empty:
   /// "reno" where the round trip is shorter than a millisecond, whose window grows by round trips, not by the
-  /// clock (docs/performance.md); else the default. TUTTI_TCP_CONGESTION.
+  /// clock (docs/experiments-devices.md); else the default. TUTTI_TCP_CONGESTION.
   std::string tcp_congestion;
   /// Constants of this machine, by which algorithms are chosen: a file that tutti-tune wrote, or "off".
   /// Empty: the file where tutti-tune leaves it, in XDG_CACHE_HOME or ~/.cache, if it is there and can be
@@ -59,7 +59,7 @@ struct Options {
   bool huge_pages = true;
 
   /// The defaults, overridden by the variables named above. Throws Error(invalid_argument) naming variable
-  /// and value.
+  /// and value. Any thread may ask while none changes the environment (setenv).
   static Options from_environment();
 };
 

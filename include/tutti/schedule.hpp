@@ -4,7 +4,7 @@
 ///
 /// The form (chunks, lanes, FIFOs between them) follows MSCCLang (Cowan et al., ASPLOS 2023); that every step
 /// is one fold of sources into sinks is ours: receive, copy, reduce, send and all their fusions are the same
-/// step.
+/// step. Values and functions without a state: each value is of one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ enum class Collective : std::uint8_t {
   all_to_all,
   barrier
 };
-inline constexpr int collective_count = 9;
+inline constexpr int collective_count = 9;  ///< of them
 /// The name as written in this header; "invalid" outside the enumeration. Never throws.
 std::string_view name(Collective collective) noexcept;
 /// The inverse of `name`. Throws Error(invalid_argument).
@@ -43,7 +43,7 @@ enum class Space : std::uint8_t { input, output, scratch };
 /// Messages between two ranks on one channel form a FIFO. A message of `count` 0 is a token: it orders, and
 /// carries nothing.
 struct Operand {
-  enum class Kind : std::uint8_t { memory, message };
+  enum class Kind : std::uint8_t { memory, message };  ///< which of the two
   Kind kind = Kind::memory;
   Space space = Space::input;  ///< memory only
   std::uint16_t channel = 0;   ///< message only: which FIFO between the two ranks

@@ -27,13 +27,16 @@ enum class DataType : std::uint8_t {
   fp8_e4m3,
   fp8_e5m2
 };
-inline constexpr int data_type_count = 12;
+inline constexpr int data_type_count = 12;  ///< of them
 
 /// Element-wise reductions. Integer sums and products wrap; `min` and `max` propagate NaN; `average` is the
 /// sum divided by the number of ranks (integers truncate toward zero). 8- and 16-bit floats are reduced in
-/// float32.
+/// float32. Results of 8 bits are rounded to their type once, unless an algorithm is forced or a schedule
+/// given; those of 16 bits also on their way, wherever an algorithm reduces in steps, so that a partial sum
+/// beyond 65504 makes a float16 infinite (Options::rank_order: once, too). Scaled contributions are rounded
+/// before they are reduced.
 enum class ReduceOp : std::uint8_t { sum, product, min, max, average };
-inline constexpr int reduce_op_count = 5;
+inline constexpr int reduce_op_count = 5;  ///< of them
 
 /// A reduction and the factor that every rank's contribution is multiplied by before it is reduced (1: none).
 /// The factor may differ between ranks. Integers: a whole factor of up to 2^53 multiplies as integers do and

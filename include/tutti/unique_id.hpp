@@ -13,7 +13,7 @@ namespace tutti {
 /// Made by the process that will be rank 0, handed to the others by any means (a file, MPI_Bcast, an
 /// environment variable), consumed by `Communicator`. Like `ncclUniqueId` it is a fixed-size value; unlike
 /// it, it holds a 128-bit secret, and whoever connects must prove by HMAC challenge-response that it knows it
-/// before anything it says is parsed. Treat it as a password.
+/// before anything it says is parsed. Treat it as a password. A value: several threads may make ids at once.
 class UniqueId {
  public:
   /// Listens on `interface` (a name such as "eth0", an address, or "default": that of the default route; "":

@@ -1,5 +1,5 @@
 /// \file
-/// The proof that a schedule does what its collective promises, on every timing.
+/// The proof that a schedule does what its collective promises, on every timing. Any thread may ask for one.
 #pragma once
 
 #include <optional>

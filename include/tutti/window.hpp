@@ -139,6 +139,7 @@ class Window {
   Window& operator=(Window&&) noexcept;
   ~Window();
 
+  /// Those of the communicator that it was made from.
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
   /// Bytes that a rank gave. Throws Error(invalid_argument) when there is no such rank.

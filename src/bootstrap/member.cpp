@@ -118,8 +118,7 @@ std::optional<Notice> Member::poll() {
 bool Member::hub_has_ended() {
   if (is_forked_copy()) return false;
   const std::lock_guard lock(mutex_);
-  const auto is_loss = [](const Notice& n) { return n.rank == 0 && n.kind == Notice::Kind::lost; };
-  return cut_off_ && std::ranges::none_of(gone_, is_loss);
+  return cut_off_;
 }
 
 void Member::announce_failure(std::uint64_t communicator, const Error& why) noexcept {

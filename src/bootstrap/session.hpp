@@ -76,7 +76,7 @@ class Session {
   /// The next notice, if one has arrived. Never blocks; a system call or two. Thread safe. Loss of the hub is
   /// a notice about rank 0, unless rank 0 said goodbye.
   virtual std::optional<Notice> poll() = 0;
-  /// Rank 0 has left and its process has ended: nothing is heard of the others any more. Thread safe.
+  /// Rank 0's process has ended, in order or not: nothing is heard of the others any more. Thread safe.
   virtual bool hub_has_ended() = 0;
   /// Tells all other ranks that this rank's `communicator` failed (they get a `failed` notice). Never throws:
   /// a dead connection makes it a no-op. Thread safe.

@@ -46,7 +46,7 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   };
   setting.interrupted = [&impl]() -> std::optional<Error> {
     if (impl.abort_requested.load(std::memory_order_acquire))
-      return Error(ErrorCode::aborted, "this rank aborted: " + impl.abort_reason);
+      return Error(ErrorCode::aborted, "this rank aborted: " + impl.abort_reason, {impl.group.rank});
     return impl.heard(nullptr);
   };
   setting.explain_loss = [&impl](const Error& loss) { return impl.explain_loss(nullptr, loss); };

@@ -1,11 +1,13 @@
 // Communicators from communicators.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
 
+#include "bootstrap/frame.hpp"
 #include "communicator/impl.hpp"
 
 namespace tutti::detail {
@@ -19,6 +21,29 @@ std::uint64_t child_number(std::uint64_t parent, std::uint64_t count, int color)
       parent * 0x9E3779B97F4A7C15ULL + count * 0xD6E8FEB86659FD93ULL + static_cast<std::uint64_t>(color) + 1;
   h = (h ^ (h >> 31)) * 0xBF58476D1CE4E5B9ULL;
   return (h ^ (h >> 29)) >> 17;
+}
+
+// What happened while a communicator of `members` was made, in the numbers of the one that it is made from.
+Error in_parent(const Error& error, const std::vector<Rank>& members) {
+  std::vector<Rank> ranks;
+  for (const Rank r : error.ranks())
+    if (r >= 0 && r < static_cast<Rank>(members.size()))
+      ranks.push_back(members[static_cast<std::size_t>(r)]);
+  return {error.code(),
+          fmt::format("making a communicator of ranks {}, there numbered from 0: {}",
+                      fmt::join(members, ", "), bootstrap::to_fault(error).text),
+          std::move(ranks)};
+}
+
+// The reverse, for the others in there. Where no member is to blame, they wait for this rank, `me`.
+Error in_child(const Error& error, const std::vector<Rank>& members, Rank me) {
+  std::vector<Rank> ranks;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (std::ranges::count(error.ranks(), members[i]) != 0) ranks.push_back(static_cast<Rank>(i));
+  if (ranks.empty()) ranks.push_back(me);
+  return {error.code(),
+          fmt::format("rank {} could not make the communicator: {}", me, bootstrap::to_fault(error).text),
+          std::move(ranks)};
 }
 
 std::string measured(const PathTrial& trial, std::string_view direct) {
@@ -117,18 +142,50 @@ std::optional<std::unique_ptr<Impl>> Impl::split(int color, int key, Within with
   child.communicator = number;
   child.timeout = options.timeout;
   for (const Rank r : members) child.world.push_back(group.world[static_cast<std::size_t>(r)]);
-  child.all_gather = [this, members](std::span<const std::byte> bytes) { return exchange(members, bytes); };
-  child.check_members = [this] {
-    ensure_usable();
-    if (const auto error = heard(nullptr)) throw Error(*error);
+  return make_child(std::move(child), members);
+}
+
+std::unique_ptr<Impl> Impl::make_child(transport::Group child, const std::vector<Rank>& members) {
+  const std::uint64_t number = child.communicator;
+  const Rank me = child.rank;
+  bool parent_failed = false;
+  const auto of_parent = [&parent_failed](const auto& ask) {
+    parent_failed = false;
+    try {
+      return ask();
+    } catch (...) {
+      parent_failed = true;
+      throw;
+    }
+  };
+  // The others wait for this rank in both.
+  const auto fail_both = [&](const Error& failure) {
+    const Error error = failure.code() == ErrorCode::peer_lost ? explain_loss(nullptr, failure) : failure;
+    watch->session().announce_failure(number, in_child(error, members, me));
+    try {
+      throw Error(error);
+    } catch (...) {
+      return fail(nullptr);
+    }
+  };
+  child.all_gather = [&](std::span<const std::byte> bytes) {
+    return of_parent([&] { return exchange(members, bytes); });
+  };
+  child.check_members = [&] {
+    of_parent([&] {
+      ensure_usable();
+      if (const auto error = heard(nullptr)) throw Error(*error);
+    });
   };
   try {
     auto impl = std::make_unique<Impl>(watch, listener, std::move(child), options, planner->setting().tuning);
-    impl->group.all_gather = nullptr;  // it refers to the parent, which may go first
+    impl->group.all_gather = nullptr;  // it refers to this function, as the next does
     impl->check_parent = nullptr;
     return impl;
-  } catch (...) {
-    std::rethrow_exception(fail(nullptr));  // the others wait for this rank
+  } catch (const Error& error) {
+    std::rethrow_exception(fail_both(parent_failed ? error : in_parent(error, members)));
+  } catch (const std::exception& error) {
+    std::rethrow_exception(fail_both(Error(ErrorCode::system, error.what(), {group.rank})));
   }
 }
 

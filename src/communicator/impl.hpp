@@ -37,6 +37,7 @@ struct Pending {
   std::size_t used = 0, unfinished = 0;
   std::exception_ptr failure;
   Clock::duration idle{};     ///< for so long nothing has moved while it was tested or waited for
+  Clock::duration stuck{};    ///< nothing of its communicator
   Clock::time_point known;    ///< when that was so last
   std::uint64_t movements{};  ///< of its thread then
   Clock::time_point looked;   ///< around
@@ -45,8 +46,9 @@ struct Pending {
   [[nodiscard]] std::span<const std::unique_ptr<Task>> tasks() const { return std::span(kept).first(used); }
   Task& add();
   void reuse(Impl* by);
-  /// Something has moved.
+  /// Something has moved, of this communicator; of another one.
   void moved();
+  void others_moved();
   /// Nothing has until now, unless its thread has made other `movements` since: what is queued before it
   /// counts, too. Where nobody looked meanwhile only a part of the time counts: others may be waiting for
   /// this rank.
@@ -82,7 +84,8 @@ struct Region {
 /// How long a wait has gone on.
 struct Wait {
   unsigned polls = 0;
-  Clock::time_point since;  ///< of the first look at the clock
+  Clock::time_point since;  ///< of the first look at the clock after something had moved
+  Clock::time_point stuck;  ///< after something of this communicator had moved
   Clock::time_point checked;
   bool reported = false;
   transport::Transport* prepared = nullptr;  ///< whose next `wait` may sleep
@@ -93,6 +96,11 @@ struct Wait {
   ~Wait() { moved(); }
   /// Begins anew.
   void moved() {
+    stuck = {};
+    others_moved();
+  }
+  /// Nobody has to give up, but what is waited for has not moved.
+  void others_moved() {
     polls = 0;
     since = {};
     if (prepared != nullptr) std::exchange(prepared, nullptr)->cancel_wait();
@@ -254,6 +262,7 @@ struct Impl {
   [[nodiscard]] bool waits_for_peer(const Task& task) const;
   [[nodiscard]] bool gains_by_leaving(const Wait& wait, const Task& task);
   void idle(Wait& wait, Task& task);
+  void look_now_and_then(Wait& wait, Task& task, Clock::time_point now);
   void look_around(Wait& wait, Task& task, Clock::time_point now);
   std::vector<Rank> ranks_awaited(Task& task);
   [[nodiscard]] std::optional<Watch::Gone> gone(Rank rank) const;
@@ -315,6 +324,7 @@ struct Impl {
   /// alike. `color` tells those apart that one call makes; windows have -1.
   std::uint64_t next_child(int color);
   std::optional<std::unique_ptr<Impl>> split(int color, int key, Within within);
+  std::unique_ptr<Impl> make_child(transport::Group child, const std::vector<Rank>& members);
   std::vector<std::vector<std::byte>> exchange(std::span<const Rank> members,
                                                std::span<const std::byte> mine);
   [[nodiscard]] std::string explain(const Call& call);

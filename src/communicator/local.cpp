@@ -16,16 +16,17 @@ namespace tutti {
 
 namespace {
 
-// How likely it is that others failed because of this: a rank that fails because another one went away says
-// so, and mostly names it.
-int blame(const std::exception_ptr& failure) {
+// How likely it is that others failed because of what `rank` threw: one that fails because another one went
+// away says so, and mostly names it. 0: it threw nothing.
+int blame(const std::exception_ptr& failure, Rank rank) {
+  if (!failure) return 0;
   try {
     std::rethrow_exception(failure);
   } catch (const Error& e) {
-    if (e.code() != ErrorCode::peer_lost && e.code() != ErrorCode::aborted) return 2;
-    return e.ranks().empty() ? 1 : 0;
+    if (e.code() != ErrorCode::peer_lost && e.code() != ErrorCode::aborted) return 3;
+    return e.ranks().empty() || e.ranks() == std::vector{rank} ? 2 : 1;
   } catch (...) {
-    return 2;
+    return 3;
   }
 }
 
@@ -74,9 +75,10 @@ void run_local(int ranks, const std::function<void(Communicator&)>& body, const 
     }
     complete.set_value(true);
   }
-  std::erase(failures, nullptr);
-  const auto cause = std::ranges::max_element(failures, {}, blame);
-  if (cause != failures.end()) std::rethrow_exception(*cause);
+  std::vector<int> blames;
+  for (Rank r = 0; r < ranks; ++r) blames.push_back(blame(failures[static_cast<std::size_t>(r)], r));
+  const auto most = std::ranges::max_element(blames);
+  if (*most > 0) std::rethrow_exception(failures[static_cast<std::size_t>(most - blames.begin())]);
 }
 
 }  // namespace tutti

@@ -201,6 +201,7 @@ Circumstances Planner::circumstances_of(const Call& call, const execution::Shape
   circumstances.transport = setting_.scene.transport;
   circumstances.node_size = setting_.node_size;
   circumstances.rank_order = setting_.options->rank_order;
+  circumstances.one_fold = rounds_coarsely(call);
   circumstances.forced = setting_.options->algorithm;
   circumstances.choices = setting_.choices.get();
   circumstances.measured = setting_.measured();

@@ -31,7 +31,7 @@ bool usable(const Algorithm& algorithm, const Circumstances& call) {
   return algorithm.one_sided == call.one_sided && (!call.attach_only || !algorithm.writes_peers);
 }
 
-// Those that fold everything where all of it meets: the expression is then ((r0 + r1) + r2) + ...
+// Those that fold everything at once, where all of it meets: the expression is then ((r0 + r1) + r2) + ...
 bool keeps_rank_order(std::string_view algorithm) {
   return algorithm == "all_pairs" || algorithm == "two_shot" || algorithm == "direct" ||
          algorithm == "direct_pull";
@@ -44,6 +44,12 @@ bool reducing(Collective collective) {
          collective == Collective::reduce_scatter;
 }
 
+bool rounds_coarsely(const Call& call) {
+  const ReduceOp op = call.reduction.op;
+  return (call.type == DataType::fp8_e4m3 || call.type == DataType::fp8_e5m2) && op != ReduceOp::min &&
+         op != ReduceOp::max;
+}
+
 Choice select(const Circumstances& call) {
   std::string_view wanted;
   std::string_view why = "peers' buffers are reached directly";
@@ -54,9 +60,9 @@ Choice select(const Circumstances& call) {
     why = call.measured ? "the fastest by simulation with this machine's constants"
                         : "the fastest by simulation with default constants";
   }
-  if (call.rank_order && reducing(call.collective) && !keeps_rank_order(wanted)) {
+  if ((call.rank_order || call.one_fold) && reducing(call.collective) && !keeps_rank_order(wanted)) {
     wanted = call.collective == Collective::all_reduce ? "two_shot" : "all_pairs";
-    why = "the order of reduction is fixed";
+    why = call.rank_order ? "the order of reduction is fixed" : "what is reduced is rounded only once";
   }
   if (!call.forced.empty() && !call.one_sided) {
     if (const Algorithm* forced = find_algorithm(call.collective, call.forced)) {

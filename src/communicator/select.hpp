@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include <tutti/call.hpp>
 #include <tutti/schedule.hpp>
 
 #include "collectives/algorithms.hpp"
@@ -26,7 +27,8 @@ struct Circumstances {
   bool one_sided = false;              ///< peers' buffers can be reached
   bool attach_only = false;            ///< ... but only read, by cross-memory attach
   bool rank_order = false;
-  std::string_view forced;                   ///< algorithm name, or empty
+  bool one_fold = false;    ///< of all contributions at once, if the caller does not force another
+  std::string_view forced;  ///< algorithm name, or empty
   const tuning::Choices* choices = nullptr;  ///< of all operations; not needed if `one_sided`
   bool measured = false;                     ///< `choices` come of constants that were measured here
 };
@@ -43,6 +45,10 @@ Choice select(const Circumstances& call);
 
 /// Whether its schedules fold.
 bool reducing(Collective collective);
+
+/// Whether a result that is rounded after every step would be of little use: 448 is the largest number of
+/// fp8_e4m3, and next to 16 is 18.
+bool rounds_coarsely(const Call& call);
 
 /// Whether this algorithm takes blocks of different sizes; a v-form for which another is forced takes one
 /// that does.

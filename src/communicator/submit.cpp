@@ -80,7 +80,7 @@ void Impl::refuse() const {
     throw Error(ErrorCode::forked,
                 "this communicator belongs to the parent process; make a new one in the child");
   if (abort_requested.load(std::memory_order_acquire))
-    throw Error(ErrorCode::aborted, "the communicator was aborted: " + abort_reason);
+    throw Error(ErrorCode::aborted, "the communicator was aborted: " + abort_reason, {group.rank});
   throw Error(ErrorCode::aborted, "the communicator is unusable since it failed: " + failed_text);
 }
 

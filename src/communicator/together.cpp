@@ -122,15 +122,22 @@ void Pending::reuse(Impl* by) {
 }
 
 void Pending::moved() {
-  idle = {};
+  others_moved();
+  stuck = {};
   known = looked = {};
+}
+void Pending::others_moved() {
+  idle = {};
   reported = false;
 }
 
 void Pending::still(Clock::time_point now, std::uint64_t movements_of_thread) {
   constexpr Clock::duration longest = std::chrono::milliseconds(100);
-  if (std::exchange(movements, movements_of_thread) != movements_of_thread) moved();
-  if (known != Clock::time_point{}) idle += std::clamp(now - known, Clock::duration{}, longest);
+  const auto passed =
+      known == Clock::time_point{} ? Clock::duration{} : std::clamp(now - known, Clock::duration{}, longest);
+  idle += passed;
+  stuck += passed;
+  if (std::exchange(movements, movements_of_thread) != movements_of_thread) others_moved();
   known = now;
 }
 

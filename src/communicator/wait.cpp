@@ -81,8 +81,11 @@ Impl::~Impl() {
 }
 
 void Impl::end_queued(const std::exception_ptr& why) {
-  for (const auto& queued : collectives) queued.work->failure = why, queued.work->owner = nullptr;
-  for (const auto& queued : point_to_point) queued.work->failure = why, queued.work->owner = nullptr;
+  const auto end = [&](const Queued& queued) {
+    if (queued.work->unfinished != 0) queued.work->failure = why, queued.work->owner = nullptr;
+  };
+  std::ranges::for_each(collectives, end);
+  std::ranges::for_each(point_to_point, end);
   collectives.clear();
   point_to_point.clear();
   deactivate(this);
@@ -155,16 +158,23 @@ void Impl::wait_until_done(Advance advance, Unfinished unfinished) {
   while (Task* const task = unfinished()) {
     bool moved = advance();
     for (unsigned left = looks_a_poll; !moved && --left != 0;) moved = advance();
+    bool others_moved = false;
     if (active != nullptr) [[unlikely]] {
       // What the queues of this communicator meet is thrown here, not only kept for their owners.
       moved = advance_queues() || moved;
       if (failed) std::rethrow_exception(failed);
-      moved = advance_others(this) || moved;
+      others_moved = advance_others(this);
     }
-    if (moved)
+    if (moved) {
       wait.moved();
-    else
+      if (unusable.load(std::memory_order_acquire)) [[unlikely]]
+        ensure_usable();
+    } else if (others_moved) {
+      wait.others_moved();
+      look_now_and_then(wait, *task, about_now());
+    } else {
       idle(wait, *task);
+    }
   }
 }
 
@@ -208,6 +218,7 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
     const auto now = about_now();
     pending.still(now, movements);
     wait.since = now - pending.idle;
+    wait.stuck = now - pending.stuck;
     wait.checked = pending.looked;
     wait.reported = pending.reported;
   }
@@ -215,15 +226,19 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
     bool moved = advance_queues();
     for (unsigned left = looks_a_poll; !moved && !is_over(pending) && --left != 0;) moved = advance_queues();
     if (is_over(pending)) return;
-    moved = advance_others(this) || moved;
+    const bool others_moved = advance_others(this);
     if (moved) {
       wait.moved();
       pending.moved();
+    } else if (others_moved) {
+      wait.others_moved();
+      pending.others_moved();
     }
     if (limit && limit->passed()) {
       const auto now = about_now();
-      if (wait.since != Clock::time_point{}) {
-        pending.idle = now - wait.since;
+      if (wait.stuck != Clock::time_point{}) {
+        pending.idle = wait.since == Clock::time_point{} ? Clock::duration{} : now - wait.since;
+        pending.stuck = now - wait.stuck;
         pending.known = now;
         pending.movements = movements;
         pending.looked = wait.checked;
@@ -237,7 +252,10 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
     if (moved) continue;
     Task& task = first_before(*first_unfinished(pending));
     try {
-      idle(wait, task);
+      if (others_moved)
+        look_now_and_then(wait, task, about_now());
+      else
+        idle(wait, task);
     } catch (...) {
       fail(&task);
     }
@@ -288,6 +306,7 @@ void Impl::look(Pending& pending, Clock::time_point now) {
   pending.still(now, movements);
   Wait wait;
   wait.since = now - pending.idle;
+  wait.stuck = now - pending.stuck;
   wait.reported = pending.reported;
   Task& task = first_before(*first_unfinished(pending));
   try {
@@ -301,10 +320,13 @@ void Impl::look(Pending& pending, Clock::time_point now) {
 bool Impl::test(Pending& pending) {
   if (is_over(pending)) return true;
   const Leaving leaving{*shm};
-  bool moved = advance_queues();
-  moved = advance_others(this) || moved;
+  const bool moved = advance_queues();
+  advance_others(this);
   if (is_over(pending)) return true;
-  if (!moved) look(pending, Clock::now());
+  if (moved)
+    pending.moved();
+  else
+    look(pending, Clock::now());
   return is_over(pending);
 }
 
@@ -337,13 +359,10 @@ void Impl::idle(Wait& wait, Task& task) {
   }
   const auto now = about_now();
   if (wait.since == Clock::time_point{}) {
-    wait.since = wait.checked = now;
+    wait.since = now;
     wait.reported = false;
   }
-  if (now - wait.checked >= look_interval) {
-    wait.checked = now;
-    look_around(wait, task, now);
-  }
+  look_now_and_then(wait, task, now);
   if (now - wait.since < yield_for) {
     shm->leave_processor(take_work(now));
     const auto away = yield_processor(now);
@@ -369,13 +388,20 @@ void Impl::idle(Wait& wait, Task& task) {
   take_work(about_now());  // sleep is none
 }
 
+void Impl::look_now_and_then(Wait& wait, Task& task, Clock::time_point now) {
+  if (wait.stuck == Clock::time_point{}) wait.stuck = wait.checked = now;
+  if (now - wait.checked < look_interval) return;
+  wait.checked = now;
+  look_around(wait, task, now);
+}
+
 void Impl::look_around(Wait& wait, Task& task, Clock::time_point now) {
-  const auto waited = now - wait.since;
+  const auto waited = wait.since == Clock::time_point{} ? Clock::duration{} : now - wait.since;
   if (unusable.load(std::memory_order_acquire)) ensure_usable();
   watch->poll();
   if (const auto notice = watch->failure(group.communicator)) throw failure_of_others(&task, *notice);
   if (const auto error = failure_in_memory(&task)) throw Error(*error);
-  if (waited >= gone_grace) check_members(task);
+  if (now - wait.stuck >= gone_grace) check_members(task);
   if (waited >= suspect_after) {
     ranks_awaited(task);
     check_calls(task);

@@ -308,6 +308,12 @@ bool Execution::waits_for_any(std::span<const std::uint8_t> ranks) const {
 }
 
 void Execution::suspect(std::vector<Rank>& waiting_for) {
+  const auto waits = [&](const Sink& sink, std::size_t message) {
+    if (sink.peer >= 0)
+      waiting_for.push_back(sink.peer);
+    else if (sink.sender != nullptr)
+      sink.sender->name_slow_readers(message, waiting_for);
+  };
   for (const LaneState& lane : lanes_) {
     if (lane.next == lane.end) continue;
     const Instruction& instruction = *lane.next->instruction;
@@ -326,13 +332,11 @@ void Execution::suspect(std::vector<Rank>& waiting_for) {
       });
       if (!is_there) waiting_for.push_back(source.peer);
     }
-    if (instruction.kind == Instruction::Kind::send && sinks[lane.sent].peer >= 0)
-      waiting_for.push_back(sinks[lane.sent].peer);
+    if (instruction.kind == Instruction::Kind::send) waits(sinks[lane.sent], message);
     if (instruction.kind != Instruction::Kind::fold) continue;
     for (std::uint32_t i = 0; i < instruction.sinks; ++i)
-      if (sinks[i].sender != nullptr && sinks[i].peer >= 0 &&
-          sinks[i].sender->try_reserve(message) == nullptr)
-        waiting_for.push_back(sinks[i].peer);
+      if (sinks[i].sender != nullptr && sinks[i].sender->try_reserve(message) == nullptr)
+        waits(sinks[i], message);
   }
   // All lanes are through, but not all they sent.
   if (unfinished_ == 0)

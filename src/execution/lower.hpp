@@ -56,7 +56,7 @@ struct LowerSettings {
   std::size_t stream_received_from = static_cast<std::size_t>(-1);  ///< the same for steps that only receive
   /// Steps of at most so many bytes that send a block and copy it as well become a send and a copy: what is
   /// short leaves sooner so, and need not be read only once. 0: none.
-  /// On two ranks up to a third faster, and equal for longer ones: docs/experiments.md.
+  /// On two ranks up to a third faster, and equal for longer ones: docs/experiments-calls.md.
   std::size_t sends_apart = 16384;
   /// Every step is one event, as the verifier takes it: none is taken apart, and a send to several begins
   /// when there is room for all of it. Else a peer that has its message may answer, and the answer replace

@@ -52,6 +52,7 @@ Circumstances circumstances_of(const Call& call, const execution::Shape& shape, 
   c.node_size = setting.node_size;
   c.choices = setting.choices.get();
   c.rank_order = setting.rank_order;
+  c.one_fold = rounds_coarsely(call);
   c.uneven = shape.uneven;
   c.forced = setting.algorithm;
   return c;

@@ -125,7 +125,9 @@ struct Small {
 using E4M3 = Small<std::uint8_t, e4m3_format>;
 using E5M2 = Small<std::uint8_t, e5m2_format>;
 
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+// Without instructions for it (F16C, which comes with AVX2 here) Highway rounds towards zero and has no
+// infinity.
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || (HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2)
 using Float16 = Small<std::uint16_t, float16_format>;
 #else
 /// With the processor's own conversions.

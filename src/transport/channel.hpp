@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include <tutti/types.hpp>
 
@@ -68,6 +69,8 @@ class Sender {
   /// When that is not so: whether it takes the receiver, which is at it, longer than this processor needs to
   /// let others work and to come back.
   [[nodiscard]] virtual bool flushes_late() const { return false; }
+  /// Of a FIFO to several readers: adds those whom a message of `bytes` waits for, as ranks of the group.
+  virtual void name_slow_readers(std::size_t /*bytes*/, std::vector<Rank>& /*ranks*/) const {}
   /// Like `try_send` of `bytes` from `data`, which may change on return; but first the bytes of the placement
   /// go where it says. Who has received the message finds them there, as far as adapters are concerned: a
   /// GPU may have to be told. Only for memory that `Transport::register_device_memory` of both ends has

@@ -131,8 +131,11 @@ void WindowState::wait_until(const Subject& subject, transport::RemoteMemory& wa
   WindowPeer& to = peer(subject.target);
   for (Patience patience; use(subject, [&](WindowPeer&) { return way.done(); }) < number;) {
     const bool has_deadline = &way == to.memory.get() && check_deadlines(to, number, all);
-    if (setting_.move_queued()) patience = {};
-    if (patience.awake()) continue;
+    const bool others_moved = setting_.move_queued();
+    if (others_moved)
+      patience = {};
+    else if (patience.awake())
+      continue;
     check_target(subject, gone_grace);
     if (limit.passed(has_deadline))
       throw Error(ErrorCode::timeout,
@@ -140,7 +143,7 @@ void WindowState::wait_until(const Subject& subject, transport::RemoteMemory& wa
                       ": not done in time; it is still under way and can be waited for again "
                       "(Options::timeout or TUTTI_TIMEOUT sets the limit of waits without one)",
                   {subject.target});
-    way.wait(patience.nap());
+    if (!others_moved) way.wait(patience.nap());
   }
 }
 
@@ -200,8 +203,11 @@ void WindowState::wait_notification(std::uint32_t id, std::uint64_t count, Rank 
   check_notification(id, from);
   for (Patience patience; !take_notification(id, count, from);) {
     if (patience.due()) progress();
-    if (setting_.move_queued()) patience = {};
-    if (patience.awake()) continue;
+    const bool others_moved = setting_.move_queued();
+    if (others_moved)
+      patience = {};
+    else if (patience.awake())
+      continue;
     look_around();
     check_sources(id, from);
     if (limit.passed())
@@ -210,7 +216,7 @@ void WindowState::wait_notification(std::uint32_t id, std::uint64_t count, Rank 
                               limit.length().count(), count, id,
                               from < 0 ? "" : fmt::format(" of rank {}", from), counters_.arrived(id, from)),
                   from < 0 ? std::vector<Rank>{} : std::vector<Rank>{from});
-    sleep(patience.nap());
+    if (!others_moved) sleep(patience.nap());
   }
 }
 

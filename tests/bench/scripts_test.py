@@ -197,8 +197,8 @@ class Screening(unittest.TestCase):
 
 
 class Install(unittest.TestCase):
-    def install(self, apt_get):
-        """bench-peers --install where no package is there: status, output, what apt-get was called with."""
+    def install(self, apt_get, group="peers"):
+        """install-dependencies where no package is there: status, output, what apt-get was called with."""
         with tempfile.TemporaryDirectory() as folder:
             calls = os.path.join(folder, "calls")
             for name, text in {"apt-get": f'echo "$*" >>{calls}\n{apt_get}', "dpkg-query": "exit 1",
@@ -206,7 +206,9 @@ class Install(unittest.TestCase):
                 with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                     file.write("#!/bin/sh\n" + text + "\n")
                 os.chmod(file.name, 0o755)
-            done = subprocess.run([os.path.join(ROOT, "scripts", "bench-peers"), "--install"], check=False, text=True,
+            with open(calls, "w", encoding="utf-8"):
+                pass
+            done = subprocess.run([os.path.join(ROOT, "scripts", "install-dependencies"), group], check=False, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   env={**os.environ, "PATH": folder + ":" + os.environ["PATH"]})
             with open(calls, encoding="utf-8") as file:
@@ -223,7 +225,11 @@ class Install(unittest.TestCase):
         status, output, _ = self.install("echo no network; exit 100")
         self.assertEqual(status, 100, output)
         self.assertIn("no network", output)
-        self.assertNotIn("Traceback", output)
+
+    def test_a_group_that_does_not_exist_is_refused(self):
+        status, output, calls = self.install("exit 0", "perrs")
+        self.assertEqual((status, calls), (2, []), output)
+        self.assertIn("there is no group perrs", output)
 
 
 class Rdma(unittest.TestCase):

@@ -29,7 +29,7 @@ constexpr int effort = sanitized ? 1 : 6;
 TEST(Interpreter, AgreesWithEveryProof) {
   for (const Algorithm& algorithm : algorithms()) {
     for (const int ranks : {1, 2, 3, 5, 8}) {
-      const Schedule schedule = algorithm.make(ranks, ranks / 2);
+      const Schedule schedule = algorithm.make(ranks, ranks / 2, ranks > 3 ? 2 : 0);
       for (const bool in_place : {false, true}) {
         for (const bool views : {false, true}) {
           const VerifyOptions options{0, 2, in_place && algorithm.in_place, views && algorithm.views};
@@ -59,7 +59,7 @@ TEST(Mutants, ThatAreAcceptedGiveTheRightAnswer) {
     for (int trial = 0; trial < 50 * effort; ++trial) {
       const int ranks = 2 + static_cast<int>(below(random, 4));
       const Schedule original =
-          algorithm.make(ranks, static_cast<Rank>(below(random, static_cast<std::size_t>(ranks))));
+          algorithm.make(ranks, static_cast<Rank>(below(random, static_cast<std::size_t>(ranks))), trial % 3);
       Schedule mutant = original;
       for (std::size_t edits = 1 + below(random, 2); edits-- > 0;) mutate(mutant, random);
       if (mutant == original) continue;

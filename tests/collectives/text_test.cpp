@@ -30,7 +30,7 @@ constexpr const char* header = "broadcast \"x\" ranks 1 chunks 2\n";
 TEST(Text, OfEveryAlgorithmParsesBack) {
   for (const Algorithm& algorithm : algorithms()) {
     for (const int ranks : {1, 2, 3, 6, 8, 17}) {
-      const Schedule schedule = algorithm.make(ranks, ranks - 1);
+      const Schedule schedule = algorithm.make(ranks, ranks - 1, ranks > 3 ? 3 : 0);
       std::ostringstream stream;
       stream << schedule;
       EXPECT_EQ(stream.str(), to_text(schedule));

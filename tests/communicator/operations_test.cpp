@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <type_traits>
 #include <utility>
 
@@ -176,6 +175,24 @@ INSTANTIATE_TEST_SUITE_P(Local, Algorithms,
 
 Operation operation_of(Collective collective) { return static_cast<Operation>(collective); }
 
+void expect_right_when_forced(const Algorithm& algorithm, int ranks, const Options& options) {
+  run_local(
+      ranks,
+      [&](Communicator& comm) {
+        const Operation operation = operation_of(algorithm.collective);
+        int memory = 0;
+        const Call call{.operation = operation, .in = &comm, .out = &memory, .count = 0};
+        EXPECT_NE(comm.explain(call).find("algorithm " + std::string(algorithm.name)), std::string::npos);
+        comm.barrier();  // it has connected to ranks that could be gone later
+        for (const std::size_t count : {1, 41, 20000})
+          for (const bool in_place : {false, true})
+            expect_right(
+                comm,
+                {.operation = operation, .count = count, .in_place = in_place, .root = comm.size() - 1});
+      },
+      options);
+}
+
 TEST_P(Algorithms, GiveEqualResultsWhenForced) {
   const auto [transport, ranks] = GetParam();
   for (const Algorithm& algorithm : algorithms()) {
@@ -183,20 +200,11 @@ TEST_P(Algorithms, GiveEqualResultsWhenForced) {
     Options options = over(transport);
     options.algorithm = algorithm.name;
     SCOPED_TRACE(std::string(name(algorithm.collective)) + " by " + std::string(algorithm.name));
-    run_local(
-        ranks,
-        [&](Communicator& comm) {
-          const Operation operation = operation_of(algorithm.collective);
-          const Call call{.operation = operation, .in = &comm, .out = &options, .count = 0};
-          EXPECT_NE(comm.explain(call).find("algorithm " + std::string(algorithm.name)), std::string::npos);
-          comm.barrier();  // it has connected to ranks that could be gone later
-          for (const std::size_t count : {1, 41, 20000})
-            for (const bool in_place : {false, true})
-              expect_right(
-                  comm,
-                  {.operation = operation, .count = count, .in_place = in_place, .root = comm.size() - 1});
-        },
-        options);
+    for (const int node_size : {0, 2, 3}) {
+      if (node_size != 0 && (algorithm.by_nodes == nullptr || node_size >= ranks)) continue;
+      options.node_size = node_size;
+      expect_right_when_forced(algorithm, ranks, options);
+    }
   }
 }
 
@@ -234,32 +242,6 @@ TEST(Forcing, IsRefusedForOneSidedAlgorithmsAndForWhatDoesNotExist) {
                   1, [](Communicator&) {}, over("pigeons"));
             }).code,
             ErrorCode::invalid_argument);
-}
-
-// More than 2^31 elements. 2 threads hold 4.3 GB.
-TEST(LargeCounts, BeyondTwoToThe31) {
-  if (std::getenv("TUTTI_TEST_LARGE") == nullptr)
-    GTEST_SKIP() << "takes half a minute and 5 GB of memory: set TUTTI_TEST_LARGE=1";
-  const std::size_t count = (std::size_t{1} << 31) + 3;
-  for (const char* transport : {"shm", "tcp"})
-    run_local(
-        2,
-        [&](Communicator& comm) {
-          std::vector<std::int8_t> data(count);
-          const auto value = [](std::size_t i, Rank rank) {
-            return static_cast<std::int8_t>((i * 5 + i / 4099) % 60 + static_cast<std::size_t>(rank));
-          };
-          for (std::size_t i = 0; i < count; ++i) data[i] = value(i, comm.rank());
-          comm.all_reduce(std::span(data));
-          std::size_t wrong = 0;
-          for (std::size_t i = 0; i < count; ++i) wrong += data[i] != value(i, 0) + value(i, 1) ? 1 : 0;
-          EXPECT_EQ(wrong, 0U);
-          for (std::size_t i = 0; i < count; ++i) data[i] = comm.rank() == 1 ? value(i, 7) : std::int8_t{-1};
-          comm.broadcast(std::span(data), 1);
-          for (std::size_t i = 0; i < count; ++i) wrong += data[i] != value(i, 7) ? 1 : 0;
-          EXPECT_EQ(wrong, 0U);
-        },
-        over(transport, 120s));
 }
 
 }  // namespace

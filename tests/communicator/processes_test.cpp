@@ -123,11 +123,15 @@ TEST(Processes, AreSeenToEndBeforeTheirParentWaits) {
 class WithoutHub : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Local, WithoutHub, testing::Values("shm", "tcp"), transport_name);
 
-TEST_P(WithoutHub, ADeathIsNoticedAndNamed) {
+// Whether rank 0 ends in order or is killed, too.
+void expect_death_is_noticed(const char* transport, bool in_order) {
   const Shared<Progress> progress;
-  auto children = fork_ranks(4, over(GetParam(), 20s), [&](Communicator& comm) {
+  auto children = fork_ranks(4, over(transport, 20s), [&](Communicator& comm) {
     std::optional<Communicator> part = comm.split(comm.rank() == 0 ? -1 : 0);
-    if (!part) return;
+    if (!part) {
+      while (!in_order) ::pause();
+      return;
+    }
     const auto me = static_cast<std::size_t>(comm.rank());
     const auto thrown = thrown_by([&] {
       for (;; ++progress->rounds[me]) exchange(*part, 10);
@@ -137,7 +141,12 @@ TEST_P(WithoutHub, ADeathIsNoticedAndNamed) {
     EXPECT_THAT(thrown.ranks, testing::Contains(1)) << thrown.text;
     EXPECT_THAT(thrown.text, testing::HasSubstr("rank 1 ended its process"));
   });
-  ASSERT_EQ(children[0].wait(), 0);
+  if (!in_order) {
+    for (const tutti::Deadline deadline(10s); progress->rounds[3] < 100 && !deadline.passed();)
+      std::this_thread::yield();
+    children[0].kill();
+  }
+  ASSERT_EQ(children[0].wait(), in_order ? 0 : -SIGKILL);
   const int before = progress->rounds[3];
   for (const tutti::Deadline deadline(10s); progress->rounds[3] < before + 1000 && !deadline.passed();)
     std::this_thread::yield();
@@ -150,6 +159,10 @@ TEST_P(WithoutHub, ADeathIsNoticedAndNamed) {
     EXPECT_LT(Clock::time_point(Clock::duration(progress->thrown_at[r].load())) - killed, 1s);
   }
 }
+
+TEST_P(WithoutHub, ADeathIsNoticedAndNamed) { expect_death_is_noticed(GetParam(), true); }
+
+TEST_P(WithoutHub, ADeathIsNoticedAlsoWhereRankZeroWasKilled) { expect_death_is_noticed(GetParam(), false); }
 
 TEST_P(WithoutHub, AnAbortIsNoticedAndNamed) {
   auto children = fork_ranks(4, over(GetParam(), 20s), [&](Communicator& comm) {

@@ -10,6 +10,7 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tutti/unique_id.hpp>
@@ -53,13 +54,21 @@ TEST(Perf, ChecksEveryTypeAndReduction) {
     EXPECT_THAT(outcome.output, HasSubstr(word));
 }
 
-TEST(Perf, MeasuresByEveryMethod) {
-  for (const char* options :
-       {"--threads", "--registered", "--rewrite", "--no-pin", "--transport tcp", "--ranks 1"}) {
-    const std::string ranks = std::string(options) == "--ranks 1" ? "" : " --ranks 2 ";
-    const Outcome outcome = run(perf + " all_reduce -b 64 -e 64K -f 32 " + ranks + options + quick);
+TEST(Perf, MeasuresByEveryMethodAndSaysWhich) {
+  const std::pair<const char*, const char*> methods[] = {
+      {"--ranks 1", "ranks 1 "},
+      {"--ranks 2", "#   rank 1: shm: shared memory"},
+      {"--ranks 2 --threads", "#   rank 1: shm: shared memory (memfd), same process"},
+      {"--ranks 2 --registered --explain", "#   at present: zero copy"},
+      {"--ranks 2 --rewrite", " rewritten inputs"},
+      {"--ranks 2 --no-pin", "0 OK"},
+      {"--ranks 2 --transport tcp", "#   rank 1: tcp: tcp via lo 127.0.0.1 -> 127.0.0.1, 1 stream"},
+  };
+  for (const auto& [options, said] : methods) {
+    const Outcome outcome = run(perf + " all_reduce -b 64 -e 64K -f 32 " + options + quick);
     EXPECT_EQ(outcome.status, 0) << options << "\n" << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr("# Out of bounds values : 0 OK"));
+    EXPECT_THAT(outcome.output, HasSubstr(said)) << options;
   }
 }
 
@@ -122,6 +131,8 @@ TEST(Perf, WritesJson) {
   for (const char* side : {"out_of_place", "in_place"}) {
     const auto& result = row.at(side);
     EXPECT_EQ(result.at("wrong"), 0);
+    EXPECT_EQ(result.at("iterations"), 2);
+    EXPECT_EQ(result.at("batches"), 2);
     EXPECT_GT(result.at("time_us"), 0.0);
     EXPECT_LE(result.at("p10_us"), result.at("time_us"));
     EXPECT_GE(result.at("p90_us"), result.at("time_us"));

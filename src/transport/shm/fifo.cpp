@@ -217,6 +217,18 @@ bool ShmSender::flushed() {
   return true;
 }
 
+// A FIFO has several readers only where all ranks are of this host, under the same numbers.
+void ShmSender::name_slow_readers(std::size_t bytes, std::vector<Rank>& ranks) const {
+  const bool in_lines = bytes <= memory_.line_message;
+  const std::uint32_t end = in_lines ? line_ + lines_for(bytes) : slot_position(bytes) + units_for(bytes);
+  const std::uint32_t oldest = end - (in_lines ? line_count : memory_.units);
+  for (const Rank reader : readers_) {
+    const Acknowledged& by = memory_.acknowledged[reader];
+    if (before((in_lines ? by.lines : by.units).load(std::memory_order_acquire), oldest))
+      ranks.push_back(reader);
+  }
+}
+
 ShmReceiver::ShmReceiver(Wakes& wakes, const FifoMemory& memory, Rank writer, Rank me, Traffic& traffic)
     : wakes_(wakes), memory_(memory), writer_(writer), mine_(memory.acknowledged[me]), traffic_(traffic) {}
 

@@ -66,6 +66,7 @@ class ShmSender : public Sender {
   void publish(std::size_t bytes, Tag tag) override;
   bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) final;
   bool flushed() override;
+  void name_slow_readers(std::size_t bytes, std::vector<Rank>& ranks) const override;
 
  protected:
   /// `try_send` of more than a line; or there may be no room.

@@ -1,26 +1,54 @@
 // Stands between tutti-perf and its communicators: on all ranks but 0, TUTTI_TEST_SPOIL=apart makes the first
 // element of every result wrong where the buffers are two, and TUTTI_TEST_SPOIL=in_place where they are one.
+// What a group receives counts as two.
 #include <cstddef>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include <tutti/communicator.hpp>
 
-// The linker's --wrap leads calls of Communicator::submit to __wrap_, and __real_ to the library's.
+// The linker's --wrap leads calls of Communicator::submit, Group::submit and Group::run to __wrap_, and
+// __real_ to the library's.
 #define TUTTI_SUBMIT "_ZN5tutti12Communicator6submitERKNS_4CallE"
+#define TUTTI_COLLECT "_ZN5tutti5Group6submitERKNS_4CallE"
+#define TUTTI_RUN "_ZN5tutti5Group3runEv"
 
 namespace tutti {
 
 void real_submit(Communicator* comm, const Call& call) asm("__real_" TUTTI_SUBMIT);
 void lossy_submit(Communicator* comm, const Call& call) asm("__wrap_" TUTTI_SUBMIT);
+void real_collect(Group* group, const Call& call) asm("__real_" TUTTI_COLLECT);
+void lossy_collect(Group* group, const Call& call) asm("__wrap_" TUTTI_COLLECT);
+void real_run(Group* group) asm("__real_" TUTTI_RUN);
+void lossy_run(Group* group) asm("__wrap_" TUTTI_RUN);
+
+namespace {
+
+thread_local void* received_by_group = nullptr;
+
+void spoil(const std::string& kind, void* out, Rank rank) {
+  const char* spoiled = std::getenv("TUTTI_TEST_SPOIL");
+  if (spoiled != nullptr && spoiled == kind && out != nullptr && rank != 0)
+    *static_cast<std::byte*>(out) ^= std::byte{1};
+}
+
+}  // namespace
 
 void lossy_submit(Communicator* comm, const Call& call) {
   real_submit(comm, call);
-  const char* spoiled = std::getenv("TUTTI_TEST_SPOIL");
-  const bool measured = call.type == DataType::float32;  // what tutti-perf itself asks of others is not
-  if (spoiled == nullptr || !measured || call.out == nullptr || comm->rank() == 0) return;
-  if (spoiled == std::string(call.in == call.out ? "in_place" : "apart"))
-    *static_cast<std::byte*>(call.out) ^= std::byte{1};
+  if (call.type == DataType::float32)  // what tutti-perf itself asks of others is not
+    spoil(call.in == call.out ? "in_place" : "apart", call.out, comm->rank());
+}
+
+void lossy_collect(Group* group, const Call& call) {
+  real_collect(group, call);
+  if (call.operation == Operation::receive) received_by_group = call.out;
+}
+
+void lossy_run(Group* group) {
+  real_run(group);
+  spoil("apart", std::exchange(received_by_group, nullptr), group->rank());
 }
 
 }  // namespace tutti
