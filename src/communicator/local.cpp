@@ -75,10 +75,10 @@ void run_local(int ranks, const std::function<void(Communicator&)>& body, const 
     }
     complete.set_value(true);
   }
-  std::vector<int> blames;
-  for (Rank r = 0; r < ranks; ++r) blames.push_back(blame(failures[static_cast<std::size_t>(r)], r));
-  const auto most = std::ranges::max_element(blames);
-  if (*most > 0) std::rethrow_exception(failures[static_cast<std::size_t>(most - blames.begin())]);
+  const auto blame_of = [&](const std::exception_ptr& one) {
+    return blame(one, static_cast<Rank>(&one - failures.data()));
+  };
+  if (const auto& cause = *std::ranges::max_element(failures, {}, blame_of)) std::rethrow_exception(cause);
 }
 
 }  // namespace tutti
