@@ -171,9 +171,10 @@ class Communicator : public Operations<Communicator, void> {
   void abort(const std::string& reason = "abort was called") noexcept;
 
   /// `count` elements, zeroed, that peers on this host reach directly: operations whose buffers are all such
-  /// memory copy nothing through the library. RDMA devices send from it without a copy, to other hosts.
-  /// Collective; counts may differ. Throws Error(invalid_argument) beyond 64 GiB a rank, once all ranks have
-  /// made the call, so that it harms nobody; Error(system) where devices' memory cannot be locked.
+  /// memory copy nothing through the library. RDMA devices send from it without a copy, to other hosts. Up to
+  /// 1 GiB is there when this returns, and mapped by the peers. Collective; counts may differ. Throws
+  /// Error(invalid_argument) beyond 64 GiB a rank, once all ranks have made the call, so that it harms
+  /// nobody; Error(system) where devices' memory cannot be locked.
   template <Element T>
   [[nodiscard]] Buffer<T> allocate(std::size_t count) {
     constexpr auto most = static_cast<std::size_t>(-1);  // refused once all ranks have made the call

@@ -158,39 +158,38 @@ void Communicator::check() { impl_->check_others(); }
 void Communicator::abort(const std::string& reason) noexcept { impl_->abort(reason); }
 
 std::pair<std::shared_ptr<detail::Region>, void*> Communicator::allocate_bytes(std::size_t bytes) {
-  impl_->run({.operation = Operation::barrier, .within = Within::allocate});
-  impl_->planner->enable_direct_memory();
-  auto region = std::make_shared<detail::Region>();
-  region->data = impl_->shm->direct().allocate(std::max<std::size_t>(bytes, 1));
-  region->memory = impl_->direct_handle;
-  if (impl_->verbs) region->devices = impl_->verbs->register_memory(region->data, bytes);
-  return {region, region->data};
+  auto region = impl_->make_region(Within::allocate, [&](detail::Region& made) {
+    made.data = impl_->shm->direct().allocate(std::max<std::size_t>(bytes, 1));
+    made.memory = impl_->direct_handle;
+    if (impl_->verbs) made.devices = impl_->verbs->register_memory(made.data, bytes);
+    return bytes;
+  });
+  void* const data = region->data;
+  return {std::move(region), data};
 }
 
 Registration Communicator::register_memory(void* data, std::size_t bytes) {
-  // First what all do: a rank whose memory is refused keeps nobody waiting.
-  impl_->run({.operation = Operation::barrier, .within = Within::register_memory});
-  impl_->planner->enable_direct_memory();
-  if (data == nullptr || bytes == 0)
-    throw Error(ErrorCode::invalid_argument, "register_memory: there is no memory (null, or 0 bytes)");
-  if (owner_of(data) == Owner::device)
-    throw Error(ErrorCode::invalid_argument,
-                "register_memory: this is memory of a CUDA device; tutti::Gpu::register_memory takes it");
-  // Its pages are replaced, of which devices that have pinned them would not know.
-  if (owner_of(data) == Owner::pinned && !impl_->shm->direct().same_process())
-    throw Error(
-        ErrorCode::invalid_argument,
-        "register_memory: CUDA has pinned this memory (cudaMallocHost, cudaHostRegister), and a device "
-        "would go on with its old pages; let CUDA pin it afterwards, or take memory from allocate");
-  auto region = std::make_shared<detail::Region>();
-  // Threads of one process reach each other's memory as it is.
-  if (!impl_->shm->direct().same_process()) {
-    impl_->shm->direct().adopt(static_cast<std::byte*>(data), bytes);
-    region->data = static_cast<std::byte*>(data);
-    region->memory = impl_->direct_handle;
-  }
-  if (impl_->verbs) region->devices = impl_->verbs->register_memory(static_cast<std::byte*>(data), bytes);
-  return Registration(std::move(region));
+  return Registration(impl_->make_region(Within::register_memory, [&](detail::Region& made) {
+    if (data == nullptr || bytes == 0)
+      throw Error(ErrorCode::invalid_argument, "register_memory: there is no memory (null, or 0 bytes)");
+    if (owner_of(data) == Owner::device)
+      throw Error(ErrorCode::invalid_argument,
+                  "register_memory: this is memory of a CUDA device; tutti::Gpu::register_memory takes it");
+    // Its pages are replaced, of which devices that have pinned them would not know.
+    if (owner_of(data) == Owner::pinned && !impl_->shm->direct().same_process())
+      throw Error(
+          ErrorCode::invalid_argument,
+          "register_memory: CUDA has pinned this memory (cudaMallocHost, cudaHostRegister), and a device "
+          "would go on with its old pages; let CUDA pin it afterwards, or take memory from allocate");
+    // Threads of one process reach each other's memory as it is.
+    if (!impl_->shm->direct().same_process()) {
+      impl_->shm->direct().adopt(static_cast<std::byte*>(data), bytes);
+      made.data = static_cast<std::byte*>(data);
+      made.memory = impl_->direct_handle;
+    }
+    if (impl_->verbs) made.devices = impl_->verbs->register_memory(static_cast<std::byte*>(data), bytes);
+    return bytes;
+  }));
 }
 
 void Communicator::use(const Schedule& schedule) {

@@ -319,6 +319,10 @@ struct Impl {
   [[nodiscard]] std::vector<LoggedCall> logged_calls(Rank rank) const;
   [[nodiscard]] std::string doing(Rank rank) const;
 
+  // region.cpp
+  /// `make` fills in this rank's part of what all make, and says how many bytes it is.
+  std::shared_ptr<Region> make_region(Within within, const std::function<std::size_t(Region&)>& make);
+
   // groups.cpp
   /// A number for the next communicator, or window, made from this one. Collective: all ranks count them
   /// alike. `color` tells those apart that one call makes; windows have -1.

@@ -1,6 +1,7 @@
 // Buffers that peers reach directly. Ranks are processes: threads reach each other's memory anyway.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -334,6 +335,33 @@ TEST(ZeroCopy, ThreadsAndTcpTakeTheSameCalls) {
           comm.barrier();
         },
         over(transport));
+}
+
+long page_faults() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+// Its first call meets no page that it has to ask the system for, neither its own nor its peer's.
+TEST(ZeroCopy, MemoryIsMappedWhenItIsMade) {
+#ifndef MADV_POPULATE_WRITE
+  GTEST_SKIP() << "needs Linux 5.14";
+#endif
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    constexpr std::size_t count = std::size_t{1} << 20U, bytes = count * sizeof(float);
+    void* const plain = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(plain, MAP_FAILED);
+    const auto out = comm.allocate<float>(count);
+    {
+      const Registration registration = comm.register_memory(plain, bytes);
+      const long before = page_faults();
+      comm.all_reduce(std::span<const float>(static_cast<float*>(plain), count), out.span());
+      EXPECT_LT(page_faults() - before, 300) << "of 2048 pages";
+      EXPECT_GT(comm.stats().bytes_direct, 0U);
+    }
+    ::munmap(plain, bytes);
+  });
 }
 
 }  // namespace

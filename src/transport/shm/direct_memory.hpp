@@ -47,6 +47,8 @@ class DirectMemory {
   [[nodiscard]] Reach reach(const MemoryOffer& offer) const;
   /// A pointer for a `mapped` offer; maps the peer's region on first use.
   std::byte* map(int local, const MemoryOffer& offer);
+  /// A peer has made this region; calls are going to use it.
+  void expect(int local, const MemoryOffer& offer);
   /// Reads memory of another process. Throws Error(peer_lost) when it has ended, Error(system).
   void read(int local, std::uint64_t address, std::byte* into, std::size_t bytes) const;
 
@@ -70,6 +72,9 @@ class DirectMemory {
     std::byte* data;
     std::size_t bytes;
   };
+  [[nodiscard]] bool reach_as_threads(int local) const {
+    return pids_[static_cast<std::size_t>(local)] == pids_[static_cast<std::size_t>(me_)];
+  }
   std::uint64_t reserve(std::size_t bytes);
   void give_back(std::uint64_t offset, std::size_t bytes) noexcept;
 
