@@ -1,4 +1,5 @@
 // Memory that peers on this host reach, which all ranks make together.
+#include <cstdint>
 #include <exception>
 #include <vector>
 
@@ -6,37 +7,48 @@
 
 namespace tutti::detail {
 
-// A rank whose memory is refused keeps nobody waiting. Peers map the others' now rather than in their first
-// call.
+namespace {
+
+using transport::shm::MemoryOffer;
+
+// Page tables of more would weigh, and such memory may be meant to stay empty, mostly.
+constexpr std::uint64_t most_mapped = std::uint64_t{1} << 30U;
+
+}  // namespace
+
+// What is mapped early is mapped by the first call else, a page fault for every page.
+void Impl::map_regions(const std::vector<MemoryOffer>& all) noexcept {
+  std::uint64_t bytes = 0;
+  for (const Rank r : shm->locals()) bytes += all[static_cast<std::size_t>(r)].region_bytes;
+  if (network_only || bytes > most_mapped) return;
+  try {
+    for (const Rank r : shm->locals())
+      shm->direct().fault_in(shm->local_of(r), all[static_cast<std::size_t>(r)]);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a call that needs it says so
+  }
+}
+
+// A rank whose memory is refused keeps nobody waiting. Nobody is in an earlier call when pages are replaced.
 std::shared_ptr<Region> Impl::make_region(Within within, const std::function<std::size_t(Region&)>& make) {
-  using transport::shm::MemoryOffer;
-  ensure_usable();
+  run({.operation = Operation::barrier, .within = within});
   auto region = std::make_shared<Region>();
   std::vector<MemoryOffer> all(static_cast<std::size_t>(group.size));
   MemoryOffer mine;
   std::exception_ptr refused;
-  const auto attempt = [&refused](const auto& part) {
-    try {
-      part();
-    } catch (...) {
-      if (!refused) refused = std::current_exception();
-    }
-  };
-  attempt([&] {
+  try {
     const std::size_t bytes = make(*region);
     if (region->data != nullptr) mine = shm->direct().offer(region->data, bytes);
-  });
+    if (mine.region_bytes <= most_mapped) shm->direct().fault_in(shm->local_of(group.rank), mine);
+  } catch (...) {
+    refused = std::current_exception();
+  }
   run({.operation = Operation::all_gather,
        .in = &mine,
        .out = all.data(),
        .count = sizeof mine,
        .within = within});
   planner->enable_direct_memory();
-  attempt([&] {
-    for (const Rank r : shm->locals())
-      shm->direct().expect(shm->local_of(r), all[static_cast<std::size_t>(r)]);
-  });
-  run({.operation = Operation::barrier, .within = within});  // else they may map what its owner has freed
+  map_regions(all);
   if (refused) std::rethrow_exception(refused);
   return region;
 }

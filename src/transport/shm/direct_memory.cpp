@@ -23,15 +23,6 @@ std::byte* map_file(int fd, std::uint64_t offset, std::size_t bytes) {
   return static_cast<std::byte*>(at);
 }
 
-// So that no call has to: its first would take milliseconds, a page fault for every page. What is so long may
-// be meant to stay empty, mostly.
-void fault_in([[maybe_unused]] std::byte* data, [[maybe_unused]] std::size_t bytes) {
-#ifdef MADV_POPULATE_WRITE
-  constexpr std::size_t longest = std::size_t{1} << 30U;
-  if (bytes <= longest) ::madvise(data, bytes, MADV_POPULATE_WRITE);
-#endif
-}
-
 // Moves the mapping at `fresh`, which holds a copy of `data`, over `data`.
 void replace(std::byte* data, std::byte* fresh, std::size_t bytes) {
   if (::mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED) {
@@ -100,7 +91,6 @@ std::byte* DirectMemory::allocate(std::size_t bytes) {
     std::byte* data = map_file(arena_->fd(), offset, bytes);
     regions_[offset] = {data, bytes, false};
     held_ += bytes;
-    fault_in(data, bytes);
     return data;
   } catch (...) {
     give_back(offset, bytes);
@@ -188,9 +178,11 @@ std::byte* DirectMemory::map(int local, const MemoryOffer& offer) {
   return mapping.data + offer.in_region;
 }
 
-void DirectMemory::expect(int local, const MemoryOffer& offer) {
-  if (local == me_ || offer.region_bytes == 0 || reach_as_threads(local)) return;
-  fault_in(map(local, offer), offer.bytes);
+void DirectMemory::fault_in(int local, [[maybe_unused]] const MemoryOffer& offer) {
+  if (offer.region_bytes == 0 || (local != me_ && reach_as_threads(local))) return;
+#ifdef MADV_POPULATE_WRITE
+  ::madvise(map(local, offer), offer.region_bytes, MADV_POPULATE_WRITE);
+#endif
 }
 
 // Dekker: of a rank that enters and one that closes, one at least sees the other.

@@ -47,8 +47,8 @@ class DirectMemory {
   [[nodiscard]] Reach reach(const MemoryOffer& offer) const;
   /// A pointer for a `mapped` offer; maps the peer's region on first use.
   std::byte* map(int local, const MemoryOffer& offer);
-  /// A peer has made this region; calls are going to use it.
-  void expect(int local, const MemoryOffer& offer);
+  /// Maps a region, a peer's or an own one, with all its pages, where Linux can (5.14).
+  void fault_in(int local, const MemoryOffer& offer);
   /// Reads memory of another process. Throws Error(peer_lost) when it has ended, Error(system).
   void read(int local, std::uint64_t address, std::byte* into, std::size_t bytes) const;
 
