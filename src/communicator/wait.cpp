@@ -361,8 +361,10 @@ void Impl::idle(Wait& wait, Task& task) {
   if (wait.since == Clock::time_point{}) {
     wait.since = now;
     wait.reported = false;
+    if (wait.stuck == Clock::time_point{}) wait.stuck = wait.checked = now;
   }
-  look_now_and_then(wait, task, now);
+  if (now - wait.checked >= look_interval) [[unlikely]]
+    look_now_and_then(wait, task, now);
   if (now - wait.since < yield_for) {
     shm->leave_processor(take_work(now));
     const auto away = yield_processor(now);
