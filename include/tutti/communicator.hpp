@@ -173,10 +173,9 @@ class Communicator : public Operations<Communicator, void> {
   /// `count` elements, zeroed, that peers on this host reach directly: operations whose buffers are all such
   /// memory copy nothing through the library. RDMA devices send from it without a copy, to other hosts.
   /// Its pages are there when this returns, on this rank's NUMA node, and this rank has mapped its peers', if
-  /// those of all ranks of the host are 1 GiB at most; else calls do that, as before Linux 5.14. Collective;
-  /// counts may differ. Throws Error(invalid_argument) beyond 64 GiB a rank, once
-  /// all ranks have made the call, so that it harms nobody; Error(system) where devices' memory cannot be
-  /// locked.
+  /// those of all ranks of the host are 1 GiB at most (Linux 5.14); else its first calls do that. Collective;
+  /// counts may differ. Throws Error(invalid_argument) beyond 64 GiB a rank, once all ranks have made the
+  /// call, so that it harms nobody; Error(system) where devices' memory cannot be locked.
   template <Element T>
   [[nodiscard]] Buffer<T> allocate(std::size_t count) {
     constexpr auto most = static_cast<std::size_t>(-1);  // refused once all ranks have made the call
