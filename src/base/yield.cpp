@@ -48,4 +48,6 @@ void avoid_yields(Clock::time_point now) {
   sleeping.cheap = 0;
 }
 
+void try_yields_again() { sleeping = {}; }
+
 }  // namespace tutti

@@ -25,4 +25,7 @@ std::optional<Clock::duration> yield_processor(Clock::time_point now);
 /// time while nearly all yields are like that.
 void avoid_yields(Clock::time_point now);
 
+/// Whoever took the processor so far has ended: this thread yields again, as if it had never met anybody.
+void try_yields_again();
+
 }  // namespace tutti

@@ -1,3 +1,5 @@
+#include "base/fault_in.hpp"
+#include "base/yield.hpp"
 #include "communicator/impl.hpp"
 
 namespace tutti::detail {
@@ -8,6 +10,8 @@ void Impl::warm_up() {
   warm_up_calls = 2;
   run({.operation = Operation::barrier});
   run({.operation = Operation::all_reduce, .type = DataType::float32, .in = &one, .out = &sum, .count = 1});
+  fault_in_heap();
+  try_yields_again();  // those that were late were at work on joining, which is over
   before_use = counted();
 }
 

@@ -1,7 +1,6 @@
 // Buffers that peers reach directly. Ranks are processes: threads reach each other's memory anyway.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <numeric>
 
 #include "communicator/exercise.hpp"
+#include "communicator/page_faults.hpp"
 #include "communicator/ranks.hpp"
 #include "sanitized.hpp"
 
@@ -339,20 +339,10 @@ TEST(ZeroCopy, ThreadsAndTcpTakeTheSameCalls) {
         over(transport));
 }
 
-long page_faults() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_minflt;
-}
-
 // Its first call meets no page that it has to ask the system for, neither its own nor its peer's.
 TEST(ZeroCopy, MemoryIsMappedWhenItIsMade) {
   if (sanitized) GTEST_SKIP() << "sanitizers have page faults of their own";
-#ifdef MADV_POPULATE_WRITE
-  const std::unique_ptr<void, decltype(&std::free)> some(std::aligned_alloc(page, page), &std::free);
-  if (::madvise(some.get(), page, MADV_POPULATE_WRITE) != 0)
-#endif
-    GTEST_SKIP() << "needs Linux 5.14";
+  if (!can_fault_in()) GTEST_SKIP() << "needs Linux 5.14";
   run_processes(2, over("shm"), [](Communicator& comm) {
     constexpr std::size_t count = std::size_t{1} << 20U, bytes = count * sizeof(float);
     void* const plain = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/fault_in.hpp"
 #include "base/mappings.hpp"
 #include "base/system_error.hpp"
 
@@ -178,11 +179,9 @@ std::byte* DirectMemory::map(int local, const MemoryOffer& offer) {
   return mapping.data + offer.in_region;
 }
 
-void DirectMemory::fault_in(int local, [[maybe_unused]] const MemoryOffer& offer) {
+void DirectMemory::fault_in(int local, const MemoryOffer& offer) {
   if (offer.region_bytes == 0 || (local != me_ && reach_as_threads(local))) return;
-#ifdef MADV_POPULATE_WRITE
-  ::madvise(map(local, offer), offer.region_bytes, MADV_POPULATE_WRITE);
-#endif
+  tutti::fault_in(map(local, offer), offer.region_bytes);
 }
 
 // Dekker: of a rank that enters and one that closes, one at least sees the other.

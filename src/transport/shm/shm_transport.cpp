@@ -15,6 +15,7 @@
 #include <tutti/error.hpp>
 
 #include "base/deadline.hpp"
+#include "base/fault_in.hpp"
 #include "base/futex.hpp"
 #include "base/mappings.hpp"
 #include "topology/host.hpp"
@@ -133,20 +134,15 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
 void ShmTransport::populate() {
   const int n = static_cast<int>(locals_.size());
   if (n == 1) return;
-  const auto fault_in = [&]([[maybe_unused]] Rank writer, [[maybe_unused]] Rank reader,
-                            [[maybe_unused]] int channel) {
-#ifdef MADV_POPULATE_WRITE
-    const std::size_t offset = arena_->layout().offset_of(writer, reader, channel);
+  const auto fault_in_channel = [&](Rank writer, Rank reader, int channel) {
     const FifoMemory memory(*arena_, writer, reader, channel);
-    const std::byte* const end = memory.slots + memory.room * unit_bytes;
-    std::byte* const begin = arena_->at(offset / page_bytes() * page_bytes());
-    ::madvise(begin, static_cast<std::size_t>(end - begin), MADV_POPULATE_WRITE);
-#endif
+    const std::byte* const begin = arena_->at(arena_->layout().offset_of(writer, reader, channel));
+    fault_in(begin, static_cast<std::size_t>(memory.slots + memory.room * unit_bytes - begin));
   };
   // Two ranks have no use for multicast; more use it for the second phase, and for broadcasts, mostly of rank
   // 0.
   if (n > 2) {
-    fault_in(0, 0, lone_channel);
+    fault_in_channel(0, 0, lone_channel);
     if (local_rank_ == 0)
       multicast_sender(lone_channel);
     else
@@ -156,15 +152,15 @@ void ShmTransport::populate() {
     for (int channel = 0; channel < 2; ++channel) {
       const Rank peer = locals_[static_cast<std::size_t>(r)];
       if (n > 2) {
-        fault_in(r, r, channel);
+        fault_in_channel(r, r, channel);
         if (r == local_rank_)
           multicast_sender(channel);
         else
           multicast_receiver(peer, channel);
       }
       if (r == local_rank_ || (n > 2 && channel == 1) || !are_near(r, local_rank_, n)) continue;
-      fault_in(local_rank_, r, channel);
-      fault_in(r, local_rank_, channel);
+      fault_in_channel(local_rank_, r, channel);
+      fault_in_channel(r, local_rank_, channel);
       sender(peer, channel);
       receiver(peer, channel);
     }
