@@ -16,7 +16,7 @@ using Counts = std::vector<std::size_t>;
 constexpr std::size_t width = 8;  // numbers in a token
 constexpr std::size_t tokens_per_rank = 100;
 
-/// The router's choice for a token, skewed so that low ranks get more.
+/// The router's choice for a token, uneven: some ranks get much, some nothing.
 std::size_t expert_of(std::size_t token, int ranks) {
   return token * token % 11 % static_cast<std::size_t>(ranks);
 }

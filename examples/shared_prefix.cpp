@@ -1,6 +1,6 @@
 // A prefix that many prompts share (a system prompt) is computed once, on rank 0; the others read its KV
 // cache from there when they need it. Readers count themselves in and out of a word beside it, so that the
-// owner drops the prefix only when nobody reads it. The owner calls nothing meanwhile: it computes.
+// owner drops the prefix only when nobody reads it. It has no part in their reading.
 #include <array>
 #include <cstddef>
 #include <cstdint>

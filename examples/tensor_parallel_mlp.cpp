@@ -37,7 +37,7 @@ Matrix multiply(const Matrix& a, const Matrix& b) {
 
 /// Element (row, column) of a whole matrix: an integer of -3 to 3, known to every rank.
 float weight(int row, int column, int seed) {
-  return static_cast<float>((row * 7 + column * 5 + seed) % 7 - 3);
+  return static_cast<float>((row * 3 + column * 5 + seed) % 7 - 3);
 }
 
 /// Columns [first, first + columns) and rows likewise of a whole matrix.

@@ -43,8 +43,9 @@ def two_hosts():
             ip("-n", name, "link", "set", "lo", "up")
         yield names
     finally:
-        for name in names:
-            remove(name)
+        with contextlib.ExitStack() as last:
+            for name in names:
+                last.callback(remove, name)
 
 
 def iperf_gb_per_s(names, streams, both_ways=False):

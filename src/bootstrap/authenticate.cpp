@@ -151,6 +151,8 @@ FileDescriptor connect_authenticated(const std::string& address, std::uint16_t p
                                               " any more, or a firewall refuses the connection (tutti-doctor "
                                               "looks for that)");
       last = std::generic_category().message(errno);
+      if (errno == EHOSTUNREACH || errno == ENETUNREACH)
+        last += "; look at the route to it and at firewalls (tutti-doctor does)";
     }
     const bool given_up = first_word.deadline.passed();
     if (limit.deadline.passed())

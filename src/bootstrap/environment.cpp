@@ -1,6 +1,8 @@
 #include "bootstrap/environment.hpp"
 
+#include <atomic>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -22,30 +24,50 @@ class NoLauncher final : public Launcher {
                  const Deadline& /*deadline*/) override {
     return {};
   }
+  [[nodiscard]] bool asks_others() const override { return false; }
 };
 
-/// Never destroyed: threads and static objects may outlive any order of destruction. `say_goodbye` ends the
-/// launcher.
-struct Agreed {
-  std::mutex mutex;
-  std::uint64_t generation = 0;  ///< of forks: a child has no launcher
+/// Whom this process was started by. In a child made by fork it knows the parent.
+struct Found {
   std::unique_ptr<Launcher> launcher;
-  unsigned number = 0;         ///< of ids agreed on so far
+  std::uint64_t generation = 0;  ///< of forks
+  unsigned number = 0;           ///< of ids asked for so far
+};
+std::atomic<Found*> launched_by{nullptr};
+
+struct Agreed {
+  std::mutex asking;           ///< held while the launcher is asked, which takes as long as other ranks do
+  std::mutex mutex;            ///< of what follows; never held for long
   std::optional<UniqueId> id;  ///< agreed on and not yet used
 };
-
-Agreed& agreed() {
-  static auto* const instance = new Agreed;
-  return *instance;
-}
+PerProcess<Agreed> agreed;
 
 /// At the end of the process, not before: launchers take a process that ends without a goodbye for a crashed
-/// one, one that said it for finished, and MPI in the same program may still use them in between.
+/// one, one that said it for finished, and MPI in the same program may still use them in between. Not while
+/// another thread still waits for an answer.
 void say_goodbye() {
-  auto& state = agreed();
-  if (state.generation != fork_generation()) return;  // the parent will
-  const std::lock_guard lock(state.mutex);
-  state.launcher.reset();
+  const Found* const now = launched_by.load();
+  if (now == nullptr || now->generation != fork_generation()) return;  // the parent will
+  const std::unique_lock lock(agreed.get().asking, std::try_to_lock);
+  if (lock) delete launched_by.exchange(nullptr);
+}
+
+/// With `asking` held.
+Found& find_once(const Deadline& deadline) {
+  if (Found* const now = launched_by.load()) return *now;
+  install_fork_guard();
+  auto fresh = std::make_unique<Found>(Found{find_launcher(deadline), fork_generation()});
+  std::atexit(say_goodbye);
+  launched_by.store(fresh.get());
+  return *fresh.release();
+}
+
+UniqueId ask_for_id(Found& from, const std::string& interface, const Deadline& deadline) {
+  const unsigned number = from.number;
+  if (from.launcher->asks_others()) ++from.number;  // who fails has told them
+  auto id = from.launcher->agree(number, interface, deadline);
+  from.number = number + 1;
+  return id;
 }
 
 constexpr std::string_view no_id = "none:";  ///< then comes why
@@ -103,29 +125,33 @@ UniqueId id_of(const std::string& offer) {
 }
 
 void mark_used(const UniqueId& id) {
-  auto& state = agreed();
-  const std::lock_guard lock(state.mutex);
-  if (state.id == id) state.id.reset();
+  auto& mine = agreed.get();
+  const std::lock_guard lock(mine.mutex);
+  if (mine.id == id) mine.id.reset();
 }
 
 Launch launch_from_environment(const std::string& interface, std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
-  auto& state = agreed();
-  const std::lock_guard lock(state.mutex);
-  if (!state.launcher) {
-    install_fork_guard();
-    state.generation = fork_generation();
-    state.launcher = find_launcher(deadline);
-    std::atexit(say_goodbye);
-  }
-  auto launch = state.launcher->identity();
+  auto& mine = agreed.get();
+  const std::lock_guard asking(mine.asking);
+  Found& from = find_once(deadline);
+  auto launch = from.launcher->identity();
   if (launch.size == 1) return launch;
-  if (state.generation != fork_generation())
+  if (from.generation != fork_generation())
     throw Error(ErrorCode::forked,
                 "the launcher knows the parent of this process, not a child made by fork; a child must form "
                 "its own group");
-  if (!state.id) state.id = state.launcher->agree(state.number++, interface, deadline);
-  launch.id = *state.id;
+  const auto kept = [&] {
+    const std::lock_guard lock(mine.mutex);
+    return mine.id;
+  };
+  if (const auto id = kept()) {
+    launch.id = *id;
+    return launch;
+  }
+  launch.id = ask_for_id(from, interface, deadline);
+  const std::lock_guard lock(mine.mutex);
+  mine.id = launch.id;
   return launch;
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <utility>
 
@@ -76,7 +77,7 @@ void Hub::run() noexcept {
       serve_once(last ? 0 : poll_ms());
     }
   } catch (const std::exception&) {
-    // Out of memory or descriptors: closing all connections tells every rank that rank 0 is lost.
+    // Out of memory or of descriptors: closing all connections tells every rank that rank 0 is lost.
   }
   lobby_.close();
   for (auto& member : members_) member.connection.reset();
@@ -104,7 +105,10 @@ void Hub::serve_once(int timeout_ms) {
     polled_.push_back(rank);
   }
   lobby_.add_to(waiting_);
-  if (::poll(waiting_.data(), waiting_.size(), timeout_ms) < 0) return;
+  if (::poll(waiting_.data(), waiting_.size(), timeout_ms) < 0) {
+    if (errno == EINTR) return;
+    throw_errno("poll");  // out of memory, or more descriptors than the process may have by now
+  }
   std::uint64_t wakes = 0;
   if (waiting_[0].revents != 0) static_cast<void>(!::read(wake_.get(), &wakes, sizeof wakes));
   for (std::size_t i = 0; i < polled_.size(); ++i)
@@ -229,7 +233,8 @@ void Hub::relay(Rank from, Notice notice) {
     return;
   }
   if (notice.kind != Notice::Kind::aborted) notice.kind = Notice::Kind::failed;  // nobody's departure
-  broadcast(make_frame(notice), from);
+  // Each member says so when one has failed. Who reads nothing for long must not be sent all of that.
+  if (relayed_.emplace(notice.communicator, notice.kind).second) broadcast(make_frame(notice), from);
 }
 
 void Hub::depart(Rank rank, Presence how) {

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/deadline.hpp"
@@ -83,6 +84,7 @@ class Hub {
   Frame rejection_;  ///< once the group cannot form: for everybody who still comes
   std::uint64_t gather_ = 0;
   Referee referee_;
+  std::set<std::pair<std::uint64_t, Notice::Kind>> relayed_;  ///< of which communicators what was told
   std::vector<pollfd> waiting_;  ///< what it polls; a member, not to look leaked in a child of fork
   std::vector<Rank> polled_;     ///< whose connections are among those
   std::uint64_t generation_;

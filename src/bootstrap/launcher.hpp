@@ -22,6 +22,8 @@ class Launcher {
   /// The `number`-th id of this job, counted from 0. Collective when size > 1. Throws as
   /// launch_from_environment.
   virtual UniqueId agree(unsigned number, const std::string& interface, const Deadline& deadline) = 0;
+  /// False when each rank finds ids by itself, so that no other knows when one fails.
+  [[nodiscard]] virtual bool asks_others() const { return true; }
 
  protected:
   explicit Launcher(Launch identity);  ///< throws Error(invalid_argument) when ranks and sizes make no sense

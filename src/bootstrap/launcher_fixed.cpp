@@ -25,6 +25,7 @@ class FixedLauncher : public Launcher {
     if (number > 0) mine.secret = derive(mine.secret, "tutti id", number);
     return make_id(mine);
   }
+  [[nodiscard]] bool asks_others() const override { return false; }
 
  private:
   Rendezvous rendezvous_;
@@ -45,6 +46,7 @@ class NamedHostLauncher final : public Launcher {
   UniqueId agree(unsigned number, const std::string& interface, const Deadline& /*deadline*/) override {
     return make_id({{address(interface), port_}, derive(secret_, "tutti id", number)});
   }
+  [[nodiscard]] bool asks_others() const override { return false; }
 
  private:
   /// Where rank 0 listens, as this rank sees it. Hosts files often give a host's own name a loopback address,

@@ -58,7 +58,8 @@ void set(int socket, int level, int option, int value) {
 
 bool may_pass(int code) {
   return code == ECONNREFUSED || code == ECONNRESET || code == ECONNABORTED || code == ETIMEDOUT ||
-         code == EAGAIN || code == EADDRNOTAVAIL;  // the last: no free local port at the moment
+         code == EHOSTUNREACH || code == ENETUNREACH || code == EHOSTDOWN || code == EAGAIN ||
+         code == EADDRNOTAVAIL;  // the last: no free local port at the moment
 }
 
 }  // namespace

@@ -108,8 +108,9 @@ void Impl::check_others() {
 Error Impl::explain_loss(const Task* task, const Error& loss) {
   for (const Deadline deadline(loss_explained_within); !deadline.passed(); ::sched_yield()) {
     if (auto error = heard(task)) return *error;
-    for (const Rank r : loss.ranks())
-      if (gone(r)) return member_gone(task, r);
+    const auto& lost = loss.ranks();
+    for (Rank r = 0; r < group.size; ++r)
+      if (gone(r) && (lost.empty() || std::ranges::find(lost, r) != lost.end())) return member_gone(task, r);
   }
   return of_call(task, loss);
 }
@@ -252,7 +253,7 @@ std::exception_ptr Impl::fail(const Task* task) {
   } catch (const Error& e) {
     error = e.code() == ErrorCode::peer_lost ? explain_loss(task, e) : of_call(task, e);
   } catch (const std::exception& e) {
-    error = of_call(task, Error(ErrorCode::system, e.what()));
+    error = of_call(task, Error(ErrorCode::system, e.what(), {group.rank}));
   }
   failed = std::make_exception_ptr(error);
   failed_text = error.what();

@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
+#include <utility>
+
+#include <tutti/error.hpp>
 
 #include "nccl/result.hpp"
+#include "topology/interface.hpp"
 
 namespace tutti::nccl {
 
@@ -34,6 +39,41 @@ void require_within(int value, int least, int most, const char* field) {
                                            std::to_string(most));
 }
 
+Config with_environment(Config config) {
+  if (const char* most = std::getenv("NCCL_MAX_CTAS"); most != nullptr)
+    config.blocks = std::clamp(std::atoi(most), 1, most_blocks);  // NOLINT(cert-err34-c): as NCCL reads it
+  return config;
+}
+
+bool is_one_of(std::string_view names, std::string_view interface, bool exactly) {
+  for (std::size_t at = 0; at <= names.size();) {
+    const std::size_t end = std::min(names.find(',', at), names.size());
+    const std::string_view name = names.substr(at, end - at);
+    if (!name.empty() && (exactly ? interface == name : interface.starts_with(name))) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+// As NVIDIA's library reads NCCL_SOCKET_IFNAME: prefixes of names, names behind "=", those to leave out
+// behind
+// "^". What no interface is like is returned as it is, to be refused by that name.
+std::string interface_like(std::string_view wanted) {
+  std::string_view names = wanted;
+  const auto begins_with = [&](char c) {
+    const bool does = names.starts_with(c);
+    if (does) names.remove_prefix(1);
+    return does;
+  };
+  const bool others = begins_with('^'), exactly = begins_with('=');
+  for (const auto& interface : topology::interfaces()) {
+    if (!interface.up || topology::address_for_others(interface).empty()) continue;
+    if (is_one_of(names, interface.name, exactly) != others && !(others && interface.loopback))
+      return interface.name;
+  }
+  return std::string(wanted);
+}
+
 }  // namespace
 
 Config resolve(const ncclConfig_t* given, const Config& inherited) {
@@ -53,23 +93,28 @@ Config resolve(const ncclConfig_t* given, const Config& inherited) {
   if (all.minCTAs != undefined_int) config.blocks = std::clamp(all.minCTAs, config.blocks, most_blocks);
   if (all.maxCTAs != undefined_int) config.blocks = std::min(all.maxCTAs, most_blocks);
   if (all.commName != nullptr) config.name = all.commName;
-  return config;
+  return with_environment(std::move(config));
 }
 
-Config default_config() {
-  Config config;
-  if (const char* most = std::getenv("NCCL_MAX_CTAS"); most != nullptr)
-    config.blocks = std::clamp(std::atoi(most), 1, most_blocks);  // NOLINT(cert-err34-c): as NCCL reads it
-  return config;
-}
+Config default_config() { return with_environment({}); }
 
 Options options_from_environment() {
   Options options = Options::from_environment();
   if (std::getenv("TUTTI_TIMEOUT") == nullptr) options.timeout = std::chrono::minutes(30);
   const char* interface = std::getenv("NCCL_SOCKET_IFNAME");
-  if (options.interface.empty() && interface != nullptr && std::strpbrk(interface, "^,") == nullptr)
-    options.interface = interface + (*interface == '=' ? 1 : 0);
+  if (options.interface.empty() && interface != nullptr && *interface != '\0')
+    options.interface = interface_like(interface);
   return options;
+}
+
+UniqueId new_id() {
+  const std::string interface = options_from_environment().interface;
+  if (!interface.empty()) return UniqueId::create(interface);
+  try {
+    return UniqueId::create("default");
+  } catch (const Error&) {  // a host without a network
+    return UniqueId::create("127.0.0.1");
+  }
 }
 
 }  // namespace tutti::nccl

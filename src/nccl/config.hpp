@@ -6,6 +6,7 @@
 
 #include <tutti/gpu.hpp>
 #include <tutti/options.hpp>
+#include <tutti/unique_id.hpp>
 
 #include "nccl/abi.hpp"
 
@@ -17,14 +18,17 @@ struct Config {
   std::string name;                  ///< commName, for the log
 };
 
-/// `given` over `inherited`; nullptr: nothing was given. Throws Failure(ncclInvalidArgument) for a config
-/// that was not initialised and for values out of their range.
+/// NCCL_MAX_CTAS over `given`, over `inherited`; nullptr: nothing was given. Throws
+/// Failure(ncclInvalidArgument) for a config that was not initialised and for values out of their range.
 Config resolve(const ncclConfig_t* given, const Config& inherited);
 /// With NCCL_MAX_CTAS.
 Config default_config();
 
 /// Options::from_environment, but waits last until the program's own watchdog sees to them: 30 minutes unless
-/// TUTTI_TIMEOUT says otherwise. NCCL_SOCKET_IFNAME names the interface where TUTTI_INTERFACE does not.
+/// TUTTI_TIMEOUT says otherwise. NCCL_SOCKET_IFNAME says which interface where TUTTI_INTERFACE does not.
 Options options_from_environment();
+/// Where ranks meet: at that interface, else at that of the default route, since nobody says whether they are
+/// all on this host.
+UniqueId new_id();
 
 }  // namespace tutti::nccl

@@ -47,7 +47,7 @@ void Comm::connect(const std::shared_ptr<Communicator>& communicator) {
   copies_read_ = gpu::make_event(api_);
   // Should the communicator fail, its survivors meet where the first of them listens.
   successors_.resize(static_cast<std::size_t>(size_));
-  const UniqueId mine = UniqueId::create(options_from_environment().interface);
+  const UniqueId mine = new_id();
   successors_.at(static_cast<std::size_t>(rank_)) = mine;
   communicator->all_gather(mine.bytes.data(), successors_.data(), UniqueId::size, DataType::uint8);
   {
@@ -100,7 +100,7 @@ void Comm::join_survivors(Comm& parent, const std::vector<Rank>& survivors) {
   connect(std::make_shared<Communicator>(meeting, mine, static_cast<int>(survivors.size()), options));
   // An id is good for one meeting; the parent's survivors may have to meet again.
   if (parent.rank() == first) {
-    meeting = UniqueId::create(options.interface);
+    meeting = new_id();
     parent.set_successor(first, meeting);
   }
   communicator()->broadcast(meeting.bytes.data(), meeting.bytes.data(), UniqueId::size, DataType::uint8, 0);

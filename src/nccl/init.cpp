@@ -58,7 +58,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return guarded("ncclGetUniqueId", [&] {
     require(id, "the id");
     log(Level::version, -1, "NCCL version 2.28.9, by tutti");
-    const UniqueId made = UniqueId::create(options_from_environment().interface);
+    const UniqueId made = new_id();
     *id = {};
     std::memcpy(id->internal, made.bytes.data(), UniqueId::size);
     return ncclSuccess;

@@ -80,12 +80,12 @@ void remember(std::string text) {
 
 const char* last_error() noexcept {
   try {
-    if (of_thread.empty()) {
-      LastError& last = of_process();
-      const std::scoped_lock lock(last.mutex);
-      of_thread = last.text;
-    }
-    return of_thread.c_str();
+    if (!of_thread.empty()) return of_thread.c_str();
+    LastError& last = of_process();
+    const std::scoped_lock lock(last.mutex);
+    thread_local std::string of_others;
+    of_others = last.text;
+    return of_others.c_str();
   } catch (...) {
     return "";
   }

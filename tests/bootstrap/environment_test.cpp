@@ -1,9 +1,7 @@
 // What the launchers' variables mean. Each test runs with an environment of its own.
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-#include <map>
-
+#include "bootstrap/launched.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/ranks.hpp"
 #include "bootstrap/rendezvous.hpp"
@@ -13,33 +11,6 @@ namespace tutti::bootstrap::test {
 namespace {
 
 using testing::HasSubstr;
-using Variables = std::map<std::string, std::string>;
-
-/// Clears what launchers set, sets `variables`, and restores everything at its end.
-class Environment {
- public:
-  explicit Environment(const Variables& variables) {
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      const std::string text = *entry;
-      before_[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
-    }
-    for (const auto& [name, value] : before_)
-      for (const char* prefix : {"TUTTI_", "PMI", "OMPI_", "MPI_", "SLURM_", "TORCHELASTIC", "MASTER_",
-                                 "RANK", "WORLD_SIZE", "LOCAL_"})
-        if (name.starts_with(prefix)) ::unsetenv(name.c_str());
-    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-  ~Environment() {
-    ::clearenv();
-    for (const auto& [name, value] : before_) ::setenv(name.c_str(), value.c_str(), 1);
-  }
-
- private:
-  Variables before_;
-};
-
 Launch identity(const Variables& variables) {
   const Environment environment(variables);
   return find_launcher(Deadline(1s))->identity();
@@ -266,6 +237,19 @@ TEST(Environment, TwoCommunicatorsUnderSlurm) {
                 {"SLURM_STEP_NODELIST", "localhost"},
                 {"TUTTI_PORT", free_port(0)}},
                "SLURM_PROCID");
+}
+
+// All ranks count the ids of a job, and none knows of another's failure.
+TEST(Environment, ARankThatFailsToFindAnIdFindsTheSameOneLater) {
+  const Variables job{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "LOCALHOST"}, {"MASTER_PORT", "4"}};
+  const auto secret = agreed(job, 0, "lo").secret;
+  Child child([&] {
+    const Environment environment(job);
+    const auto thrown = thrown_by([] { launch_from_environment("no such interface", 1s); });
+    if (thrown.code != ErrorCode::invalid_argument) return 1;
+    return read(launch_from_environment("lo", 1s).id).secret == secret ? 0 : 2;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 TEST(Environment, ANamedMasterThatNeverComesIsATimeout) {

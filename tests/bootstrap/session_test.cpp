@@ -156,6 +156,18 @@ TEST(Session, FailuresAreRelayedToAllOthersWhole) {
   leave_all(sessions);
 }
 
+// All members say so when one has failed, and a rank that computes reads none of that.
+TEST(Session, OfACommunicatorOnlyTheFirstFailureIsRelayed) {
+  auto sessions = form_group(3);
+  sessions[1]->announce_failure(42, Error(ErrorCode::aborted, "the first"));
+  ASSERT_EQ(next_notice(*sessions[2]).value_or(Notice{}).text, "the first");
+  sessions[2]->announce_failure(42, Error(ErrorCode::aborted, "the second"));
+  sessions[2]->announce_failure(43, Error(ErrorCode::aborted, "of another one"));
+  for (const char* const text : {"the first", "of another one"})
+    EXPECT_EQ(next_notice(*sessions[0]).value_or(Notice{}).text, text);
+  leave_all(sessions);
+}
+
 TEST(Session, WhoClosesACommunicatorHasNotLeft) {
   auto sessions = form_group(3);
   sessions[1]->announce_closed(42, std::array<Rank, 3>{0, 1, 2});
@@ -382,7 +394,9 @@ TEST(Session, PollsAndAnnouncementsOfManyThreadsGoTogetherWithAnExchange) {
   std::vector<std::thread> others;
   for (auto& session : sessions)
     others.emplace_back([&] {
-      for (int i = 0; i < announcements; ++i) session->announce_failure(1, Error(ErrorCode::aborted, "x"));
+      for (int i = 0; i < announcements; ++i)
+        session->announce_failure(static_cast<std::uint64_t>(4 * i + session->rank()),
+                                  Error(ErrorCode::aborted, "x"));
       const auto count = [&] { heard += session->poll() ? 1 : 0; };
       for (const Deadline deadline(20s); !(done && heard == 4 * 3 * announcements) && !deadline.passed();)
         count();
@@ -403,7 +417,7 @@ TEST(Session, ARankThatDoesNotReadHoldsUpNobody) {
   const std::string text(8 << 10, 't');
   bool lost = false;
   for (int i = 0; i < 3000 && !lost; ++i) {
-    sessions[0]->announce_failure(1, Error(ErrorCode::aborted, text));
+    sessions[0]->announce_failure(static_cast<std::uint64_t>(i), Error(ErrorCode::aborted, text));
     while (const auto notice = sessions[1]->poll()) lost = lost || notice->kind == Notice::Kind::lost;
   }
   for (std::optional<Notice> notice; !lost && (notice = next_notice(*sessions[1]));)

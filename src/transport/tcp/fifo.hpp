@@ -26,7 +26,8 @@ struct FifoName {
 /// Shared by all FIFOs of a transport.
 struct Counters {
   Traffic traffic;
-  int backlogged = 0;  ///< senders with queued messages; while 0, progress has nothing to do
+  int backlogged = 0;          ///< senders with queued messages; while 0, progress has nothing to do
+  unsigned sent_in_a_row = 0;  ///< messages, to anybody, since one came from anybody
 };
 
 /// Room for one message, aligned to a cache line. Its pages take memory once they are touched.

@@ -25,9 +25,20 @@ class Streams {
   [[nodiscard]] bool connected(std::size_t stream) const { return static_cast<bool>(sockets_[stream]); }
   void connect(std::size_t stream, PrivateDescriptor socket);
 
+  /// Before a message goes. `gathered`: what does not fill a segment waits, in the kernel, until the peer has
+  /// acknowledged all before it (Nagle's algorithm, RFC 896), and leaves with what comes until then.
+  void sends(bool gathered);
+  /// A message has come. One who only receives acknowledges at once what it has read, for who may be
+  /// gathering; one who answers does so by its answers.
+  void received();
+  /// Acknowledges what came, and from now on at once, until something is sent.
+  void acknowledge();
+
  private:
   std::vector<PrivateDescriptor> sockets_;
   std::string congestion_;
+  bool gathers_ = false;
+  unsigned received_in_a_row_ = 0;
 };
 
 }  // namespace tutti::transport::tcp

@@ -17,6 +17,14 @@
 
 namespace tutti::transport::tcp {
 
+namespace {
+
+// Looks that find nothing, some 100 us. Then the peer may be gathering messages until it knows what came,
+// which the system would say with the next message from here, or after 40 ms.
+constexpr unsigned patience = 256;
+
+}  // namespace
+
 TcpReceiver::TcpReceiver(const FifoName& name, Rank world, std::shared_ptr<Streams> streams, Inbox& inbox,
                          Counters& counters)
     : name_(name), world_(world), inbox_(inbox), counters_(counters), streams_(std::move(streams)) {}
@@ -47,6 +55,8 @@ bool TcpReceiver::try_receive(std::byte* into, std::size_t bytes, Tag tag) {
 void TcpReceiver::finish() {
   ++counters_.traffic.messages_received;
   counters_.traffic.bytes_received += frame_.bytes;
+  counters_.sent_in_a_row = 0;
+  streams_->received();
   got_ = 0;
   ++next_;
 }
@@ -79,10 +89,14 @@ bool TcpReceiver::read(std::byte* into, std::size_t bytes, Tag tag) {
     const auto got = uninterrupted([&] { return ::recvmsg(current(), &message, MSG_DONTWAIT); });
     if (got == 0) throw_lost(name_, "it closed the connection");
     if (got < 0) {
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        if (++empty_looks_ == patience) streams_->acknowledge();
+        return false;
+      }
       throw_lost(name_, std::generic_category().message(errno));
     }
     got_ += static_cast<std::size_t>(got);
+    empty_looks_ = 0;
   }
   waiting_ = false;
   return true;

@@ -50,6 +50,7 @@ class TcpReceiver final : public Receiver {
   Staging staging_;
   bool acquired_ = false;
   bool waiting_ = false;
+  unsigned empty_looks_ = 0;  ///< in a row
 };
 
 }  // namespace tutti::transport::tcp

@@ -24,6 +24,11 @@ namespace {
 /// Messages that one system call may carry.
 constexpr std::size_t batch = 16;
 
+/// Who has sent so many messages and received none is the root of a stream of calls, say, and nobody's answer
+/// waits for what it sends: short messages may wait for each other.
+constexpr unsigned gathered_from = 16;
+constexpr std::size_t gathered_bytes = 256;
+
 struct Gather {
   std::array<iovec, 2 * batch> parts;
   std::size_t count = 0;
@@ -55,7 +60,7 @@ bool awaits_acknowledgement(int socket) {
 
 }  // namespace
 
-TcpSender::TcpSender(const FifoName& name, std::shared_ptr<const Streams> streams, Counters& counters)
+TcpSender::TcpSender(const FifoName& name, std::shared_ptr<Streams> streams, Counters& counters)
     : name_(name),
       counters_(counters),
       sockets_(std::move(streams)),
@@ -109,6 +114,7 @@ void TcpSender::push(const std::byte* data, std::size_t bytes, Tag tag) {
   mine.written = 0;
   ++counters_.traffic.messages_sent;
   counters_.traffic.bytes_sent += bytes;
+  sockets_->sends(++counters_.sent_in_a_row > gathered_from && bytes <= gathered_bytes);
   Stream& stream = stream_of(end_++);
   write(stream);
   count_backlog();

@@ -21,7 +21,7 @@ namespace tutti::transport::tcp {
 class TcpSender final : public Sender {
  public:
   /// `streams`: all connected.
-  TcpSender(const FifoName& name, std::shared_ptr<const Streams> streams, Counters& counters);
+  TcpSender(const FifoName& name, std::shared_ptr<Streams> streams, Counters& counters);
 
   std::byte* try_reserve(std::size_t bytes) override;
   void publish(std::size_t bytes, Tag tag) override;
@@ -65,7 +65,7 @@ class TcpSender final : public Sender {
 
   FifoName name_;
   Counters& counters_;
-  std::shared_ptr<const Streams> sockets_;
+  std::shared_ptr<Streams> sockets_;
   std::vector<Stream> streams_;
   std::vector<Entry> entries_;  ///< a ring over message numbers
   std::uint64_t end_ = 0;       ///< messages accepted so far

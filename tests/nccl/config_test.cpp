@@ -1,0 +1,58 @@
+// What the environment says.
+#include "nccl/config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "nccl/clients.hpp"
+#include "topology/interface.hpp"
+
+namespace tutti::test {
+namespace {
+
+class NcclEnvironment : public testing::Test {
+ protected:
+  NcclEnvironment() { clear(); }
+  ~NcclEnvironment() override { clear(); }
+  NcclEnvironment(const NcclEnvironment&) = delete;
+  NcclEnvironment& operator=(const NcclEnvironment&) = delete;
+
+  static std::string interface_for(const char* wanted) {
+    ::setenv("NCCL_SOCKET_IFNAME", wanted, 1);
+    return options_from_environment().interface;
+  }
+
+ private:
+  static void clear() {
+    for (const char* name : {"NCCL_SOCKET_IFNAME", "NCCL_MAX_CTAS", "TUTTI_INTERFACE"}) ::unsetenv(name);
+  }
+};
+
+TEST_F(NcclEnvironment, SaysWhichInterface) {
+  for (const char* wanted : {"lo", "l", "=lo", "nothing,lo", "=nothing,lo"})
+    EXPECT_EQ(interface_for(wanted), "lo");
+  for (const char* wanted : {"nothing", "=l", "=nothing,l"}) EXPECT_EQ(interface_for(wanted), wanted);
+  EXPECT_EQ(interface_for(""), "");
+  const std::string other = interface_for("^nothing");
+  for (const auto& interface : topology::interfaces())
+    if (interface.name == other) {
+      EXPECT_FALSE(interface.loopback);
+      const std::string but_this = interface_for(("^=" + other).c_str());
+      EXPECT_NE(but_this, other);
+    }
+  ::setenv("TUTTI_INTERFACE", "127.0.0.1", 1);
+  EXPECT_EQ(interface_for("nothing"), "127.0.0.1");
+}
+
+TEST_F(NcclEnvironment, SaysHowManyBlocksWhateverTheProgram) {
+  ncclConfig_t given = initial_config;
+  given.maxCTAs = 8;
+  EXPECT_EQ(resolve(&given, default_config()).blocks, 8);
+  ::setenv("NCCL_MAX_CTAS", "3", 1);
+  EXPECT_EQ(resolve(&given, default_config()).blocks, 3);
+  EXPECT_EQ(resolve(nullptr, default_config()).blocks, 3);
+}
+
+}  // namespace
+}  // namespace tutti::test
