@@ -21,7 +21,7 @@ constexpr std::size_t claim_bytes = challenge_bytes + sizeof(Hello) + proof_byte
 static_assert(sizeof(Hello) == 16 && std::endian::native == std::endian::little);
 
 constexpr int refused_pause_ms = 250;  ///< rank 0 counts those that it refuses
-constexpr std::chrono::seconds longest_refusal{1};
+constexpr std::chrono::seconds longest_refusal{1}, longest_unreachable{3};
 
 using Challenge = std::span<const std::byte, challenge_bytes>;
 
@@ -118,12 +118,14 @@ FileDescriptor connect_authenticated(const std::string& address, std::uint16_t p
                                      std::chrono::milliseconds patience) {
   const Endpoint endpoint{address, port};
   std::optional<Deadline> refusals_end;
+  auto reachable = Clock::now();  // as far as is known
   std::string last;
   for (int pause_ms = 1;; pause_ms = std::min(2 * pause_ms, 50)) {
     const std::chrono::milliseconds left(limit.deadline.poll_ms());
     const Limit first_word(Deadline(std::min(patience, left)), limit.check);
     if (auto connected = try_connect(endpoint, first_word)) {
       PrivateDescriptor socket(std::move(*connected));
+      reachable = Clock::now();
       tune(socket.get());
       switch (handshake(socket.get(), secret, hello, first_word, limit)) {
         case Outcome::proved:
@@ -150,9 +152,14 @@ FileDescriptor connect_authenticated(const std::string& address, std::uint16_t p
         throw Error(ErrorCode::peer_lost, "nobody listens at " + to_string(endpoint) +
                                               " any more, or a firewall refuses the connection (tutti-doctor "
                                               "looks for that)");
+      const bool unreachable = errno == EHOSTUNREACH || errno == EHOSTDOWN;
       last = std::generic_category().message(errno);
-      if (errno == EHOSTUNREACH || errno == ENETUNREACH)
-        last += "; look at the route to it and at firewalls (tutti-doctor does)";
+      if (unreachable)
+        last += "; is that host up, and does a firewall stand between? (tutti-doctor looks)";
+      else
+        reachable = Clock::now();
+      if (listening == Listening::since_before && Clock::now() - reachable >= longest_unreachable)
+        throw Error(ErrorCode::timeout, "could not connect to " + to_string(endpoint) + ": " + last);
     }
     const bool given_up = first_word.deadline.passed();
     if (limit.deadline.passed())

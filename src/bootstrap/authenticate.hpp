@@ -61,7 +61,8 @@ class Accepting {
 enum class Listening : std::uint8_t {
   /// A refused connection is tried again, and so is, for a second, one whose secret was refused.
   soon,
-  since_before,  ///< a refused connection says that nobody does any more
+  /// A refused connection says that nobody does any more; a host that cannot be reached is tried for a while.
+  since_before,
 };
 
 /// The connecting end: connects to a numeric address, proves, and checks the other side's proof. Blocking,

@@ -34,6 +34,10 @@ struct Found {
   unsigned number = 0;           ///< of ids asked for so far
 };
 std::atomic<Found*> launched_by{nullptr};
+/// In which generation of forks a launcher is being looked for, or was found. A child made meanwhile has the
+/// parent's connection to it.
+constexpr auto nowhere = static_cast<std::uint64_t>(-1);
+std::atomic<std::uint64_t> looked_for_in{nowhere};
 
 struct Agreed {
   std::mutex asking;           ///< held while the launcher is asked, which takes as long as other ranks do
@@ -52,19 +56,33 @@ void say_goodbye() {
   if (lock) delete launched_by.exchange(nullptr);
 }
 
+[[noreturn]] void throw_forked() {
+  throw Error(ErrorCode::forked,
+              "the launcher knows the parent of this process, not a child made by fork; a child must form "
+              "its own group");
+}
+
 /// With `asking` held.
 Found& find_once(const Deadline& deadline) {
   if (Found* const now = launched_by.load()) return *now;
   install_fork_guard();
-  auto fresh = std::make_unique<Found>(Found{find_launcher(deadline), fork_generation()});
-  std::atexit(say_goodbye);
-  launched_by.store(fresh.get());
-  return *fresh.release();
+  const auto mine = fork_generation();
+  if (auto before = nowhere; !looked_for_in.compare_exchange_strong(before, mine) && before != mine)
+    throw_forked();
+  try {
+    auto fresh = std::make_unique<Found>(Found{find_launcher(deadline), mine});
+    std::atexit(say_goodbye);
+    launched_by.store(fresh.get());
+    return *fresh.release();
+  } catch (...) {
+    looked_for_in.store(nowhere);
+    throw;
+  }
 }
 
 UniqueId ask_for_id(Found& from, const std::string& interface, const Deadline& deadline) {
   const unsigned number = from.number;
-  if (from.launcher->asks_others()) ++from.number;  // who fails has told them
+  if (from.launcher->asks_others()) ++from.number;  // who fails may have told them
   auto id = from.launcher->agree(number, interface, deadline);
   from.number = number + 1;
   return id;
@@ -137,10 +155,7 @@ Launch launch_from_environment(const std::string& interface, std::chrono::millis
   Found& from = find_once(deadline);
   auto launch = from.launcher->identity();
   if (launch.size == 1) return launch;
-  if (from.generation != fork_generation())
-    throw Error(ErrorCode::forked,
-                "the launcher knows the parent of this process, not a child made by fork; a child must form "
-                "its own group");
+  if (from.generation != fork_generation()) throw_forked();
   const auto kept = [&] {
     const std::lock_guard lock(mine.mutex);
     return mine.id;

@@ -58,7 +58,7 @@ void set(int socket, int level, int option, int value) {
 
 bool may_pass(int code) {
   return code == ECONNREFUSED || code == ECONNRESET || code == ECONNABORTED || code == ETIMEDOUT ||
-         code == EHOSTUNREACH || code == ENETUNREACH || code == EHOSTDOWN || code == EAGAIN ||
+         code == EHOSTUNREACH || code == EHOSTDOWN || code == EAGAIN ||
          code == EADDRNOTAVAIL;  // the last: no free local port at the moment
 }
 

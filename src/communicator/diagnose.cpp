@@ -108,10 +108,11 @@ void Impl::check_others() {
 Error Impl::explain_loss(const Task* task, const Error& loss) {
   for (const Deadline deadline(loss_explained_within); !deadline.passed(); ::sched_yield()) {
     if (auto error = heard(task)) return *error;
-    const auto& lost = loss.ranks();
-    for (Rank r = 0; r < group.size; ++r)
-      if (gone(r) && (lost.empty() || std::ranges::find(lost, r) != lost.end())) return member_gone(task, r);
+    for (const Rank r : loss.ranks())
+      if (gone(r)) return member_gone(task, r);
   }
+  for (Rank r = 0; r < group.size && loss.ranks().empty(); ++r)
+    if (gone(r)) return member_gone(task, r);
   return of_call(task, loss);
 }
 

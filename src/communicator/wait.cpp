@@ -349,7 +349,7 @@ bool Impl::gains_by_leaving(const Wait& wait, const Task& task) {
 
 void Impl::idle(Wait& wait, Task& task) {
   shm->progress();
-  if (tcp != nullptr) tcp->progress();
+  if (tcp != nullptr) tcp->idle();
   if (verbs != nullptr) verbs->progress();
   const unsigned most = waits_for_peer(task) ? spin_paired : spin_polls;
   if (++wait.polls < most) [[likely]] {

@@ -40,8 +40,9 @@ void require_within(int value, int least, int most, const char* field) {
 }
 
 Config with_environment(Config config) {
-  if (const char* most = std::getenv("NCCL_MAX_CTAS"); most != nullptr)
-    config.blocks = std::clamp(std::atoi(most), 1, most_blocks);  // NOLINT(cert-err34-c): as NCCL reads it
+  const char* const text = std::getenv("NCCL_MAX_CTAS");
+  const int most = text == nullptr ? 0 : std::atoi(text);  // NOLINT(cert-err34-c): as NCCL reads it
+  if (most > 0) config.blocks = std::min(most, most_blocks);
   return config;
 }
 
@@ -55,9 +56,9 @@ bool is_one_of(std::string_view names, std::string_view interface, bool exactly)
   return false;
 }
 
-// As NVIDIA's library reads NCCL_SOCKET_IFNAME: prefixes of names, names behind "=", those to leave out
-// behind
-// "^". What no interface is like is returned as it is, to be refused by that name.
+// As NVIDIA's library reads NCCL_SOCKET_IFNAME: prefixes of names; names, if it begins with "="; any but
+// those, if with "^". What no interface is like is returned as it is, to be refused by that name; nothing
+// where there are no others.
 std::string interface_like(std::string_view wanted) {
   std::string_view names = wanted;
   const auto begins_with = [&](char c) {
@@ -71,7 +72,7 @@ std::string interface_like(std::string_view wanted) {
     if (is_one_of(names, interface.name, exactly) != others && !(others && interface.loopback))
       return interface.name;
   }
-  return std::string(wanted);
+  return others ? "" : std::string(wanted);
 }
 
 }  // namespace
@@ -108,12 +109,13 @@ Options options_from_environment() {
 }
 
 UniqueId new_id() {
-  const std::string interface = options_from_environment().interface;
-  if (!interface.empty()) return UniqueId::create(interface);
+  const std::string wanted = options_from_environment().interface;
+  if (!wanted.empty()) return UniqueId::create(wanted);
   try {
     return UniqueId::create("default");
-  } catch (const Error&) {  // a host without a network
-    return UniqueId::create("127.0.0.1");
+  } catch (const Error&) {  // networks need not lead elsewhere
+    const std::string any = interface_like("^");
+    return UniqueId::create(any.empty() ? "127.0.0.1" : any);
   }
 }
 

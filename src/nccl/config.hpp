@@ -27,8 +27,8 @@ Config default_config();
 /// Options::from_environment, but waits last until the program's own watchdog sees to them: 30 minutes unless
 /// TUTTI_TIMEOUT says otherwise. NCCL_SOCKET_IFNAME says which interface where TUTTI_INTERFACE does not.
 Options options_from_environment();
-/// Where ranks meet: at that interface, else at that of the default route, since nobody says whether they are
-/// all on this host.
+/// Where ranks meet: at that interface, else at that of the default route, else at any that is no loopback,
+/// since nobody says whether they are all on this host.
 UniqueId new_id();
 
 }  // namespace tutti::nccl

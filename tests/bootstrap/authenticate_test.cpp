@@ -6,10 +6,14 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <set>
+#include <string>
 
 #include "bootstrap/hmac.hpp"
 #include "bootstrap/ranks.hpp"
@@ -268,6 +272,27 @@ TEST(Hmac, DerivedSecretsDiffer) {
   EXPECT_NE(base, derive(bytes("password"), "a", 1));
   EXPECT_NE(base, derive(bytes("password"), "b", 0));
   EXPECT_NE(base, derive(bytes("passwore"), "a", 0));
+}
+
+// As a switch or a firewall says it, for a while or for good.
+TEST(Authenticate, AHostThatCannotBeReachedIsTriedForAWhile) {
+  Child child([] {
+    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
+    const auto ip = [](const char* arguments) {
+      return std::system((std::string("ip ") + arguments).c_str()) == 0;  // NOLINT(cert-env33-c)
+    };
+    if (!ip("link set lo up") || !ip("route add unreachable 10.9.8.7")) return 77;
+    const Deadline soon(2s);
+    const auto thrown = thrown_by(
+        [] { connect_authenticated("10.9.8.7", 4, {}, {}, Limit(Deadline(60s)), Listening::since_before); });
+    EXPECT_EQ(thrown.code, ErrorCode::timeout);
+    EXPECT_THAT(thrown.text, testing::HasSubstr("is that host up, and does a firewall stand between?"));
+    EXPECT_TRUE(soon.passed()) << "it may come back";
+    return testing::Test::HasFailure() ? 1 : 0;
+  });
+  const int code = child.wait();
+  if (code == 77) GTEST_SKIP() << "cannot make a network namespace";
+  EXPECT_EQ(code, 0);
 }
 
 }  // namespace

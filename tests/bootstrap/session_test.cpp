@@ -1,5 +1,6 @@
 // Ranks as threads: joining, exchanging, news, leaving.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <atomic>
@@ -408,6 +409,23 @@ TEST(Session, PollsAndAnnouncementsOfManyThreadsGoTogetherWithAnExchange) {
   for (auto& thread : others) thread.join();
   EXPECT_EQ(heard, 4 * 3 * announcements);
   leave_all(sessions);
+}
+
+// poll takes no more descriptors than a process may open by now.
+TEST(Session, AHubThatCannotWaitIsALostRankZero) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "UBSan reads objects through a pipe and takes its failure for a broken object";
+#endif
+  Child child([] {
+    auto sessions = form_group(3);
+    const rlimit none{3, 3};
+    if (::setrlimit(RLIMIT_NOFILE, &none) != 0) return 2;
+    sessions[1]->announce_failure(1, Error(ErrorCode::aborted, "wakes the hub"));
+    while (const auto notice = next_notice(*sessions[2], 10s))
+      if (notice->kind == Notice::Kind::lost && notice->rank == 0) return 0;
+    return 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 TEST(Session, ARankThatDoesNotReadHoldsUpNobody) {

@@ -10,10 +10,10 @@
 
 namespace tutti::test {
 
-/// Of this process so far, that were met without a disk.
+/// Of this thread so far, that were met without a disk.
 inline long page_faults() {
   rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
+  ::getrusage(RUSAGE_THREAD, &usage);
   return usage.ru_minflt;
 }
 

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "bootstrap/rendezvous.hpp"
 #include "nccl/clients.hpp"
 #include "topology/interface.hpp"
 
@@ -45,10 +47,23 @@ TEST_F(NcclEnvironment, SaysWhichInterface) {
   EXPECT_EQ(interface_for("nothing"), "127.0.0.1");
 }
 
+// An id says nothing of how many hosts there are.
+TEST_F(NcclEnvironment, MakesRanksMeetWhereOtherHostsCome) {
+  const bool others_come = std::ranges::any_of(topology::interfaces(), [](const auto& one) {
+    return one.up && !one.loopback && !topology::address_for_others(one).empty();
+  });
+  const std::string address = bootstrap::read(new_id()).endpoint.address;
+  EXPECT_NE(topology::is_loopback(address), others_come) << address;
+}
+
 TEST_F(NcclEnvironment, SaysHowManyBlocksWhateverTheProgram) {
   ncclConfig_t given = initial_config;
   given.maxCTAs = 8;
   EXPECT_EQ(resolve(&given, default_config()).blocks, 8);
+  for (const char* const nothing : {"", "0", "-1", "many"}) {
+    ::setenv("NCCL_MAX_CTAS", nothing, 1);
+    EXPECT_EQ(resolve(&given, default_config()).blocks, 8) << nothing;
+  }
   ::setenv("NCCL_MAX_CTAS", "3", 1);
   EXPECT_EQ(resolve(&given, default_config()).blocks, 3);
   EXPECT_EQ(resolve(nullptr, default_config()).blocks, 3);

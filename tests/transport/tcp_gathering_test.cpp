@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -17,6 +19,8 @@
 namespace tutti::transport::testing {
 
 namespace {
+
+using namespace std::chrono_literals;
 
 struct Connection {
   PrivateDescriptor ours;
@@ -61,8 +65,9 @@ class TcpGathering : public ::testing::Test {
   void receive() {
     const tcp::Frame frame{.tag = 2, .sequence = received_++};
     ASSERT_EQ(::send(theirs_, &frame, sizeof frame, 0), static_cast<ssize_t>(sizeof frame));
-    while (!receiver_.try_receive(nullptr, 0, 2)) {
-    }
+    pollfd arrival{streams_->fd(0), POLLIN, 0};
+    ASSERT_EQ(::poll(&arrival, 1, 10'000), 1);
+    ASSERT_TRUE(receiver_.try_receive(nullptr, 0, 2));
   }
   /// As the system does by itself when answers follow questions.
   void hold_acknowledgements() const {
@@ -116,10 +121,45 @@ TEST_F(TcpGathering, IsNotKeptWaitingByWhoOnlyReceives) {
   hold_acknowledgements();
   receive();
   EXPECT_TRUE(acknowledges());
+}
+
+TEST_F(TcpGathering, IsAnsweredByWhoAnswers) {
+  std::chrono::steady_clock::duration took{};
+  do {  // the system acknowledges by itself after 40 ms
+    const auto start = std::chrono::steady_clock::now();
+    send(1);
+    hold_acknowledgements();
+    receive();
+    const bool at_once = acknowledges();
+    took = std::chrono::steady_clock::now() - start;
+    EXPECT_TRUE(!at_once || took > 20ms);
+  } while (took > 20ms);
+}
+
+TEST_F(TcpGathering, IsNotKeptWaitingByWhoSleeps) {
+  receive();
   send(1);
   hold_acknowledgements();
-  receive();
-  EXPECT_FALSE(acknowledges()) << "its answer will do";
+  receiver_.acknowledge();
+  EXPECT_TRUE(acknowledges());
+}
+
+// As in an all_to_all of many ranks, which send to all before they receive.
+TEST_F(TcpGathering, IsNotOfWhoGetsAnswersFromThisPeer) {
+  for (int round = 0; round < 20; ++round) {
+    counters_.sent_in_a_row = 100;
+    send(1);
+    ASSERT_FALSE(gathers());
+    receive();
+  }
+}
+
+TEST_F(TcpGathering, IsNotOfWhoGetsMessagesFromOthers) {
+  for (int round = 0; round < 40; ++round) {
+    counters_.sent_in_a_row = 0;
+    send(1);
+    ASSERT_FALSE(gathers());
+  }
 }
 
 TEST_F(TcpGathering, IsNotKeptWaitingByWhoWaits) {

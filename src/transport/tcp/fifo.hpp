@@ -26,8 +26,10 @@ struct FifoName {
 /// Shared by all FIFOs of a transport.
 struct Counters {
   Traffic traffic;
-  int backlogged = 0;          ///< senders with queued messages; while 0, progress has nothing to do
-  unsigned sent_in_a_row = 0;  ///< messages, to anybody, since one came from anybody
+  int backlogged = 0;  ///< senders with queued messages; while 0, progress has nothing to do
+  /// To anybody, since one came from anybody or this rank waited. The root of a stream of calls only sends,
+  /// and nobody's answer waits for that.
+  unsigned sent_in_a_row = 0;
 };
 
 /// Room for one message, aligned to a cache line. Its pages take memory once they are touched.

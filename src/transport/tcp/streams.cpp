@@ -25,14 +25,16 @@ void Streams::connect(std::size_t stream, PrivateDescriptor socket) {
   sockets_[stream] = std::move(socket);
 }
 
-void Streams::sends(bool gathered) {
+void Streams::sends(bool may_gather) {
   received_in_a_row_ = 0;
+  const bool gathered = ++sent_in_a_row_ > gathered_from && may_gather;
   if (gathered == gathers_) return;
   gathers_ = gathered;
   set(sockets_, TCP_NODELAY, !gathered);
 }
 
 void Streams::received() {
+  sent_in_a_row_ = 0;
   if (++received_in_a_row_ == 2) acknowledge();
 }
 

@@ -17,14 +17,6 @@
 
 namespace tutti::transport::tcp {
 
-namespace {
-
-// Looks that find nothing, some 100 us. Then the peer may be gathering messages until it knows what came,
-// which the system would say with the next message from here, or after 40 ms.
-constexpr unsigned patience = 256;
-
-}  // namespace
-
 TcpReceiver::TcpReceiver(const FifoName& name, Rank world, std::shared_ptr<Streams> streams, Inbox& inbox,
                          Counters& counters)
     : name_(name), world_(world), inbox_(inbox), counters_(counters), streams_(std::move(streams)) {}
@@ -90,7 +82,7 @@ bool TcpReceiver::read(std::byte* into, std::size_t bytes, Tag tag) {
     if (got == 0) throw_lost(name_, "it closed the connection");
     if (got < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        if (++empty_looks_ == patience) streams_->acknowledge();
+        if (empty_looks_ < patience && ++empty_looks_ == patience) streams_->acknowledge();
         return false;
       }
       throw_lost(name_, std::generic_category().message(errno));

@@ -24,9 +24,7 @@ namespace {
 /// Messages that one system call may carry.
 constexpr std::size_t batch = 16;
 
-/// Who has sent so many messages and received none is the root of a stream of calls, say, and nobody's answer
-/// waits for what it sends: short messages may wait for each other.
-constexpr unsigned gathered_from = 16;
+/// Longer ones gain nothing by it (docs/experiments-devices.md).
 constexpr std::size_t gathered_bytes = 256;
 
 struct Gather {

@@ -169,6 +169,7 @@ void TcpTransport::wait(std::chrono::microseconds longest) {
   bool expects_connection = false;
   for (const auto& receiver : receivers_) {
     if (!receiver || !receiver->waiting()) continue;
+    receiver->acknowledge();
     if (receiver->wait_fd() >= 0)
       waits_.push_back({receiver->wait_fd(), POLLIN, 0});
     else

@@ -43,6 +43,11 @@ class TcpTransport final : public Transport {
   Sender& sender(Rank peer, int channel) override;
   Receiver& receiver(Rank peer, int channel) override;
   void progress() override;
+  /// Likewise, of a rank that waits for something.
+  void idle() {
+    counters_.sent_in_a_row = 0;
+    progress();
+  }
   void wait(std::chrono::microseconds longest) override;
   [[nodiscard]] Traffic traffic() const override { return counters_.traffic; }
 
