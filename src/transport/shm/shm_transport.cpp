@@ -2,7 +2,6 @@
 
 #include <sched.h>
 #include <sodium.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -17,7 +16,6 @@
 #include "base/deadline.hpp"
 #include "base/fault_in.hpp"
 #include "base/futex.hpp"
-#include "base/mappings.hpp"
 #include "topology/host.hpp"
 #include "transport/all_gather.hpp"
 

@@ -12,7 +12,7 @@ namespace tutti::transport::tcp {
 
 namespace {
 
-void set(const std::vector<PrivateDescriptor>& sockets, int option, bool on) {
+void set_all(const std::vector<PrivateDescriptor>& sockets, int option, bool on) {
   const int value = on ? 1 : 0;
   for (const auto& socket : sockets)
     if (socket) ::setsockopt(socket.get(), IPPROTO_TCP, option, &value, sizeof value);
@@ -30,7 +30,7 @@ void Streams::sends(bool may_gather) {
   const bool gathered = ++sent_in_a_row_ > gathered_from && may_gather;
   if (gathered == gathers_) return;
   gathers_ = gathered;
-  set(sockets_, TCP_NODELAY, !gathered);
+  set_all(sockets_, TCP_NODELAY, !gathered);
 }
 
 void Streams::received() {
@@ -38,6 +38,6 @@ void Streams::received() {
   if (++received_in_a_row_ == 2) acknowledge();
 }
 
-void Streams::acknowledge() { set(sockets_, TCP_QUICKACK, true); }
+void Streams::acknowledge() { set_all(sockets_, TCP_QUICKACK, true); }
 
 }  // namespace tutti::transport::tcp
