@@ -18,9 +18,9 @@ namespace bench {
 
 /// A call with buffers of its own.
 struct OwnedPoint {
-  OwnedPoint(Backend& backend, const Call& call, Pages pages)
-      : in(call.bytes(), pages),
-        out(call.bytes(), pages),
+  OwnedPoint(Backend& backend, const Call& call, const Kind& kind)
+      : in(call.bytes(), kind),
+        out(call.bytes(), kind),
         attached_in(backend.attach(in.floats(), in.bytes())),
         attached_out(backend.attach(out.floats(), out.bytes())),
         point(backend, call, in.floats(), out.floats(), call.size) {}
@@ -45,7 +45,7 @@ inline bool first_calls(Backend& backend, const Options& options, const std::vec
     p.right = p.point.last_was_right() && p.right;
   };
   for (const Call& call : calls) {
-    auto owned = std::make_unique<OwnedPoint>(backend, call, options.pages);
+    auto owned = std::make_unique<OwnedPoint>(backend, call, options.kind);
     if (!owned->point.supported()) continue;
     make_call(*owned);
     points.push_back(std::move(owned));

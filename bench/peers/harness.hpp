@@ -75,7 +75,7 @@ inline bool run(Backend& backend, const Options& options) {
     largest = std::max(largest, calls.back().bytes());
   }
   if (options.first) return first_calls(backend, options, calls);
-  const Memory in(largest, options.pages), out(largest, options.pages);
+  const Memory in(largest, options.kind), out(largest, options.kind);
   const auto attached_in = backend.attach(in.floats(), in.bytes());
   const auto attached_out = backend.attach(out.floats(), out.bytes());
   std::optional<RoundTrip> line;

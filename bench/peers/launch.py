@@ -26,6 +26,7 @@ class Place:
     build: str                # folder with the programs
     cores: list
     pages: str = "unadvised"                         # what buffers consist of: small, huge, unadvised
+    begin: int = 0                                   # bytes behind a page's begin where they begin
     interface: str = "lo"
     address: str = "127.0.0.1"                       # rank 0's
     environment: tuple = ()                          # of tutti's ranks, (name, value) pairs
@@ -117,7 +118,8 @@ def finish(processes, seconds):
 def measure(variant, ranks, points, how, place, limit):
     """Runs `variant` over `points` ((operation, bytes) pairs) with the options `how`, `limit` seconds at most; returns
     what it printed, one dictionary a point, and mode."""
-    arguments = ["--points", ",".join(f"{op}:{size}" for op, size in points), "--pages", place.pages, *how]
+    arguments = ["--points", ",".join(f"{op}:{size}" for op, size in points), "--pages", place.pages,
+                 "--begin", str(place.begin), *how]
     with tempfile.TemporaryDirectory() as store, tempfile.TemporaryFile("w+") as output, \
             tempfile.TemporaryFile("w+") as errors:
         processes = []

@@ -16,10 +16,10 @@ struct Options {
   std::string library, variant = "default";  ///< repeated in the output
   std::vector<std::string> points;           ///< "operation:bytes"
   std::vector<std::string> modes{"unchanged", "rewritten"};
-  Pages pages = Pages::unadvised;  ///< of buffers
-  bool first = false;              ///< instead: the first call of each point, and the next ones
-  std::vector<int> cores;          ///< rank r is bound to cores[r % size]; none: not bound
-  double seconds = 0.1;            ///< measured a point
+  Kind kind;               ///< of buffers
+  bool first = false;      ///< instead: the first call of each point, and the next ones
+  std::vector<int> cores;  ///< rank r is bound to cores[r % size]; none: not bound
+  double seconds = 0.1;    ///< measured a point
 };
 
 inline void add_options(CLI::App& app, Options& options) {
@@ -34,8 +34,18 @@ inline void add_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   const std::map<std::string, Pages> pages{
       {"small", Pages::small}, {"huge", Pages::huge}, {"unadvised", Pages::unadvised}};
-  app.add_option("--pages", options.pages, "What buffers consist of: 4 KiB, 2 MiB or what the system gives")
+  app.add_option("--pages", options.kind.pages,
+                 "What buffers consist of: 4 KiB, 2 MiB or what the system gives")
       ->transform(CLI::CheckedTransformer(pages))
+      ->capture_default_str();
+  app.add_option("--begin", options.kind.begin,
+                 "Bytes behind a page's begin where buffers begin, a multiple of 4; 16 is what malloc gives")
+      ->check(CLI::Range(0, 4092) & CLI::Validator(
+                                        [](std::string& text) {
+                                          return std::stoul(text) % 4 == 0 ? std::string()
+                                                                           : "no multiple of 4";
+                                        },
+                                        ""))
       ->capture_default_str();
   app.add_flag("--first", options.first,
                "Instead: the first call of each point, and the median of the next five");

@@ -18,7 +18,8 @@ class Chosen:
                 self.names = json.load(file)
 
     def key(self, library, ranks, mode, operation, size):
-        return f"{library}/{ranks}/{mode}/{self.place.pages}/{operation}/{size}"
+        begin = f"+{self.place.begin}" if self.place.begin else ""
+        return f"{library}/{ranks}/{mode}/{self.place.pages}{begin}/{operation}/{size}"
 
     def add(self, names):
         """Replaces what was chosen at points that were screened again, and keeps all else."""

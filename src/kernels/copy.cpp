@@ -46,6 +46,16 @@ HWY_AFTER_NAMESPACE();
 
 namespace tutti::kernels {
 
+namespace {
+
+bool waits_for_itself(const std::byte* sink, const std::byte* source) {
+  constexpr std::uintptr_t page = 4096, reach = 32;
+  const auto ahead = reinterpret_cast<std::uintptr_t>(sink) - reinterpret_cast<std::uintptr_t>(source);
+  return ahead % page - 1 < reach - 1;
+}
+
+}  // namespace
+
 HWY_EXPORT(copy_groups_here);
 HWY_EXPORT(copy_general_here);
 
@@ -63,11 +73,19 @@ void prepare() {
   (void)block_copies_win();
 }
 
+void copy_block(std::byte* sink, const std::byte* source, std::size_t bytes) {
+  // Shorter ones memcpy does by vectors, and those that no core's cache holds, too.
+  constexpr std::size_t least = std::size_t{1} << 10, most = std::size_t{1} << 20;
+  const bool by_vectors = bytes >= least && bytes <= most && waits_for_itself(sink, source);
+  const std::size_t done = by_vectors ? HWY_DYNAMIC_DISPATCH(copy_groups_here)(sink, source, bytes) : 0;
+  if (done != bytes) std::memcpy(sink + done, source + done, bytes - done);
+}
+
 void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_t bytes,
           std::uint64_t streaming_sinks, bool block_copies) {
   if (block_copies && streaming_sinks == 0) {
     for (std::byte* sink : sinks)
-      if (sink != source && bytes != 0) std::memcpy(sink, source, bytes);
+      if (sink != source) copy_block(sink, source, bytes);
     return;
   }
   if (sinks.size() > 1 || (streaming_sinks & 1) != 0) {
@@ -80,7 +98,7 @@ void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_
   constexpr std::size_t slot_like_most = std::size_t{128} << 10;
   const bool slot_like = bytes >= slot_like_least && bytes <= slot_like_most;
   const std::size_t done = slot_like ? HWY_DYNAMIC_DISPATCH(copy_groups_here)(sinks[0], source, bytes) : 0;
-  if (done != bytes) std::memcpy(sinks[0] + done, source + done, bytes - done);
+  copy_block(sinks[0] + done, source + done, bytes - done);
 }
 
 void fold_to_all(Fold fold, std::size_t element_bytes, std::span<std::byte* const> sinks,
@@ -104,7 +122,7 @@ void fold_to_all(Fold fold, std::size_t element_bytes, std::span<std::byte* cons
     std::byte* const first = sinks[0] + done * element_bytes;
     fold({&first, 1}, from, now, modifiers);
     for (std::byte* sink : sinks.subspan(1))
-      std::memcpy(sink + done * element_bytes, first, now * element_bytes);
+      copy_block(sink + done * element_bytes, first, now * element_bytes);
     for (const std::byte*& source : from) source += now * element_bytes;
   }
 }

@@ -48,6 +48,11 @@ inline constexpr bool can_pass_caches = true;
 inline constexpr bool can_pass_caches = false;
 #endif
 
+/// memcpy, but where that would wait for itself: `rep movsb`, of which memcpy and the kernel make theirs,
+/// takes 16 times as long on Zen 3 where the sink begins 1 to 31 bytes further in its page than the source,
+/// as a vector from malloc does and a page does not (glibc bug 30994; measured: docs/experiments.md).
+void copy_block(std::byte* sink, const std::byte* source, std::size_t bytes);
+
 /// Copies bytes to every sink.
 void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_t bytes,
           std::uint64_t streaming_sinks, bool block_copies = block_copies_win());

@@ -11,17 +11,14 @@
 
 namespace tutti::tuning {
 
-/// Whether a pair of ranks sends both ways at once.
-inline bool both_ways(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::reduce_scatter ||
-         collective == Collective::all_gather || collective == Collective::all_to_all;
-}
-
 /// Bytes of a chunk a message, wanted. `bytes`: nccl-tests' size of the call. `transport`: as of Scene.
 inline std::size_t piece(Collective collective, std::size_t bytes, int ranks, std::string_view transport) {
   constexpr std::size_t KiB = 1024, MiB = 1024 * KiB;
-  // Measured, docs/experiments-devices.md.
-  if (transport == "tcp" && ranks == 2 && both_ways(collective) && bytes < 8 * MiB) return 64 * KiB;
+  if (transport == "tcp") {
+    if (ranks != 2) return 256 * KiB;
+    // docs/experiments-devices.md. Phases of an all_reduce overlap where a chunk has two pieces.
+    return collective == Collective::all_reduce ? std::clamp(bytes / 4, 256 * KiB, 512 * KiB) : 512 * KiB;
+  }
   if (transport != "shm") return 1 * MiB;
   if (bytes >= 4 * MiB) return 64 * KiB;
   // At least two pieces of each chunk of an all_reduce, so that its phases overlap.

@@ -171,7 +171,9 @@ class Screening(unittest.TestCase):
         self.assertEqual(self.names_of(chosen), ["bcube-busy", "new-pinned"])
         self.assertEqual(self.names_of(chosen, mode="rewritten"), ["new"])
         self.assertEqual(self.names_of(chosen, ranks=4), ["new"])
-        self.place.pages = "huge"
+        self.place.begin = 16
+        self.assertEqual(self.names_of(chosen), ["new"])
+        self.place.begin, self.place.pages = 0, "huge"
         self.assertEqual(self.names_of(chosen), ["new"])
 
     def test_a_setting_that_does_not_exist_was_not_screened(self):

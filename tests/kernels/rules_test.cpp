@@ -175,6 +175,29 @@ TEST_P(RulesTest, CopiesToEverySink) {
   }
 }
 
+// Around where `rep movsb` would wait for itself, vectors copy.
+TEST_P(RulesTest, CopiesBlocksThatBeginAnywhereInTheirPages) {
+  constexpr std::size_t page = 4096;
+  std::mt19937_64 random{5};
+  const auto bytes = random_elements(DataType::uint8, random, std::size_t{70} << 10);
+  std::vector<std::byte> from(bytes.size() + 2 * page);
+  for (const std::size_t size :
+       {std::size_t{1}, std::size_t{1023}, std::size_t{1024}, std::size_t{1025}, page + 3, bytes.size()})
+    for (const std::size_t ahead : {0, 1, 16, 31, 32, 4080}) {
+      auto* const source = from.data() + page - reinterpret_cast<std::uintptr_t>(from.data()) % page;
+      Buffer sink(size + page, (reinterpret_cast<std::uintptr_t>(source) + ahead) % 64);
+      std::copy_n(bytes.data(), size, source);
+      std::byte* const to = sink.data() + (reinterpret_cast<std::uintptr_t>(source) + ahead -
+                                           reinterpret_cast<std::uintptr_t>(sink.data())) %
+                                              page;
+      std::vector<std::byte> expected(sink.data(), sink.data() + size + page);
+      std::copy_n(bytes.data(), size, expected.begin() + (to - sink.data()));
+      kernels::copy_block(to, source, size);
+      EXPECT_TRUE(sink.holds(expected)) << size << " bytes, " << ahead << " ahead";
+      EXPECT_TRUE(sink.guards_intact());
+    }
+}
+
 // Also where a sink is one of the sources.
 TEST_P(RulesTest, FoldsToEverySinkAlikeWithAndWithoutBlockCopies) {
   std::mt19937_64 random{11};

@@ -60,11 +60,11 @@ class TcpGathering : public ::testing::Test {
   void send(int times, std::size_t bytes = 8) {
     const std::vector<std::byte> data(bytes);
     for (int i = 0; i < times; ++i) ASSERT_TRUE(sender_.try_send(data.data(), bytes, 1, true));
-    sent_ += static_cast<std::size_t>(times) * (sizeof(tcp::Frame) + bytes);
+    sent_ += static_cast<std::size_t>(times) * (tcp::header_of(bytes) + bytes);
   }
   void receive() {
     const tcp::Frame frame{.tag = 2, .sequence = received_++};
-    ASSERT_EQ(::send(theirs_, &frame, sizeof frame, 0), static_cast<ssize_t>(sizeof frame));
+    ASSERT_EQ(::send(theirs_, &frame, tcp::frame_content, 0), static_cast<ssize_t>(tcp::frame_content));
     pollfd arrival{streams_->fd(0), POLLIN, 0};
     ASSERT_EQ(::poll(&arrival, 1, 10'000), 1);
     ASSERT_TRUE(receiver_.try_receive(nullptr, 0, 2));
@@ -109,10 +109,10 @@ TEST_F(TcpGathering, LosesNothingAndNeedsNoLaterCall) {
   std::vector<std::byte> into(sent_);
   EXPECT_EQ(::recv(theirs_, into.data(), into.size(), MSG_WAITALL), static_cast<ssize_t>(sent_));
   std::uint32_t sequence = 0;
-  for (std::size_t at = 0; at < sent_; at += sizeof(tcp::Frame) + 8, ++sequence) {
-    tcp::Frame frame;
-    std::memcpy(&frame, into.data() + at, sizeof frame);
-    ASSERT_EQ(frame.sequence, sequence);
+  for (std::size_t at = 0; at < sent_; at += tcp::frame_content + 8, ++sequence) {
+    std::uint32_t found = 0;
+    std::memcpy(&found, into.data() + at + offsetof(tcp::Frame, sequence), sizeof found);
+    ASSERT_EQ(found, sequence);
   }
 }
 

@@ -13,6 +13,8 @@
 
 #include <tutti/error.hpp>
 
+#include "kernels/fold.hpp"
+
 namespace tutti::transport::shm {
 
 namespace {
@@ -31,13 +33,13 @@ void LocalMemory::notify(std::uint32_t id) {
 
 void MappedMemory::put(std::span<const Block> blocks) {
   for (const Block& block : blocks)
-    if (block.bytes != 0) std::memcpy(places_.theirs + block.remote, places_.mine + block.local, block.bytes);
+    kernels::copy_block(places_.theirs + block.remote, places_.mine + block.local, block.bytes);
   ++started_;
 }
 
 void MappedMemory::get(std::span<const Block> blocks) {
   for (const Block& block : blocks)
-    if (block.bytes != 0) std::memcpy(places_.mine + block.local, places_.theirs + block.remote, block.bytes);
+    kernels::copy_block(places_.mine + block.local, places_.theirs + block.remote, block.bytes);
   ++started_;
 }
 

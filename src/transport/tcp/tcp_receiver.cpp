@@ -8,12 +8,12 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 
 #include <tutti/error.hpp>
 
 #include "base/uninterrupted.hpp"
+#include "kernels/fold.hpp"
 
 namespace tutti::transport::tcp {
 
@@ -37,7 +37,7 @@ bool TcpReceiver::try_receive(std::byte* into, std::size_t bytes, Tag tag) {
   assert(!acquired_);
   if (!read(into, bytes, tag)) return false;
   if (place_ != into && bytes > 0) {  // begun by try_acquire
-    std::memcpy(into, place_, bytes);
+    kernels::copy_block(into, place_, bytes);
     counters_.traffic.bytes_copied += bytes;
   }
   finish();
@@ -70,10 +70,11 @@ bool TcpReceiver::read(std::byte* into, std::size_t bytes, Tag tag) {
   waiting_ = true;
   if (!connect()) return false;
   if (got_ == 0) place_ = into;
+  const std::size_t whole = header_of(bytes);
   while (!complete(bytes, tag)) {
-    const std::size_t header = std::min(got_, sizeof(Frame));
+    const std::size_t header = std::min(got_, whole);
     const std::size_t payload = got_ - header;
-    std::array<iovec, 2> parts{{{reinterpret_cast<std::byte*>(&frame_) + header, sizeof(Frame) - header},
+    std::array<iovec, 2> parts{{{reinterpret_cast<std::byte*>(&frame_) + header, whole - header},
                                 {place_ + payload, bytes - payload}}};
     msghdr message{};
     message.msg_iov = parts.data();
@@ -95,7 +96,7 @@ bool TcpReceiver::read(std::byte* into, std::size_t bytes, Tag tag) {
 }
 
 bool TcpReceiver::complete(std::size_t bytes, Tag tag) const {
-  if (got_ < sizeof(Frame)) return false;
+  if (got_ < frame_content) return false;
   if (frame_.magic != Frame::expected_magic || frame_.sequence != static_cast<std::uint32_t>(next_))
     throw Error(
         ErrorCode::system,
@@ -105,7 +106,7 @@ bool TcpReceiver::complete(std::size_t bytes, Tag tag) const {
             name_.peer, name_.channel),
         {name_.peer});
   if (frame_.tag != tag || frame_.bytes != bytes) throw Mismatch{tag, frame_.tag};
-  return got_ == sizeof(Frame) + bytes;
+  return got_ == header_of(bytes) + bytes;
 }
 
 }  // namespace tutti::transport::tcp

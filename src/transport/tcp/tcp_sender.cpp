@@ -11,11 +11,11 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
-#include <cstring>
 #include <exception>
 #include <system_error>
 
 #include "base/uninterrupted.hpp"
+#include "kernels/fold.hpp"
 
 namespace tutti::transport::tcp {
 
@@ -23,9 +23,6 @@ namespace {
 
 /// Messages that one system call may carry.
 constexpr std::size_t batch = 16;
-
-/// Longer ones gain nothing by it (docs/experiments-devices.md).
-constexpr std::size_t gathered_bytes = 256;
 
 struct Gather {
   std::array<iovec, 2 * batch> parts;
@@ -89,9 +86,9 @@ bool TcpSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool
   if (stable || mine.written == mine.total()) return true;
   // The kernel left a part, which the caller may overwrite now. It keeps its offset, so that `written` stays
   // true.
-  const std::size_t sent = mine.written > sizeof(Frame) ? mine.written - sizeof(Frame) : 0;
+  const std::size_t sent = mine.written > mine.header() ? mine.written - mine.header() : 0;
   std::byte* copy = ensure(mine.staging, counters_);
-  if (sent < bytes) std::memcpy(copy + sent, data + sent, bytes - sent);
+  if (sent < bytes) kernels::copy_block(copy + sent, data + sent, bytes - sent);
   counters_.traffic.bytes_copied += bytes - sent;
   mine.data = copy;
   return true;
@@ -106,13 +103,13 @@ bool TcpSender::reads_caller_memory() {
 
 void TcpSender::push(const std::byte* data, std::size_t bytes, Tag tag) {
   Entry& mine = entry(end_);
-  mine.frame = {Frame::expected_magic, tag, static_cast<std::uint32_t>(bytes),
-                static_cast<std::uint32_t>(end_)};
+  mine.frame = {
+      Frame::expected_magic, tag, static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(end_), {}};
   mine.data = data;
   mine.written = 0;
   ++counters_.traffic.messages_sent;
   counters_.traffic.bytes_sent += bytes;
-  sockets_->sends(++counters_.sent_in_a_row > gathered_from && bytes <= gathered_bytes);
+  sockets_->sends(++counters_.sent_in_a_row > gathered_from && bytes <= short_message);
   Stream& stream = stream_of(end_++);
   write(stream);
   count_backlog();
@@ -124,8 +121,8 @@ void TcpSender::write(Stream& stream) {
     for (auto message = stream.next; message < end_ && gather.count + 2 <= gather.parts.size();
          message += streams_.size()) {
       const Entry& e = entry(message);
-      const std::size_t header = std::min(e.written, sizeof(Frame));
-      gather.add(reinterpret_cast<const std::byte*>(&e.frame) + header, sizeof(Frame) - header);
+      const std::size_t header = std::min(e.written, e.header());
+      gather.add(reinterpret_cast<const std::byte*>(&e.frame) + header, e.header() - header);
       const std::size_t payload = e.written - header;
       gather.add(e.data + payload, e.frame.bytes - payload);
     }

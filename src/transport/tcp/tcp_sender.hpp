@@ -47,7 +47,8 @@ class TcpSender final : public Sender {
     const std::byte* data = nullptr;  ///< payload; the caller's or `staging`
     std::size_t written = 0;          ///< of header and payload
     Staging staging;
-    [[nodiscard]] std::size_t total() const { return sizeof(Frame) + frame.bytes; }
+    [[nodiscard]] std::size_t header() const { return header_of(frame.bytes); }
+    [[nodiscard]] std::size_t total() const { return header() + frame.bytes; }
   };
   struct Stream {
     int fd = -1;

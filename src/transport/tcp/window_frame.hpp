@@ -1,7 +1,8 @@
 /// \file
-/// What travels between a window and the server of a target's memory: frames of 40 bytes, some with payload.
+/// What travels between a window and the server of a target's memory: frames, some with payload.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,13 +26,14 @@ enum class WindowKind : std::uint32_t {
 
 /// In the byte order of the sender: a peer of the other one fails at `magic`.
 struct WindowFrame {
-  static constexpr std::uint32_t expected_magic = 0x4e495754;  // "TWIN" in memory
+  static constexpr std::uint32_t expected_magic = 0x32495754;  // "TWI2" in memory
   std::uint32_t magic = expected_magic;
   WindowKind kind{};
   std::uint64_t number = 0;  ///< from the server: so many operations are done, this one included
   std::uint64_t a = 0, b = 0, c = 0;
+  std::array<std::uint64_t, 3> unused{};  ///< the payload's place: see frame.hpp
 };
-static_assert(sizeof(WindowFrame) == 40);
+static_assert(sizeof(WindowFrame) == 64);
 
 /// Longest payload of `ask` and `answer`.
 inline constexpr std::size_t longest_question = 4096;

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "kernels/fold.hpp"
 #include "transport/verbs/link.hpp"
 #include "transport/verbs/stripe.hpp"
 
@@ -93,7 +94,7 @@ void VerbsReceiver::release() {
 bool VerbsReceiver::try_receive(std::byte* into, std::size_t bytes, Tag tag) {
   const std::byte* found = try_acquire(bytes, tag);
   if (found == nullptr) return false;
-  if (bytes > 0) std::memcpy(into, found, bytes);
+  kernels::copy_block(into, found, bytes);
   shared_.traffic.bytes_copied += bytes;
   release();
   return true;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 
+#include "kernels/fold.hpp"
 #include "transport/verbs/device_memory.hpp"
 #include "transport/verbs/link.hpp"
 
@@ -46,7 +46,7 @@ bool VerbsSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bo
     }
   }
   std::byte* room = room_for(bytes);
-  if (bytes > 0) std::memcpy(room, data, bytes);
+  kernels::copy_block(room, data, bytes);
   shared_.traffic.bytes_copied += bytes;
   push(room, bytes, tag);
   return true;
