@@ -67,7 +67,8 @@ class Transfer {
   /// Returns when the transfer is done: a put is in the target's memory, a get in this rank's. Throws Error:
   /// timeout (the transfer is still under way then: its memory is not to be touched until a later wait
   /// returns, or the window is gone); peer_lost; aborted; system, where the system or the network refuses
-  /// what the target's memory takes; forked, in a child. Names window, target and offset.
+  /// what the target's memory takes; forked, in a child. Names window, target and offset. What is known to be
+  /// done stays so, whatever happens to the target.
   void wait();
   /// With a limit for this wait, in place of the communicator's.
   void wait(std::chrono::milliseconds timeout);
@@ -163,14 +164,15 @@ class Window {
   Transfer post(const Batch& batch, const TransferOptions& options = {});
 
   /// Adds to the 64-bit word at `offset` (a multiple of 8; the target's memory must be aligned to 8) and
-  /// returns what it was. Blocking; sums wrap.
+  /// returns what it was. Blocking; sums wrap. Throws as Transfer::wait does, but for the communicator's
+  /// timeout: there is nothing to wait for again then, and it may still take effect.
   std::uint64_t fetch_add(Rank target, std::size_t offset, std::uint64_t value);
   /// Sets the word to `desired` if it is `expected`; returns what it was.
   [[nodiscard]] std::uint64_t compare_swap(Rank target, std::size_t offset, std::uint64_t expected,
                                            std::uint64_t desired);
 
   /// Returns when all transfers to `target` (or to all) are done. Throws as Transfer::wait does; that of all
-  /// once every target was waited for, by one timeout, what it met first.
+  /// once every target was waited for, by one timeout, what it met first; but an abort at once.
   void flush(Rank target);
   void flush();
 
@@ -180,7 +182,8 @@ class Window {
   /// Takes nothing when it throws.
   void wait_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank,
                          std::optional<std::chrono::milliseconds> timeout = std::nullopt);
-  /// Takes them and returns true if they have come. Throws Error: invalid_argument; aborted.
+  /// Takes them and returns true if they have come; moves things along. Throws Error: invalid_argument;
+  /// aborted.
   [[nodiscard]] bool test_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank);
 
  private:

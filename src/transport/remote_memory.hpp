@@ -50,6 +50,8 @@ class RemoteMemory {
   [[nodiscard]] virtual std::uint64_t started() const = 0;
   /// Moves what can be moved; so many operations are done.
   virtual std::uint64_t done() = 0;
+  /// Those that `done` has found so far, also where it threw then. Moves nothing.
+  [[nodiscard]] virtual std::uint64_t known_done() const = 0;
   /// Sleeps until `done` may have more to say; at most `longest`.
   virtual void wait(std::chrono::microseconds longest) = 0;
 };

@@ -35,10 +35,10 @@ struct WindowPeer {
   std::deque<Timed> timed;  ///< those that may be under way, the oldest first
   std::unique_ptr<std::uint64_t> before = std::make_unique<std::uint64_t>();  ///< what an atomic returns
   bool busy = false;                                                          ///< in the list of busy targets
-  std::optional<Error> failure;
-  /// Those that are done.
+  std::optional<Error> failure;                                               ///< as its cause said it
+  /// Those that are known to be done.
   void forget_timed() {
-    const std::uint64_t done = memory->done();
+    const std::uint64_t done = memory->known_done();
     while (!timed.empty() && timed.front().number <= done) timed.pop_front();
   }
 };

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "bootstrap/frame.hpp"
 
 namespace tutti::detail {
@@ -65,10 +67,8 @@ void WindowState::check_block(const Subject& subject, const Block& block) const 
   check(block.local, setting_.memory.size(), setting_.group.rank);
 }
 
-void WindowState::fail(const Subject& subject, WindowPeer& to, const Error& why) const {
-  const Error error(why.code(), describe(subject) + ": " + bootstrap::to_fault(why).text, {subject.target});
-  if (error.code() != ErrorCode::timeout) to.failure = error;
-  throw Error(error);
+void WindowState::raise(const Subject& subject, const Error& why) const {
+  throw bootstrap::with_context(why, describe(subject) + ": ", {subject.target});
 }
 
 Transfer WindowState::start(const Subject& subject, Direction direction, std::span<const Block> blocks,
@@ -83,7 +83,8 @@ Transfer WindowState::start(const Subject& subject, Direction direction, std::sp
   transfer.verb_ = subject.verb;
   transfer.offset_ = subject.offset;
   transfer.bytes_ = subject.bytes;
-  use(subject, [&](WindowPeer& to) {
+  WindowPeer& to = peer(subject.target);
+  use(subject, *to.memory, [&] {
     const std::uint64_t before = to.memory->started();
     if (!blocks.empty()) direction == Direction::put ? to.memory->put(blocks) : to.memory->get(blocks);
     if (options.notify) to.memory->notify(*options.notify);
@@ -91,7 +92,8 @@ Transfer WindowState::start(const Subject& subject, Direction direction, std::sp
     if (to.memory->started() == before) return;  // nothing to wait for
     transfer.number_ = to.memory->started();
     if (!deadline) return;
-    to.forget_timed();  // nobody may ever wait for those
+    to.memory->done();  // nobody may ever wait for earlier ones
+    to.forget_timed();
     to.timed.push_back({transfer.number_, *deadline, describe(subject)});
   });
   mark_busy(subject.target);
@@ -155,9 +157,10 @@ std::uint64_t WindowState::atomic(
   check_target(subject, Clock::duration::zero());
   transport::RemoteMemory& way = to.memory->has_atomics() ? *to.memory : *to.owner;
   // A result may come after its wait has failed, so its place is not on the stack.
-  use(subject, [&](WindowPeer&) { start(way, to.before.get()), way.submit(); });
-  Limit limit(std::nullopt, setting_.group.timeout);
-  wait_until(subject, way, way.started(), limit);
+  use(subject, way, [&] { start(way, to.before.get()), way.submit(); });
+  std::array one{Awaited{subject, &way, way.started(), Awaited::Kind::atomic}};
+  wait_until(one, Limit(std::nullopt, setting_.group.timeout));
+  progress();  // whoever is to change the word may wait for that
   return *to.before;
 }
 

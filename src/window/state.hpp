@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/deadline.hpp"
@@ -84,23 +85,38 @@ class WindowState : public std::enable_shared_from_this<WindowState> {
   static Subject subject_of(const Transfer& transfer) {
     return {transfer.verb_, transfer.target_, transfer.offset_, transfer.bytes_};
   }
-  /// Runs what uses the way to a target. A failure is kept for all later uses; but a target that has not
-  /// answered in time may be asked again.
+  /// Runs what uses a way to a target. A failure is kept for all later uses; but a target that has not
+  /// answered in time may be asked again, and so may one that this rank had not the means to connect to.
   template <class Use>
-  auto use(const Subject& subject, Use use_it) {
+  auto use(const Subject& subject, const transport::RemoteMemory& way, Use use_it) {
     WindowPeer& to = peer(subject.target);
-    if (to.failure) throw Error(*to.failure);
+    if (to.failure) raise(subject, *to.failure);
     try {
-      return use_it(to);
+      return use_it();
     } catch (const Error& error) {
-      fail(subject, to, error);
+      const bool connecting = way.started() == 0;
+      if (error.code() != ErrorCode::timeout && !(connecting && error.code() == ErrorCode::system))
+        to.failure = error;
+      raise(subject, error);
     }
   }
-  [[noreturn]] void fail(const Subject& subject, WindowPeer& to, const Error& why) const;
+  /// The ranks at fault stay those of `why`; where it names none, it is the target.
+  [[noreturn]] void raise(const Subject& subject, const Error& why) const;
 
-  void wait_until(const Subject& subject, transport::RemoteMemory& way, std::uint64_t number, Limit& limit,
-                  bool all = false);
-  void flush(Rank target, Limit& limit);
+  /// What somebody waits for: the operations of a way up to `number`.
+  struct Awaited {
+    enum class Kind : std::uint8_t { transfer, all_transfers, atomic };
+    Subject subject;
+    transport::RemoteMemory* way;
+    std::uint64_t number;
+    Kind kind = Kind::transfer;
+  };
+  [[nodiscard]] Awaited all_transfers(Rank target) const;
+  bool is_done(const Awaited& one);
+  /// Throws when there is nothing to wait for any more.
+  void check(const Awaited& one, Limit& limit);
+  /// Until all are done, or each is given up. Then throws what it met first; an abort at once.
+  void wait_until(std::span<Awaited> left, Limit limit);
   /// Throws when the window is over or the target gone; `grace`: what a rank sent before it went may still
   /// arrive for so long.
   void check_target(const Subject& subject, Clock::duration grace);

@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "base/coarse_clock.hpp"
 #include "base/yield.hpp"
@@ -69,7 +72,7 @@ void WindowState::progress() {
     WindowPeer& to = peer(target);
     try {
       to.busy =
-          use({"transfer", target}, [](WindowPeer& p) { return p.memory->done() < p.memory->started(); });
+          use({"transfer", target}, *to.memory, [&] { return to.memory->done() < to.memory->started(); });
     } catch (const Error&) {
       to.busy = false;  // kept; whoever waits for that target learns of it
     }
@@ -106,14 +109,13 @@ void WindowState::check_target(const Subject& subject, Clock::duration grace) {
   if (!gone || Clock::now() - gone->since < grace) return;
   looked_ = {};
   look_around();  // an abort is the better explanation
-  use(subject, [&](WindowPeer&) {
+  use(subject, *peer(subject.target).memory, [&] {
     throw Error(ErrorCode::peer_lost, fmt::format("that rank {}; transfers with others go on", gone->did));
   });
 }
 
 bool WindowState::check_deadlines(WindowPeer& to, std::uint64_t number, bool all) const {
   bool any = false;
-  if (to.timed.empty()) return any;
   to.forget_timed();
   for (const Timed& one : to.timed) {
     if (!all && one.number != number) continue;
@@ -125,63 +127,88 @@ bool WindowState::check_deadlines(WindowPeer& to, std::uint64_t number, bool all
   return any;
 }
 
-void WindowState::wait_until(const Subject& subject, transport::RemoteMemory& way, std::uint64_t number,
-                             Limit& limit, bool all) {
+// What is known to be done is, whatever happened to its target since.
+bool WindowState::is_done(const Awaited& one) {
+  return one.way->known_done() >= one.number ||
+         use(one.subject, *one.way, [&] { return one.way->done(); }) >= one.number;
+}
+
+void WindowState::check(const Awaited& one, Limit& limit) {
+  const bool is_atomic = one.kind == Awaited::Kind::atomic;
+  const bool has_deadline = !is_atomic && check_deadlines(peer(one.subject.target), one.number,
+                                                          one.kind == Awaited::Kind::all_transfers);
+  check_target(one.subject, gone_grace);
+  if (!limit.passed(has_deadline)) return;
+  throw Error(
+      ErrorCode::timeout,
+      fmt::format("{}: not done in time; it {} (Options::timeout or TUTTI_TIMEOUT sets the limit of "
+                  "waits without one)",
+                  describe(one.subject),
+                  is_atomic ? "may still take effect" : "is still under way and can be waited for again"),
+      {one.subject.target});
+}
+
+void WindowState::wait_until(std::span<Awaited> left, Limit limit) {
   refuse_in_child();
-  WindowPeer& to = peer(subject.target);
-  for (Patience patience; use(subject, [&](WindowPeer&) { return way.done(); }) < number;) {
-    const bool has_deadline = &way == to.memory.get() && check_deadlines(to, number, all);
+  std::exception_ptr first;
+  // One that fails, or takes too long, leaves the others to be done.
+  const auto drop = [&](auto is_over) {
+    const auto over = std::ranges::remove_if(left, [&](const Awaited& one) {
+      try {
+        return is_over(one);
+      } catch (const Error&) {
+        if (!first) first = std::current_exception();
+        return true;
+      }
+    });
+    left = left.first(left.size() - over.size());
+  };
+  const auto done = [this](const Awaited& one) { return is_done(one); };
+  for (Patience patience; drop(done), !left.empty();) {
+    if (patience.due()) progress();
     const bool others_moved = setting_.move_queued();
     if (others_moved)
       patience = {};
     else if (patience.awake())
       continue;
-    check_target(subject, gone_grace);
-    if (limit.passed(has_deadline))
-      throw Error(ErrorCode::timeout,
-                  describe(subject) +
-                      ": not done in time; it is still under way and can be waited for again "
-                      "(Options::timeout or TUTTI_TIMEOUT sets the limit of waits without one)",
-                  {subject.target});
-    if (!others_moved) way.wait(patience.nap());
+    look_around();
+    drop([&](const Awaited& one) { return check(one, limit), false; });
+    if (!others_moved && !left.empty()) left.front().way->wait(patience.nap());
   }
+  if (first) std::rethrow_exception(first);
 }
 
 void WindowState::wait(const Transfer& transfer, std::optional<std::chrono::milliseconds> timeout) {
-  Limit limit(timeout, setting_.group.timeout);
-  wait_until(subject_of(transfer), *peer(transfer.target_).memory, transfer.number_, limit);
+  std::array one{Awaited{subject_of(transfer), peer(transfer.target_).memory.get(), transfer.number_}};
+  wait_until(one, Limit(timeout, setting_.group.timeout));
 }
 
 bool WindowState::test(const Transfer& transfer) {
   refuse_in_child();
-  const Subject subject = subject_of(transfer);
-  if (use(subject, [](WindowPeer& to) { return to.memory->done(); }) >= transfer.number_) return true;
+  WindowPeer& to = peer(transfer.target_);
+  const Awaited one{subject_of(transfer), to.memory.get(), transfer.number_};
+  if (is_done(one)) return true;
+  progress();
   setting_.move_queued();
-  check_deadlines(peer(transfer.target_), transfer.number_, false);
-  check_target(subject, gone_grace);
+  check_deadlines(to, transfer.number_, false);
+  check_target(one.subject, gone_grace);
   return false;
 }
 
+WindowState::Awaited WindowState::all_transfers(Rank target) const {
+  const WindowPeer& to = peer(target);
+  return {{"flush", target}, to.memory.get(), to.memory->started(), Awaited::Kind::all_transfers};
+}
+
 void WindowState::flush(Rank target) {
-  Limit limit(std::nullopt, setting_.group.timeout);
-  flush(target, limit);
+  std::array one{all_transfers(target)};
+  wait_until(one, Limit(std::nullopt, setting_.group.timeout));
 }
 
-void WindowState::flush(Rank target, Limit& limit) {
-  WindowPeer& to = peer(target);
-  wait_until({"flush", target}, *to.memory, to.memory->started(), limit, true);
-}
-
-// One that fails, or takes too long, leaves the others to be done.
 void WindowState::flush() {
-  Limit limit(std::nullopt, setting_.group.timeout);
-  std::exception_ptr first;
-  for (Rank r = 0; r < setting_.group.size; ++r) try {
-      flush(r, limit);
-    } catch (const Error&) {
-      if (!first) first = std::current_exception();
-    }
-  if (first) std::rethrow_exception(first);
+  std::vector<Awaited> all;
+  for (Rank r = 0; r < setting_.group.size; ++r) all.push_back(all_transfers(r));
+  wait_until(all, Limit(std::nullopt, setting_.group.timeout));
 }
 
 // Who is awaited and cannot send any more.
@@ -223,6 +250,7 @@ void WindowState::wait_notification(std::uint32_t id, std::uint64_t count, Rank 
 bool WindowState::test_notification(std::uint32_t id, std::uint64_t count, Rank from) {
   check_notification(id, from);
   if (take_notification(id, count, from)) return true;
+  progress();
   setting_.move_queued();
   look_around();
   return false;

@@ -130,6 +130,23 @@ TEST_F(TcpWindowFrames, WhoHasAnsweredEverythingMayLeave) {
   EXPECT_EQ(thrown_by([&] { memory_->check(); }).code, ErrorCode::peer_lost);
 }
 
+TEST_F(TcpWindowFrames, WhatWasDoneBeforeALossIsKnown) {
+  memory_->notify(0);
+  memory_->notify(0);
+  answer({.kind = tcp::WindowKind::done, .number = 1});
+  ASSERT_EQ(::shutdown(ends_.first.get(), SHUT_WR), 0);
+  EXPECT_EQ(thrown_by([&] { memory_->done(); }).code, ErrorCode::peer_lost);
+  EXPECT_EQ(memory_->known_done(), 1U);
+}
+
+TEST_F(TcpWindowFrames, AnAnswerOfAnotherLengthAnswersNothing) {
+  const Block block{.bytes = 8};
+  memory_->get({&block, 1});
+  answer({.kind = tcp::WindowKind::data, .number = 1, .b = 4});
+  EXPECT_THAT(thrown_by([&] { memory_->done(); }).text, HasSubstr("answers what was not asked"));
+  EXPECT_EQ(memory_->known_done(), 0U);
+}
+
 TEST_F(TcpWindowFrames, ALateAnswerIsNotTakenForThatOfTheNextQuestion) {
   const std::array late{std::byte{2}}, right{std::byte{3}};
   const auto ask = [&] { return memory_->ask(late, Deadline(std::chrono::milliseconds(0))); };

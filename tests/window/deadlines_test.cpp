@@ -4,8 +4,11 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
+#include <optional>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "bootstrap/ranks.hpp"
@@ -27,8 +30,11 @@ struct Slow {
   std::uint64_t started = 0;
   std::uint64_t done_after_looks = 0;  ///< 0: not by itself
   std::uint64_t looks = 0;
-  bool silent = false;  ///< does not answer who connects
+  const Slow* beside = nullptr;    ///< looks count only where this one was looked at in between
+  std::uint64_t seen = 0;          ///< looks at that
+  std::uint64_t lost_at_look = 0;  ///< which says so once
   bool lost = false;
+  std::optional<Error> unreachable;  ///< what meets who connects
   std::chrono::milliseconds start_takes{0};
 };
 
@@ -45,15 +51,19 @@ class SlowMemory final : public transport::RemoteMemory {
   [[nodiscard]] std::uint64_t started() const override { return target_.started; }
   std::uint64_t done() override {
     if (target_.lost) throw Error(ErrorCode::peer_lost, "it died");
-    if (++target_.looks == target_.done_after_looks) target_.done = target_.started;
+    const Slow* const beside = target_.beside;
+    if (beside != nullptr && std::exchange(target_.seen, beside->looks) == beside->looks) return target_.done;
+    if (++target_.looks == target_.lost_at_look) throw Error(ErrorCode::peer_lost, "it died");
+    if (target_.looks == target_.done_after_looks) target_.done = target_.started;
     return target_.done;
   }
+  [[nodiscard]] std::uint64_t known_done() const override { return target_.done; }
   void wait(std::chrono::microseconds longest) override { std::this_thread::sleep_for(longest); }
 
  private:
   void start() {
     std::this_thread::sleep_for(target_.start_takes);
-    if (target_.silent) throw Error(ErrorCode::timeout, "it did not answer");
+    if (target_.unreachable) throw Error(*target_.unreachable);
     ++target_.started;
   }
   Slow& target_;
@@ -170,13 +180,13 @@ TEST_F(WindowWithSlowTargets, ATransferOfNothingIsDoneAndBoundsNoOther) {
 
 TEST_F(WindowWithSlowTargets, OneThatDidNotAnswerIsAskedAgain) {
   Window window = make();
-  one_.silent = true;
+  one_.unreachable.emplace(ErrorCode::timeout, "it did not answer");
   const auto thrown = thrown_by([&] { window.put(1, {.remote = 16, .bytes = 8}); });
   EXPECT_EQ(thrown.code, ErrorCode::timeout);
   EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
   EXPECT_THAT(thrown.text,
               HasSubstr("window \"kv\" on rank 0: put of 8 bytes, rank 1 at offset 16: it did not answer"));
-  one_.silent = false;
+  one_.unreachable.reset();
   one_.done = 1;
   EXPECT_FALSE(thrown_by([&] { window.put(1, {.bytes = 8}).wait(); }).code);
   one_.lost = true;
@@ -219,12 +229,108 @@ TEST_F(WindowWithSlowTargets, AFlushOfAllNamesTheFirstThatIsLate) {
   Window window = make();
   window.put(1, {.bytes = 8});
   window.put(2, {.bytes = 8});
+  two_.beside = &one_;  // it moves while the first is waited for, or never
   two_.done_after_looks = 5;
   const auto thrown = thrown_by([&] { window.flush(); });
   EXPECT_EQ(thrown.code, ErrorCode::timeout);
   EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
   EXPECT_EQ(two_.done, two_.started) << "after " << two_.looks << " looks";
   one_.done = one_.started;
+}
+
+TEST_F(WindowWithSlowTargets, AFlushOfAllThrowsWhatItMetFirst) {
+  Window window = make();
+  window.put(1, {.bytes = 8});
+  window.put(2, {.bytes = 8});
+  two_.lost = true;
+  const auto start = steady_clock::now();
+  const auto thrown = thrown_by([&] { window.flush(); });
+  EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{2});
+  EXPECT_GE(steady_clock::now() - start, timeout) << "the other is waited for";
+  one_.done = one_.started;
+}
+
+// Of what a socket or a send queue had no room for. Whoever is waited for may wait for that.
+TEST_F(WindowWithSlowTargets, EveryCallMovesWhatIsUnderWayToOthers) {
+  Window window = make();
+  Transfer late = window.put(1, {.bytes = 8});
+  const auto moves = [&](const char* what, const std::function<void()>& call) {
+    two_.done_after_looks = two_.looks + 5;
+    window.put(2, {.bytes = 8});
+    call();
+    EXPECT_EQ(two_.done, two_.started) << what;
+    two_.done = two_.started;
+  };
+  const auto times_out = [](const std::function<void()>& call) {
+    EXPECT_EQ(thrown_by(call).code, ErrorCode::timeout);
+  };
+  moves("wait", [&] { times_out([&] { late.wait(10ms); }); });
+  moves("flush", [&] { times_out([&] { window.flush(1); }); });
+  moves("wait_notification", [&] { times_out([&] { window.wait_notification(0, 1, any_rank, 10ms); }); });
+  moves("test", [&] {
+    for (int i = 0; i < 5; ++i) EXPECT_FALSE(late.test());
+  });
+  moves("test_notification", [&] {
+    for (int i = 0; i < 5; ++i) EXPECT_FALSE(window.test_notification(0));
+  });
+  one_.done = 1000;  // atomics are done at once
+  moves("fetch_add", [&] {
+    for (int i = 0; i < 5; ++i) window.fetch_add(1, 0, 1);
+  });
+}
+
+TEST_F(WindowWithSlowTargets, ALossBesideADeadlineIsNamedAndKept) {
+  Window window = make();
+  Transfer slow = window.put(1, {.remote = 16, .bytes = 8}, {.deadline = 60s});
+  one_.lost_at_look = one_.looks + 2;
+  for (int i = 0; i < 2; ++i) {
+    const auto thrown = thrown_by([&] { slow.wait(); });
+    EXPECT_EQ(thrown.code, ErrorCode::peer_lost);
+    EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+    EXPECT_THAT(thrown.text,
+                HasSubstr("window \"kv\" on rank 0: put of 8 bytes, rank 1 at offset 16: it died"));
+  }
+}
+
+TEST_F(WindowWithSlowTargets, WhatIsDoneStaysDoneWhenItsTargetIsLost) {
+  Window window = make();
+  Transfer done = window.put(1, {.bytes = 8}), lost = window.put(1, {.bytes = 8});
+  one_.done = 1;
+  one_.lost = true;
+  EXPECT_EQ(thrown_by([&] { lost.wait(); }).code, ErrorCode::peer_lost);
+  EXPECT_TRUE(done.test());
+  const auto thrown = thrown_by([&] { done.wait(); });
+  EXPECT_FALSE(thrown.code) << thrown.text;
+  EXPECT_EQ(thrown_by([&] { lost.test(); }).code, ErrorCode::peer_lost);
+  EXPECT_EQ(thrown_by([&] { window.flush(1); }).code, ErrorCode::peer_lost);
+}
+
+TEST_F(WindowWithSlowTargets, WhatThisRankLacksIsItsOwnFaultAndMayComeLater) {
+  Window window = make();
+  one_.unreachable.emplace(ErrorCode::system, "too many open files", std::vector<Rank>{0});
+  const auto thrown = thrown_by([&] { window.put(1, {.bytes = 8}); });
+  EXPECT_EQ(thrown.code, ErrorCode::system);
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{0});
+  one_.unreachable.reset();
+  one_.done = 1;
+  const auto later = thrown_by([&] { window.put(1, {.bytes = 8}).wait(); });
+  EXPECT_FALSE(later.code) << later.text;
+}
+
+TEST_F(WindowWithSlowTargets, AnAbortMetWhileConnectingNamesWhoAborted) {
+  Window window = make();
+  one_.unreachable.emplace(ErrorCode::aborted, "enough of it", std::vector<Rank>{2});
+  EXPECT_EQ(thrown_by([&] { window.put(1, {.bytes = 8}); }).ranks, std::vector<Rank>{2});
+}
+
+TEST_F(WindowWithSlowTargets, AnAtomicThatIsLateMayStillTakeEffect) {
+  Window window = make();
+  const auto thrown = thrown_by([&] { window.fetch_add(1, 8, 1); });
+  EXPECT_EQ(thrown.code, ErrorCode::timeout);
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+  EXPECT_THAT(thrown.text, HasSubstr("window \"kv\" on rank 0: atomic of 8 bytes, rank 1 at offset 8: not "
+                                     "done in time; it may still take effect"));
 }
 
 }  // namespace

@@ -172,6 +172,34 @@ TEST_P(Windows, NoNotificationIsLostOnOneWhoDoesNotLook) {
   });
 }
 
+// Each rank has more under way than sockets hold, or a send queue, and waits for the other's.
+TEST_P(Windows, WhoOnlyTestsForNotificationsMovesWhatItPut) {
+  run(GetParam(), 2, [](Seat& seat) {
+    constexpr std::size_t block = 128 << 10;
+    constexpr std::size_t count = 512;
+    auto place = seat.place((count + 1) * block);
+    const auto memory = place.as<std::uint8_t>();
+    const Rank other = 1 - seat.rank;
+    std::ranges::fill(memory.first(block), pattern(seat.rank, 0));
+    std::vector<Block> blocks(count);
+    for (std::size_t i = 0; i < count; ++i) blocks[i] = {.remote = (i + 1) * block, .bytes = block};
+    const Batch batch = place.window.prepare_put(other, blocks);
+    EXPECT_EQ(batch.blocks(), count);
+    seat.barrier();
+    place.window.post(batch, {.notify = 1});
+    bool came = false;
+    for (const Deadline deadline(20s); !came && !deadline.passed(); std::this_thread::yield())
+      came = place.window.test_notification(1, 1, other);
+    EXPECT_TRUE(came);
+    EXPECT_FALSE(place.window.test_notification(1, 1, other)) << "it was taken";
+    place.window.flush();
+    seat.barrier();
+    const std::vector<std::uint8_t> theirs(block, pattern(other, 0));
+    for (std::size_t i = 1; i <= count; ++i) ASSERT_TRUE(same(memory.subspan(i * block, block), theirs)) << i;
+    seat.barrier();
+  });
+}
+
 TEST_P(Windows, ABatchIsPostedManyTimes) {
   run(GetParam(), 2, [](Seat& seat) {
     constexpr std::size_t block = 96;

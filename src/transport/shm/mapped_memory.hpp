@@ -25,6 +25,7 @@ class LocalMemory : public RemoteMemory {
   void notify(std::uint32_t id) final;
   [[nodiscard]] std::uint64_t started() const final { return started_; }
   std::uint64_t done() final { return started_; }
+  [[nodiscard]] std::uint64_t known_done() const final { return started_; }
   void wait(std::chrono::microseconds) final {}
 
  protected:

@@ -137,26 +137,23 @@ void TcpMemory::take(const WindowFrame& frame) {
   };
   if (frame.magic != WindowFrame::expected_magic || frame.number <= done_ || frame.number > started_)
     violated();
-  done_ = frame.number;
   const auto expect = [&](std::byte* into) {
     payload_ = into;
     payload_left_ = frame.b;
-    // Not done before the last byte is here.
-    if (payload_left_ > 0) --done_;
   };
   switch (frame.kind) {
     case WindowKind::done:
-      return;
+      break;
     case WindowKind::data:
       if (awaited_.empty() || awaited_.front().bytes != frame.b) violated();
       expect(awaited_.front().into);
       awaited_.pop_front();
-      return;
+      break;
     case WindowKind::value:
       if (awaited_.empty() || awaited_.front().bytes != sizeof frame.a) violated();
       std::memcpy(awaited_.front().into, &frame.a, sizeof frame.a);
       awaited_.pop_front();
-      return;
+      break;
     case WindowKind::answer:
     case WindowKind::refused:
       if (frame.b > longest_question || frame.a > static_cast<std::uint64_t>(ErrorCode::forked)) violated();
@@ -164,10 +161,12 @@ void TcpMemory::take(const WindowFrame& frame) {
       if (frame.kind == WindowKind::refused) refused_ = static_cast<ErrorCode>(frame.a);
       answer_.resize(frame.b);
       expect(answer_.data());
-      return;
+      break;
     default:
       violated();
   }
+  // Not done before the last byte is here.
+  done_ = payload_left_ > 0 ? frame.number - 1 : frame.number;
 }
 
 // False when nothing has come.

@@ -34,6 +34,7 @@ class TcpMemory final : public RemoteMemory {
                     std::uint64_t* before) override;
   [[nodiscard]] std::uint64_t started() const override { return started_; }
   std::uint64_t done() override;
+  [[nodiscard]] std::uint64_t known_done() const override { return done_; }
   void wait(std::chrono::microseconds longest) override;
 
   /// Asks the server what another transport wants to know. Blocking. Throws Error(timeout, peer_lost), and

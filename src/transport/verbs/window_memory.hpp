@@ -38,6 +38,7 @@ class WindowMemory final : public RemoteMemory {
                     std::uint64_t* before) override;
   [[nodiscard]] std::uint64_t started() const override { return started_; }
   std::uint64_t done() override;
+  [[nodiscard]] std::uint64_t known_done() const override { return done_; }
   void wait(std::chrono::microseconds longest) override;
 
  private:
