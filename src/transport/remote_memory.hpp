@@ -72,7 +72,8 @@ struct Exposure {
 class RemoteAccess {
  public:
   using Bytes = std::vector<std::byte>;
-  /// Asks the access of the target, and returns its answer. Blocking. Throws Error(timeout, peer_lost).
+  /// Asks the access of the target, and returns its answer. Blocking. Throws Error(timeout, peer_lost,
+  /// aborted).
   using Ask = std::function<Bytes(std::span<const std::byte>)>;
   RemoteAccess() = default;
   RemoteAccess(const RemoteAccess&) = delete;

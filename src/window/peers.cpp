@@ -63,18 +63,22 @@ std::vector<Contact> exchange(const WindowSetting& setting, const transport::tcp
   return all;
 }
 
+/// Of what waits for a peer before it is reached.
+bootstrap::Limit first_contact(const WindowSetting& setting, Rank peer) {
+  return {Deadline(setting.group.timeout), [&setting, peer] {
+            setting.check();
+            if (const auto gone = setting.gone(peer))
+              throw Error(ErrorCode::peer_lost, fmt::format("that rank {}", gone->did));
+          }};
+}
+
 PrivateDescriptor connect(const WindowSetting& setting, Rank peer, const Contact& contact) {
   const auto world = [&](Rank rank) { return setting.group.world[static_cast<std::size_t>(rank)]; };
   const bootstrap::Hello hello{world(setting.group.rank), static_cast<std::uint32_t>(setting.group.size),
                                transport::tcp::Purpose{setting.number, 0, 0}.pack()};
-  const auto check = [&] {
-    setting.check();
-    if (const auto gone = setting.gone(peer))
-      throw Error(ErrorCode::peer_lost, fmt::format("that rank {}", gone->did));
-  };
   try {
     auto socket = transport::tcp::dial({contact.address, contact.port}, setting.secret, hello,
-                                       {Deadline(setting.group.timeout), check});
+                                       first_contact(setting, peer));
     assert(socket);  // connections have one direction, so none cross
     transport::tcp::carry_data(socket.get(), setting.congestion);
     return socket;
@@ -153,8 +157,9 @@ class Chooser {
     }
     peer.owner = over_tcp(rank, "atomics are done by the owner");
     peer.memory = access_->reach(
-        rank, [owner = peer.owner.get(), timeout = setting_.group.timeout](
-                  std::span<const std::byte> question) { return owner->ask(question, Deadline(timeout)); });
+        rank, [owner = peer.owner.get(), setting = &setting_, rank](std::span<const std::byte> question) {
+          return owner->ask(question, first_contact(*setting, rank));
+        });
   }
 
   [[nodiscard]] std::unique_ptr<transport::tcp::TcpMemory> over_tcp(Rank rank, const std::string& why) const {

@@ -17,6 +17,7 @@
 
 #include "base/deadline.hpp"
 #include "bootstrap/ranks.hpp"
+#include "bootstrap/socket.hpp"
 #include "transport/tcp/tcp_memory.hpp"
 #include "transport/tcp/window_server.hpp"
 
@@ -128,6 +129,17 @@ TEST_F(TcpWindowFrames, WhoHasAnsweredEverythingMayLeave) {
   ASSERT_EQ(::shutdown(ends_.first.get(), SHUT_WR), 0);
   EXPECT_EQ(memory_->done(), 1U);
   EXPECT_EQ(thrown_by([&] { memory_->check(); }).code, ErrorCode::peer_lost);
+}
+
+// Nobody answers, and the limit is not the first to end it.
+TEST_F(TcpWindowFrames, WhoAsksLooksAroundMeanwhile) {
+  int looks = 0;
+  const bootstrap::Limit limit(Deadline(std::chrono::hours(1)), [&looks] {
+    if (++looks == 3) throw Error(ErrorCode::aborted, "enough of it", {2});
+  });
+  const auto thrown = thrown_by([&] { static_cast<void>(memory_->ask({}, limit)); });
+  EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{2});
 }
 
 TEST_F(TcpWindowFrames, WhatWasDoneBeforeALossIsKnown) {

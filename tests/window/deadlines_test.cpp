@@ -35,12 +35,13 @@ struct Slow {
   std::uint64_t lost_at_look = 0;  ///< which says so once
   bool lost = false;
   std::optional<Error> unreachable;  ///< what meets who connects
+  bool asks = false;                 ///< whoever connects asks a server that answers nothing
   std::chrono::milliseconds start_takes{0};
 };
 
 class SlowMemory final : public transport::RemoteMemory {
  public:
-  explicit SlowMemory(Slow& target) : target_(target) {}
+  SlowMemory(Slow& target, transport::RemoteAccess::Ask ask) : target_(target), ask_(std::move(ask)) {}
   [[nodiscard]] std::string explain() const override { return "slow"; }
   void put(std::span<const Block>) override { start(); }
   void get(std::span<const Block>) override { start(); }
@@ -64,17 +65,19 @@ class SlowMemory final : public transport::RemoteMemory {
   void start() {
     std::this_thread::sleep_for(target_.start_takes);
     if (target_.unreachable) throw Error(*target_.unreachable);
+    if (target_.asks) ask_({});
     ++target_.started;
   }
   Slow& target_;
+  transport::RemoteAccess::Ask ask_;
 };
 
 class SlowAccess final : public transport::RemoteAccess {
  public:
   explicit SlowAccess(std::span<Slow> targets) : targets_(targets) {}
   Bytes answer(Rank, std::span<const std::byte>) override { return {}; }
-  std::unique_ptr<transport::RemoteMemory> reach(Rank target, Ask) override {
-    return std::make_unique<SlowMemory>(targets_[static_cast<std::size_t>(target)]);
+  std::unique_ptr<transport::RemoteMemory> reach(Rank target, Ask ask) override {
+    return std::make_unique<SlowMemory>(targets_[static_cast<std::size_t>(target)], std::move(ask));
   }
   void progress() override {}
   void wait(std::chrono::microseconds longest) override { std::this_thread::sleep_for(longest); }
@@ -108,13 +111,13 @@ class WindowWithSlowTargets : public testing::Test {
  protected:
   static constexpr auto timeout = 30ms;
 
-  Window make() {
+  Window make(std::chrono::milliseconds limit = timeout) {
     detail::WindowSetting setting;
     setting.options = {.name = "kv"};
     setting.memory = std::as_writable_bytes(std::span(memory_));
     setting.group.size = static_cast<int>(targets_.size());
     setting.group.world = {0, 1, 2};
-    setting.group.timeout = timeout;
+    setting.group.timeout = limit;
     setting.group.all_gather = [](std::span<const std::byte> mine) {
       return std::vector(3, std::vector(mine.begin(), mine.end()));
     };
@@ -122,12 +125,14 @@ class WindowWithSlowTargets : public testing::Test {
     setting.network = &transport_;
     setting.listener = [this] { return listener_; };
     setting.secret = transport::testing::tcp_secret;
+    setting.check = [this] { check_(); };
     return detail::WindowState::make_window(std::move(setting));
   }
 
   std::array<Slow, 3> targets_;
   Slow& one_ = targets_[1];
   Slow& two_ = targets_[2];
+  std::function<void()> check_ = [] {};
 
  private:
   std::array<std::uint64_t, 64> memory_{};
@@ -322,6 +327,19 @@ TEST_F(WindowWithSlowTargets, AnAbortMetWhileConnectingNamesWhoAborted) {
   Window window = make();
   one_.unreachable.emplace(ErrorCode::aborted, "enough of it", std::vector<Rank>{2});
   EXPECT_EQ(thrown_by([&] { window.put(1, {.bytes = 8}); }).ranks, std::vector<Rank>{2});
+}
+
+TEST_F(WindowWithSlowTargets, AnAbortEndsTheQuestionOfAFirstContact) {
+  int looks = 0;
+  check_ = [&looks] {
+    if (++looks > 1) throw Error(ErrorCode::aborted, "enough of it", {2});  // the first is that of the call
+  };
+  one_.asks = true;
+  Window window = make(60s);
+  const auto thrown = thrown_by([&] { window.put(1, {.bytes = 8}); });
+  EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{2});
+  EXPECT_THAT(thrown.text, HasSubstr("window \"kv\" on rank 0: put of 8 bytes, rank 1 at offset 0"));
 }
 
 TEST_F(WindowWithSlowTargets, AnAtomicThatIsLateMayStillTakeEffect) {

@@ -16,7 +16,6 @@
 
 #include "base/timespec.hpp"
 #include "base/uninterrupted.hpp"
-#include "bootstrap/socket.hpp"
 
 namespace tutti::transport::tcp {
 
@@ -75,15 +74,16 @@ void TcpMemory::compare_swap(std::size_t offset, std::uint64_t expected, std::ui
   write();
 }
 
-std::vector<std::byte> TcpMemory::ask(std::span<const std::byte> question, const Deadline& deadline) {
+std::vector<std::byte> TcpMemory::ask(std::span<const std::byte> question, const bootstrap::Limit& limit) {
   start({.kind = WindowKind::ask, .b = question.size()}, nullptr, question.size());
   // It may have to wait here for longer than the caller does.
   out_.back().copy.assign(question.begin(), question.end());
   out_.back().payload = out_.back().copy.data();
   while (done() < started_) {
-    if (deadline.passed())
+    if (limit.check) limit.check();
+    if (limit.deadline.passed())
       throw Error(ErrorCode::timeout, fmt::format("rank {} did not answer", target_), {target_});
-    wait(std::chrono::milliseconds(std::clamp(deadline.poll_ms(), 1, 50)));
+    wait(std::chrono::milliseconds(std::clamp(limit.deadline.poll_ms(), 1, 50)));
   }
   if (refused_)
     throw Error(*refused_,

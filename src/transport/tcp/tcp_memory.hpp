@@ -11,8 +11,8 @@
 
 #include <tutti/error.hpp>
 
-#include "base/deadline.hpp"
 #include "base/fork_guard.hpp"
+#include "bootstrap/socket.hpp"
 #include "transport/remote_memory.hpp"
 #include "transport/tcp/window_frame.hpp"
 
@@ -37,9 +37,9 @@ class TcpMemory final : public RemoteMemory {
   [[nodiscard]] std::uint64_t known_done() const override { return done_; }
   void wait(std::chrono::microseconds longest) override;
 
-  /// Asks the server what another transport wants to know. Blocking. Throws Error(timeout, peer_lost), and
-  /// what the target threw instead of an answer.
-  std::vector<std::byte> ask(std::span<const std::byte> question, const Deadline& deadline);
+  /// Asks the server what another transport wants to know. Blocking. Throws Error(timeout, peer_lost), what
+  /// the target threw instead of an answer, and what the limit's check throws.
+  std::vector<std::byte> ask(std::span<const std::byte> question, const bootstrap::Limit& limit);
   /// Throws Error(peer_lost) if the target has closed the connection. A system call.
   void check() { read(); }
 
