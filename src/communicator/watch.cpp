@@ -89,20 +89,21 @@ Membership::~Membership() {
   watch_->close(communicator_);
   const bool session_says_it = watch_.use_count() == 1;
   if (!begun_ || session_says_it) return;
-  auto& session = watch_->session();
-  if (std::uncaught_exceptions() <= exceptions_) {
-    session.announce_closed(communicator_, world_);
-    return;
-  }
+  // Calls fail by the failure, which comes first and says why. Windows outlive that, and go by the closing.
+  if (std::uncaught_exceptions() > exceptions_) announce_unwinding();
+  watch_->session().announce_closed(communicator_, world_);
+}
+
+void Membership::announce_unwinding() const {
   try {
     const Error why(ErrorCode::peer_lost,
                     "rank " + std::to_string(me_) +
                         " destroyed its communicator while an exception passed; make a new one without it "
                         "to go on",
                     {me_});
-    session.announce_failure(communicator_, why);
+    watch_->session().announce_failure(communicator_, why);
   } catch (const std::bad_alloc&) {
-    // Who waits for this rank there waits until the deadline.
+    // It is closed, at least.
   }
 }
 

@@ -65,7 +65,7 @@ class Watch {
 };
 
 /// A rank's part in one communicator. When it ends, and not the session with it, the others hear that; where
-/// an exception passes, as a failure.
+/// an exception passes, of a failure before.
 class Membership {
  public:
   /// `watch` and `world`, every member's world rank, belong to the communicator: whether it is the last that
@@ -79,6 +79,7 @@ class Membership {
   void begin() { begun_ = true; }
 
  private:
+  void announce_unwinding() const;
   const std::shared_ptr<Watch>& watch_;
   std::uint64_t communicator_;
   Rank me_;  ///< in it

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <barrier>
 #include <csignal>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -96,6 +97,30 @@ TEST_P(WindowFailures, ARankThatDestroysTheWindowsCommunicatorIsNamed) {
         EXPECT_LT(steady_clock::now() - start, 5s) << "it is heard, not waited for";
         EXPECT_EQ(thrown_by([&] { window.put(0, {.bytes = 8}).wait(); }).code, ErrorCode::peer_lost);
       }
+    }
+    seat.barrier();
+  });
+}
+
+// Whose failure ends the others' calls, but not their windows.
+TEST_P(WindowFailures, ARankThatUnwindsPastTheWindowsCommunicatorIsNamed) {
+  run(GetParam(), 2, [](Seat& seat) {
+    try {
+      Communicator child = seat.communicator->duplicate();
+      std::vector<std::byte> memory(64);
+      Window window(child, std::span(memory));
+      if (seat.rank == 0) {
+        window.wait_notification(1, 1, 1);  // the other has its window
+        throw std::logic_error("boom");
+      }
+      window.notify(0, 1);
+      const auto thrown = thrown_by([&] { window.wait_notification(0, 1, 0); });
+      EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+      EXPECT_EQ(thrown.ranks, std::vector<Rank>{0});
+      EXPECT_THAT(thrown.text, HasSubstr("rank 0 destroyed its communicator"));
+      EXPECT_EQ(thrown_by([&] { window.put(0, {.bytes = 8}).wait(); }).code, ErrorCode::peer_lost);
+    } catch (const std::logic_error& error) {
+      EXPECT_STREQ(error.what(), "boom");
     }
     seat.barrier();
   });
