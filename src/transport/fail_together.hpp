@@ -2,6 +2,7 @@
 /// A failure of some rank while all make something, told to all: nobody waits for who has given up.
 #pragma once
 
+#include <exception>
 #include <string>
 
 #include <tutti/error.hpp>
@@ -23,6 +24,10 @@ void do_together(const Group& group, Part part) {
     part();
   } catch (const Error& error) {
     fault = bootstrap::to_fault(error);
+  } catch (const std::exception& error) {
+    fault = {ErrorCode::system,
+             {},
+             std::string("it is out of memory, as a rule: ") + error.what() + "; free some on its host"};
   }
   fail_together(group, fault.code, fault.text);
 }

@@ -4,11 +4,13 @@
 
 #include <array>
 #include <cstdint>
+#include <new>
 #include <span>
 #include <type_traits>
 #include <vector>
 
 #include "bootstrap/ranks.hpp"
+#include "transport/fail_together.hpp"
 #include "transport/tcp_ranks.hpp"
 #include "window/seats.hpp"
 #include "window/state.hpp"
@@ -73,6 +75,21 @@ TEST(WindowWithoutAListener, IsRefusedOnAllRanks) {
     EXPECT_EQ(thrown.code, ErrorCode::system) << thrown.text;
     EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
     EXPECT_THAT(thrown.text, HasSubstr("rank 1: too many open files"));
+  });
+}
+
+TEST(WindowOutOfMemory, IsRefusedOnAllRanks) {
+  const auto groups = transport::testing::local_groups(2);
+  bootstrap::test::on_threads(2, [&](Rank rank) {
+    const auto thrown = thrown_by([&] {
+      transport::do_together(groups[static_cast<std::size_t>(rank)], [rank] {
+        if (rank == 1) throw std::bad_alloc();
+      });
+    });
+    EXPECT_EQ(thrown.code, ErrorCode::system) << thrown.text;
+    EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+    EXPECT_THAT(thrown.text, HasSubstr("rank 1: "));
+    EXPECT_THAT(thrown.text, HasSubstr(std::bad_alloc().what()));
   });
 }
 
