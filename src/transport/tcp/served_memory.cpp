@@ -160,7 +160,7 @@ ServedConnection::Flow ServedConnection::write() {
   while (heads_sent_ < heads_.size() || tail_left_ > 0) {
     std::array<iovec, 2> parts{};
     parts[0] = {heads_.data() + heads_sent_, heads_.size() - heads_sent_};
-    parts[1] = {const_cast<std::byte*>(tail_), tail_left_};
+    parts[1] = {const_cast<std::byte*>(tail_), std::min(tail_left_, turn_bytes)};
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
@@ -171,6 +171,8 @@ ServedConnection::Flow ServedConnection::write() {
     heads_sent_ += of_heads;
     tail_ += static_cast<std::size_t>(sent) - of_heads;
     tail_left_ -= static_cast<std::size_t>(sent) - of_heads;
+    moved_ += static_cast<std::size_t>(sent);
+    if (tail_left_ > 0 && moved_ >= turn_bytes) return Flow::blocked;  // by the others' turn
   }
   heads_.clear();
   heads_sent_ = 0;
@@ -180,7 +182,7 @@ ServedConnection::Flow ServedConnection::write() {
 bool ServedConnection::advance() {
   more_ = false;
   const std::uint64_t begun = finished_;
-  std::size_t moved = 0;
+  moved_ = 0;
   for (;;) {
     // An answer's payload is the memory itself: nothing later may happen before it has gone.
     if (tail_left_ > 0 || heads_.size() > input_bytes) {
@@ -190,9 +192,9 @@ bool ServedConnection::advance() {
     const std::size_t before = payload_left_;
     const Flow flow = read();
     if (flow == Flow::over) return false;
-    if (before > payload_left_) moved += before - payload_left_;
+    if (before > payload_left_) moved_ += before - payload_left_;
     const bool idle = flow == Flow::blocked;
-    more_ = !idle && (moved >= turn_bytes || finished_ - begun >= 4 * tell_every);
+    more_ = !idle && (moved_ >= turn_bytes || finished_ - begun >= 4 * tell_every);
     if (finished_ > told_ && (idle || more_ || finished_ - told_ >= tell_every))
       answer({.kind = WindowKind::done}, nullptr, 0);
     if (idle || more_) return write() != Flow::over;

@@ -66,6 +66,7 @@ class ServedConnection {
   std::size_t tail_left_ = 0;
   std::vector<std::byte> tail_copy_;
   std::uint64_t finished_ = 0, told_ = 0;  ///< operations
+  std::size_t moved_ = 0;                  ///< bytes of this turn, both ways
   bool more_ = false;
 };
 
