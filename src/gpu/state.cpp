@@ -226,8 +226,9 @@ void GpuState::enqueue_counted(const Call& call, const DeviceBlocks& in, const D
 
 std::byte* GpuState::at_least(Growing& memory, std::size_t bytes) {
   if (bytes > memory.bytes) {
-    memory.bytes = std::bit_ceil(std::max<std::size_t>(bytes, 4096));
-    memory.blocks.push_back(gpu::allocate(api_, memory.bytes));
+    const std::size_t room = std::bit_ceil(std::max<std::size_t>(bytes, 4096));
+    memory.blocks.push_back(gpu::allocate(api_, room));
+    memory.bytes = room;
   }
   return memory.blocks.empty() ? nullptr : memory.blocks.back().get();
 }

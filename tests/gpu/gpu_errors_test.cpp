@@ -88,13 +88,19 @@ TEST_F(GpuTest, AGroupThatCannotBePreparedIsNotBegun) {
         group.all_reduce(buffer.data(), buffer.data(), 64, DataType::float32,
                          scaled_sum(0.5));  // takes memory
         EXPECT_EQ(code_of([&] { group.run(); }, "cudaMalloc"), ErrorCode::system);
+        const auto scaled = [&] {
+          gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32, scaled_sum(1.5));
+        };
+        EXPECT_EQ(code_of(scaled, "cudaMalloc"), ErrorCode::system);  // there still is none
         api->synchronize(nullptr);
         EXPECT_EQ(buffer.values(), std::vector<float>(64, 2));
         comm.barrier();
         sum();
+        api->refuses_memory = false;
+        scaled();
         api->synchronize(nullptr);
         gpu.check();
-        EXPECT_EQ(buffer.values(), std::vector<float>(64, 4));
+        EXPECT_EQ(buffer.values(), std::vector<float>(64, 12));
       },
       quick());
 }
