@@ -38,15 +38,16 @@ inline constexpr int data_type_count = 12;  ///< of them
 enum class ReduceOp : std::uint8_t { sum, product, min, max, average };
 inline constexpr int reduce_op_count = 5;  ///< of them
 
-/// A reduction and the factor that every rank's contribution is multiplied by before it is reduced (1: none).
-/// The factor may differ between ranks. Integers: a whole factor of up to 2^53 multiplies as integers do and
-/// wraps; with others the product is truncated toward zero, and what does not fit is the nearest that does.
-/// The idea is NCCL's `ncclRedOpCreatePreMulSum`.
+/// A reduction and the factor that every rank's contribution is multiplied by before it is reduced. The
+/// factor may differ between ranks, but all give one or none: that of a rank without is 1. Integers: a whole
+/// factor of up to 2^53 multiplies as integers do and wraps; with others the product is truncated toward
+/// zero, and what does not fit is the nearest that does. The idea is NCCL's `ncclRedOpCreatePreMulSum`.
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
   double factor = 1.0;
+  bool scaled = false;  ///< a factor was given, on this rank and all others
   constexpr Reduction(ReduceOp operation) : op(operation) {}  // NOLINT(google-explicit-constructor)
-  constexpr Reduction(ReduceOp operation, double scale) : op(operation), factor(scale) {}
+  constexpr Reduction(ReduceOp operation, double scale) : op(operation), factor(scale), scaled(true) {}
   bool operator==(const Reduction&) const = default;
 };
 

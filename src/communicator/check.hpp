@@ -37,8 +37,7 @@ inline bool has_counts(const Call& call) { return !call.in_counts.empty() || !ca
 inline bool same_but_counts(const Call& call, const Call& before) {
   return call.in == before.in && call.out == before.out && call.count == before.count &&
          call.operation == before.operation && call.type == before.type && call.root == before.root &&
-         call.reduction.op == before.reduction.op && call.reduction.factor == before.reduction.factor &&
-         call.within == before.within;
+         call.reduction == before.reduction && call.within == before.within;
 }
 
 }  // namespace tutti

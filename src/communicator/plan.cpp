@@ -151,7 +151,7 @@ PlanKey key_of(const Call& call, const Sizes& sizes) {
   PlanKey key{call.operation, call.type, ReduceOp::sum, false, sizes.in_place, call.root, call.count};
   if (!reducing(call.operation)) return key;
   key.op = call.reduction.op;
-  key.scaled = call.reduction.factor != 1.0;
+  key.scaled = call.reduction.scaled || call.reduction.factor != 1.0;
   return key;
 }
 

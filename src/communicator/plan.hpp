@@ -29,7 +29,7 @@ struct PlanKey {
   Operation operation = Operation::barrier;
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
-  bool scaled = false;
+  bool scaled = false;  ///< the same on all ranks, whatever their factors
   bool in_place = false;
   Rank root = 0;
   std::uint64_t count = 0;

@@ -94,7 +94,8 @@ ResolvedReduction Reductions::resolve(ncclRedOp_t op, ncclDataType_t type) {
                   fmt::format("{} is no reduction of this communicator", static_cast<unsigned>(op)));
   if (made_[index]->type != type)
     throw Failure(ncclInvalidArgument, "the reduction was made for another data type than the call's");
-  return {scaled_sum(made_[index]->factor), made_[index]->factor_at};
+  if (made_[index]->factor_at != nullptr) return {ReduceOp::sum, made_[index]->factor_at};
+  return {scaled_sum(made_[index]->factor)};
 }
 
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,

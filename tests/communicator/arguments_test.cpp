@@ -132,6 +132,7 @@ TEST(Repeats, OnlyACallThatIsTheSameInEveryPart) {
   EXPECT_TRUE(differs([](Call& c) { c.type = DataType::int32; }));
   EXPECT_TRUE(differs([](Call& c) { c.reduction = ReduceOp::max; }));
   EXPECT_TRUE(differs([](Call& c) { c.reduction.factor = 2; }));
+  EXPECT_TRUE(differs([](Call& c) { c.reduction = scaled_sum(1.0); }));
   EXPECT_TRUE(differs([](Call& c) { c.root = 1; }));
   EXPECT_TRUE(differs([&](Call& c) { c.in = memory + 1; }));
   EXPECT_TRUE(differs([&](Call& c) { c.out = memory; }));

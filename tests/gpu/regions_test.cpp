@@ -126,6 +126,27 @@ TEST_F(GpuRegions, EveryOperationOnAPartOfOne) {
   });
 }
 
+TEST_F(GpuRegions, FactorsMayDifferBetweenRanks) {
+  for (const bool processes : {true, false}) {
+    api->processes = processes;
+    run_local(2, [&](Communicator& comm) {
+      Gpu gpu(comm, small);
+      const auto in = gpu.allocate<float>(count), out = gpu.allocate<float>(count);
+      const Reduction mine = scaled_sum(comm.rank() == 0 ? 1.0 : 0.5);
+      for (float* const to : {out.data(), in.data()}) {
+        auto wanted = numbers(count, comm.rank());
+        std::memcpy(in.data(), wanted.data(), count * sizeof(float));
+        comm.all_reduce(std::span(wanted), mine);
+        gpu.on(nullptr).all_reduce(in.data(), to, count, type, mine);
+        api->synchronize(nullptr);
+        gpu.check();
+        EXPECT_EQ(std::vector<float>(to, to + count), wanted);
+        comm.barrier();
+      }
+    });
+  }
+}
+
 TEST_F(GpuRegions, ExistingMemoryIsRegistered) {
   run_local(2, [&](Communicator& comm) {
     Gpu gpu(comm, small);
