@@ -99,8 +99,11 @@ std::byte* Planner::room_for(std::size_t bytes) {
 
 void Planner::trim(const Timeline& timeline) {
   if (plans_.size() < most_plans) return;
+  auto kept = static_cast<std::size_t>(
+      std::ranges::count_if(plans_, [](const std::unique_ptr<Plan>& p) { return !p->captured; }));
+  if (kept < most_plans) return;
   const std::uint64_t done = timeline.done();
-  while (plans_.size() >= most_plans) {
+  for (; kept >= most_plans; --kept) {
     auto oldest = plans_.end();
     for (auto p = plans_.begin(); p != plans_.end(); ++p)
       if (!(*p)->captured && (*p)->last_launch <= done &&

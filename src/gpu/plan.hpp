@@ -41,11 +41,11 @@ struct Plan {
 
 class Planner {
  public:
-  /// More plans are kept only while kernels run them, or where they were captured.
+  /// Of those that were not captured. More are kept only while kernels run them.
   static constexpr std::size_t most_plans = 256;
   Planner(std::shared_ptr<Api> api, const Setting& setting, const Connection& connection);
-  /// Drops plans that were not used for longest, if there are too many. Before plans are asked for:
-  /// references to them hold until then.
+  /// Drops plans that were not used for longest, if there are too many; never captured ones. Before plans are
+  /// asked for: references to them hold until then.
   void trim(const Timeline& timeline);
   /// The plan of a checked collective. `reachable`: all ranks reach the buffers of all. Throws
   /// Error(invalid_argument, unsupported).

@@ -136,6 +136,7 @@ std::uint64_t EmulatedApi::address_space() {
 }
 
 void EmulatedApi::upload(std::byte* to, const std::byte* from, std::size_t bytes) {
+  ++uploads;
   std::memcpy(to, from, bytes);
 }
 FileDescriptor EmulatedApi::export_dma_buf(const std::byte*, std::size_t bytes) {

@@ -41,6 +41,7 @@ class EmulatedApi final : public gpu::Api {
   std::atomic<int> one_sided{0};                ///< launches that worked on everybody's buffers
   std::atomic<int> imports{0};                  ///< memory opened and not closed
   std::atomic<int> events{0};                   ///< made and not destroyed
+  std::atomic<int> uploads{0};
   [[nodiscard]] std::size_t bytes_held();
   std::byte* allocate_managed(std::size_t bytes);  ///< that of cudaMallocManaged
   void begin_capture(gpu::Stream stream);

@@ -254,6 +254,37 @@ TEST_F(GpuTest, PlansThatAreNotUsedMakeRoom) {
       quick());
 }
 
+TEST_F(GpuTest, PlansThatWereCapturedLeaveRoomForOthers) {
+  run_local(
+      1,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        const gpu::Stream stream = api->create_stream();
+        const OnGpu<float> buffer(memory, std::vector<float>(1000, 1));
+        const auto reduce = [&](std::size_t count) {
+          gpu.on(stream).all_reduce(buffer.data(), buffer.data(), count, DataType::float32);
+        };
+        api->begin_capture(stream);
+        for (std::size_t count = 1; count <= 300; ++count) reduce(count);
+        const auto graph = api->end_capture(stream);
+        const auto others = [&] {
+          for (const std::size_t count : {400, 401}) {
+            reduce(count);
+            api->synchronize(stream);
+          }
+        };
+        others();
+        const int uploads = api->uploads;
+        others();
+        EXPECT_EQ(api->uploads, uploads);  // their plans were kept
+        api->replay(graph, stream);
+        api->synchronize(stream);
+        gpu.check();
+        api->destroy_stream(stream);
+      },
+      quick());
+}
+
 TEST_F(GpuTest, PlansSayWhatTheyDo) {
   run_local(
       2,
