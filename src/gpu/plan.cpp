@@ -97,7 +97,7 @@ std::byte* Planner::room_for(std::size_t bytes) {
   return room;
 }
 
-void Planner::trim(const Timeline& timeline) {
+void Planner::trim(Timeline& timeline) {
   if (plans_.size() < most_plans) return;
   auto kept = static_cast<std::size_t>(
       std::ranges::count_if(plans_, [](const std::unique_ptr<Plan>& p) { return !p->captured; }));

@@ -46,7 +46,7 @@ class Planner {
   Planner(std::shared_ptr<Api> api, const Setting& setting, const Connection& connection);
   /// Drops plans that were not used for longest, if there are too many; never captured ones. Before plans are
   /// asked for: references to them hold until then.
-  void trim(const Timeline& timeline);
+  void trim(Timeline& timeline);
   /// The plan of a checked collective. `reachable`: all ranks reach the buffers of all. Throws
   /// Error(invalid_argument, unsupported).
   Plan& collective(const Call& call, const Sizes& sizes, bool reachable);

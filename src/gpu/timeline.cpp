@@ -5,30 +5,33 @@
 namespace tutti::gpu {
 
 Timeline::Timeline(std::shared_ptr<Api> api) : api_(std::move(api)) {
-  for (Mark& mark : marks_) mark.event = make_event(api_);
+  last_.event = make_event(api_);
+  milestone_.event = make_event(api_);
 }
 
 void Timeline::follow(Stream stream) {
-  if (marked_ == 0 || api_->stream_id(stream) == last_stream_) return;
-  api_->wait_event(stream, marks_[marked_ % marks_.size()].event.get());
+  if (last_.number == 0 || api_->stream_id(stream) == last_stream_) return;
+  api_->wait_event(stream, last_.event.get());
 }
 
+// The last mark alone would never be reached while there is always more to do.
 void Timeline::mark(Stream stream, std::uint64_t number) {
-  Mark& mark = marks_[++marked_ % marks_.size()];
-  mark.number = number;
+  last_.number = number;
   last_stream_ = api_->stream_id(stream);
-  api_->record(mark.event.get(), stream);
+  api_->record(last_.event.get(), stream);
+  if (milestone_.number > done_) return;
+  api_->record(milestone_.event.get(), stream);
+  milestone_.number = number;
 }
 
-std::uint64_t Timeline::done() const {
-  std::uint64_t done = 0;
-  for (const Mark& mark : marks_)
-    if (mark.number > done && api_->is_reached(mark.event.get())) done = mark.number;
-  return done;
+std::uint64_t Timeline::done() {
+  for (const Mark* mark : {&milestone_, &last_})
+    if (mark->number > done_ && api_->is_reached(mark->event.get())) done_ = mark->number;
+  return done_;
 }
 
 void Timeline::finish() {
-  if (marked_ != 0) api_->synchronize_event(marks_[marked_ % marks_.size()].event.get());
+  if (last_.number != 0) api_->synchronize_event(last_.event.get());
 }
 
 }  // namespace tutti::gpu

@@ -2,7 +2,6 @@
 /// How far a rank's launches have come: they follow each other, whatever their streams.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -21,7 +20,7 @@ class Timeline {
   /// All up to launch `number` has been enqueued, the last in `stream`.
   void mark(Stream stream, std::uint64_t number);
   /// Launches up to this one are through; what is later may be, too. Waits for nothing.
-  [[nodiscard]] std::uint64_t done() const;
+  [[nodiscard]] std::uint64_t done();
   /// Returns when all that was marked is through.
   void finish();
 
@@ -31,9 +30,10 @@ class Timeline {
     std::uint64_t number = 0;
   };
   std::shared_ptr<Api> api_;
-  std::array<Mark, 8> marks_;  ///< the last ones
-  std::uint64_t marked_ = 0;
+  Mark last_;
   std::uint64_t last_stream_ = 0;  ///< its id
+  Mark milestone_;                 ///< an earlier one, until it is known to be reached
+  std::uint64_t done_ = 0;         ///< as far as is known
 };
 
 }  // namespace tutti::gpu
