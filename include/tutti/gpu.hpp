@@ -154,10 +154,11 @@ class GpuRegistration {
 /// All ranks call the same operations in the same order, as with a communicator; calls on several streams are
 /// put in the order of the calls. Kernels of all ranks must be able to run side by side: ranks that are
 /// threads share a GPU well, processes on one GPU take turns unless they run under MPS. Calls may be captured
-/// in CUDA graphs, and the graphs replayed, if all ranks replay alike. A replay is not put in order with
-/// calls on other streams, nor with other replays there: the program does that by events, on all ranks alike,
-/// or ranks take each other's messages for those of other calls. No graph outlives its Gpu, nor runs while it
-/// ends. Thread safety: one thread at a time.
+/// in CUDA graphs, and the graphs replayed, if all ranks replay alike. Those of one capture are put in the
+/// order of the calls, unless calls of another come between them. A replay is not put in order with calls on
+/// other streams, nor with other replays there: the program does that by events, on all ranks alike, or ranks
+/// take each other's messages for those of other calls. No graph outlives its Gpu, nor runs while it ends.
+/// Thread safety: one thread at a time.
 class Gpu {
  public:
   /// On the calling thread's current device. Collective over the communicator, which must outlive it. Throws

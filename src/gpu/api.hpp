@@ -21,6 +21,8 @@ namespace tutti::gpu {
 using Stream = void*;
 /// A cudaEvent_t.
 using Event = void*;
+/// The capture that a stream is in, if any; each has another number.
+using Capture = std::optional<std::uint64_t>;
 
 /// What a pointer points to.
 struct Pointer {
@@ -128,7 +130,8 @@ class Api {
   virtual std::uint64_t stream_id(Stream stream) = 0;
   /// All threads of the process have it in common: CUDA's default stream.
   virtual bool is_common(Stream stream) = 0;
-  virtual bool is_capturing(Stream stream) = 0;
+  virtual Capture capture_of(Stream stream) = 0;
+  bool is_capturing(Stream stream) { return capture_of(stream).has_value(); }
   virtual void synchronize(Stream stream) = 0;
   virtual Event create_event() = 0;
   virtual void destroy_event(Event event) noexcept = 0;

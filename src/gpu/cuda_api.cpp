@@ -267,10 +267,12 @@ class CudaApi final : public Api {
     return id;
   }
   bool is_common(Stream stream) override { return stream == nullptr || stream == cudaStreamLegacy; }
-  bool is_capturing(Stream stream) override {
+  Capture capture_of(Stream stream) override {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    check(::cudaStreamIsCapturing(native(stream), &status), "cudaStreamIsCapturing");
-    return status != cudaStreamCaptureStatusNone;
+    unsigned long long id = 0;
+    check(::cudaStreamGetCaptureInfo(native(stream), &status, &id), "cudaStreamGetCaptureInfo");
+    if (status == cudaStreamCaptureStatusNone) return {};
+    return id;
   }
   void synchronize(Stream stream) override {
     const OutsideCapture outside;

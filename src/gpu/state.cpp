@@ -281,18 +281,17 @@ GpuState::Prepared GpuState::prepare_messages(std::span<const Call> calls) {
   return prepare(planner_.messages(calls), launch);
 }
 
-// A capture is ordered by who replays it; an event from outside would not be part of it.
 void GpuState::launch(std::span<Prepared> all, Stream stream) {
-  const bool captured = api_->is_capturing(stream);
-  if (!captured) timeline_.follow(stream);
+  const gpu::Capture capture = api_->capture_of(stream);
+  timeline_.follow(stream, capture);
   try {
     for (Prepared& one : all)
-      if (!one.plan->empty) launch(one, captured, stream);
+      if (!one.plan->empty) launch(one, capture.has_value(), stream);
   } catch (...) {
-    if (!captured) timeline_.mark(stream, launched_);  // what comes next follows those that were launched
+    timeline_.mark(stream, capture, launched_);  // what comes next follows those that were launched
     throw;
   }
-  if (!captured) timeline_.mark(stream, launched_);
+  timeline_.mark(stream, capture, launched_);
 }
 
 void GpuState::launch(Prepared& prepared, bool captured, Stream stream) {

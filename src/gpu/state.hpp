@@ -67,7 +67,7 @@ class GpuState {
   Prepared prepare(gpu::Plan& plan, const gpu::device::Launch& buffers);
   Prepared prepare_collective(const Call& call, const Sizes& sizes);
   Prepared prepare_messages(std::span<const Call> calls);
-  /// After what was enqueued before, whatever its stream.
+  /// After what was enqueued before, whatever its stream; in a capture, after what was captured in it.
   void launch(std::span<Prepared> all, gpu::Stream stream);
   void launch(Prepared& prepared, bool captured, gpu::Stream stream);
 

@@ -68,6 +68,7 @@ class EmulatedApi::Worker {
   const int device;
   const std::uint64_t id = ++made_;
   std::unique_ptr<Graph> graph;  ///< while it is captured
+  std::uint64_t capture = 0;     ///< then
 
  private:
   void work() {
@@ -114,7 +115,14 @@ EmulatedApi::Worker& EmulatedApi::worker(gpu::Stream stream) {
   return *mine;
 }
 
-void EmulatedApi::begin_capture(gpu::Stream stream) { worker(stream).graph = std::make_unique<Graph>(); }
+void EmulatedApi::begin_capture(gpu::Stream stream) {
+  worker(stream).graph = std::make_unique<Graph>();
+  worker(stream).capture = ++captures_;
+}
+void EmulatedApi::join_capture(gpu::Stream stream, gpu::Stream other) {
+  worker(stream).graph = std::make_unique<Graph>();
+  worker(stream).capture = worker(other).capture;
+}
 EmulatedApi::Graph EmulatedApi::end_capture(gpu::Stream stream) {
   return *std::exchange(worker(stream).graph, nullptr);
 }
@@ -153,7 +161,10 @@ int EmulatedApi::stream_device(gpu::Stream stream) {
   return worker(stream).device;
 }
 std::uint64_t EmulatedApi::stream_id(gpu::Stream stream) { return worker(stream).id; }
-bool EmulatedApi::is_capturing(gpu::Stream stream) { return worker(stream).graph != nullptr; }
+gpu::Capture EmulatedApi::capture_of(gpu::Stream stream) {
+  const Worker& asked = worker(stream);
+  return asked.graph == nullptr ? gpu::Capture{} : asked.capture;
+}
 void EmulatedApi::synchronize(gpu::Stream stream) { worker(stream).finish(); }
 
 gpu::Event EmulatedApi::create_event() {

@@ -45,6 +45,8 @@ class EmulatedApi final : public gpu::Api {
   [[nodiscard]] std::size_t bytes_held();
   std::byte* allocate_managed(std::size_t bytes);  ///< that of cudaMallocManaged
   void begin_capture(gpu::Stream stream);
+  /// `stream` takes part in the capture of `other`; what it is given is a graph of its own.
+  void join_capture(gpu::Stream stream, gpu::Stream other);
   Graph end_capture(gpu::Stream stream);
   void replay(const Graph& graph, gpu::Stream stream);
   /// A job of the test's own.
@@ -83,7 +85,7 @@ class EmulatedApi final : public gpu::Api {
   int stream_device(gpu::Stream stream) override;
   std::uint64_t stream_id(gpu::Stream stream) override;
   bool is_common(gpu::Stream stream) override { return one_default_stream && stream == nullptr; }
-  bool is_capturing(gpu::Stream stream) override;
+  gpu::Capture capture_of(gpu::Stream stream) override;
   void synchronize(gpu::Stream stream) override;
   gpu::Event create_event() override;
   void destroy_event(gpu::Event event) noexcept override;
@@ -117,6 +119,7 @@ class EmulatedApi final : public gpu::Api {
   std::mutex mutex_;
   std::map<std::byte*, Memory> memory_;
   std::uint64_t allocations_ = 0;
+  std::atomic<std::uint64_t> captures_{0};
   std::map<std::byte*, std::size_t> opened_;  ///< mapped here, of others
   std::map<std::thread::id, std::unique_ptr<Worker>>
       default_streams_;  ///< one a rank, so that ranks run side by side

@@ -194,6 +194,63 @@ TEST_F(GpuTest, CapturedCallsAreReplayed) {
       quick());
 }
 
+TEST_F(GpuTest, CallsOfOneCaptureFollowEachOther) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        const gpu::Stream first = api->create_stream(), second = api->create_stream();
+        const OnGpu<float> buffer(memory, std::vector<float>(1000));
+        const auto sum = [&](gpu::Stream stream) {
+          gpu.on(stream).all_reduce(buffer.data(), buffer.data(), 1000, DataType::float32);
+        };
+        std::latch replayed(1);
+        api->begin_capture(first);
+        api->join_capture(second, first);
+        api->enqueue(first, [&] {
+          replayed.wait();
+          std::fill_n(buffer.data(), 1000, 1.0F);
+        });
+        sum(first);
+        sum(second);
+        const auto graph = api->end_capture(first), beside = api->end_capture(second);
+        api->replay(beside, second);
+        api->replay(graph, first);
+        replayed.count_down();
+        api->synchronize(second);
+        EXPECT_EQ(buffer.values(), std::vector<float>(1000, 4.0F));
+        api->synchronize(first);
+        gpu.check();
+        comm.barrier();
+        api->destroy_stream(first);
+        api->destroy_stream(second);
+      },
+      quick());
+}
+
+TEST_F(GpuTest, CapturesDoNotFollowEachOther) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        const gpu::Stream first = api->create_stream(), second = api->create_stream();
+        const OnGpu<float> buffer(memory, std::vector<float>(1000, 1));
+        for (const gpu::Stream stream : {first, second}) api->begin_capture(stream);
+        for (const gpu::Stream stream : {first, second})
+          gpu.on(stream).all_reduce(buffer.data(), buffer.data(), 1000, DataType::float32);
+        static_cast<void>(api->end_capture(first));
+        const auto graph = api->end_capture(second);
+        api->replay(graph, second);
+        api->synchronize(second);
+        gpu.check();
+        EXPECT_EQ(buffer.values(), std::vector<float>(1000, 2.0F));
+        comm.barrier();
+        api->destroy_stream(first);
+        api->destroy_stream(second);
+      },
+      quick());
+}
+
 TEST_F(GpuTest, TwoCommunicatorsInOneGraph) {
   run_local(
       2,
