@@ -75,7 +75,8 @@ class Api {
   virtual DeviceId device_id(int device) = 0;
   /// For messages: "NVIDIA H200".
   virtual std::string device_name(int device) = 0;
-  /// Lets the current device reach the memory of another one. False where the hardware cannot.
+  /// Lets the current device reach the memory of another one. False where the hardware cannot, or not of one
+  /// more.
   virtual bool reach_device(int other) = 0;
   /// Loads the kernels on the current device. Otherwise the first launch of each does, which may wait for all
   /// that runs there: for ever, if that waits for the launch.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <tutti/error.hpp>
@@ -60,6 +61,16 @@ void check_fit(const Setting& setting, int threads, int device, int resident_blo
                   setting.options.blocks, threads, device, resident_blocks, resident_blocks / threads));
 }
 
+// Why a device of this process is not reached; empty: it is.
+std::string why_not_reached(Api& api, int mine, int theirs) {
+  try {
+    return api.reach_device(theirs) ? ""
+                                    : fmt::format("no peer access between devices {} and {}", mine, theirs);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 bool pretended_apart(const GpuOptions& options, Rank a, Rank b) {
   return options.host_size > 0 && a / options.host_size != b / options.host_size;
 }
@@ -107,9 +118,8 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
       agreement_ = agree(setting, proposals);
       mailboxes_.reset();
       mailboxes_ = std::make_unique<Mailboxes>(api_, setting, agreement_, address_spaces, group_);
-      upload();
     } while (!prove(setting, proposals));
-    describe(cards);
+    transport::do_together(setting.group, [&] { describe(cards); });
   } catch (...) {
     abandon();  // from the first proof on others write
     throw;
@@ -192,10 +202,11 @@ DeviceMemory Connection::allocate_shared(std::size_t bytes) const {
 void Connection::share_arenas(const Setting& setting) {
   const bool processes = std::ranges::any_of(
       peers_, [](Nearness peer) { return peer == Nearness::host || peer == Nearness::domain; });
-  if (processes) {
+  transport::do_together(setting.group, [&] {
+    if (!processes) return;
     why_no_descriptor_ = api_->why_not_shared(Sharing::descriptor);
     why_no_fabric_ = setting.options.fabric ? api_->why_not_shared(Sharing::fabric) : "GpuOptions::fabric";
-  }
+  });
   make_arena(setting, processes);
   std::string unopened;
   for (Rank r = 0; r < group_.size && unopened.empty(); ++r)
@@ -225,8 +236,9 @@ Proposal Connection::propose(const Setting& setting, const Card& theirs, Rank pe
   const bool other_host = apart || !setting.same_host(peer);
   const Nearness near = peers_[static_cast<std::size_t>(peer)];
   const PeerMemory& memory = arenas_.of(peer);
-  if (near == Nearness::process && !api_->reach_device(theirs.device))
-    return {Way::host, fmt::format("no peer access between devices {} and {}", device_, theirs.device)};
+  if (near == Nearness::process)
+    if (std::string why = why_not_reached(*api_, device_, theirs.device); !why.empty())
+      return {Way::host, std::move(why)};
   if (memory.data != nullptr) {
     group_.arenas[peer] = memory.data;
     return {};
@@ -264,27 +276,34 @@ bool Connection::prove(const Setting& setting, std::vector<Proposal>& proposals)
 
 // Ranks whose pattern did not come. The network is trusted; that this device and its host see what the other
 // writes is proved in place of it.
-std::vector<Rank> Connection::find_wrong(const Setting& setting) const {
+std::vector<Rank> Connection::find_wrong(const Setting& setting) {
   constexpr int words_of_proof = device::proof_bytes / sizeof(std::uint64_t);
   const std::size_t bytes = sizeof(std::uint32_t) * static_cast<std::size_t>(group_.size);
-  const PinnedMemory wrong = allocate_pinned(api_, bytes);
-  auto* const words = reinterpret_cast<std::uint32_t*>(wrong.get());
-  const TemporaryStream stream(*api_);
-  api_->launch_proof(membership(), device::Proof::write, words, stream.get());
-  api_->synchronize(stream.get());
-  for (const Line& line : lines()) {
-    const auto* const written =
-        reinterpret_cast<const std::uint64_t*>(line.outbox + device::Mailbox::proof());
-    auto* const to_read = reinterpret_cast<std::uint64_t*>(line.inbox + device::Mailbox::proof());
-    for (int i = 0; i < words_of_proof; ++i) {
-      if (device::load_acquire_system(written + i) != device::proof_word(group_.rank, line.peer, i))
-        words[line.peer] = 1;
-      device::store_release_system(to_read + i, device::proof_word(line.peer, group_.rank, i));
+  PinnedMemory wrong;
+  std::uint32_t* words = nullptr;
+  std::optional<TemporaryStream> stream;
+  transport::do_together(setting.group, [&] {
+    upload();
+    wrong = allocate_pinned(api_, bytes);
+    words = reinterpret_cast<std::uint32_t*>(wrong.get());
+    stream.emplace(*api_);
+    api_->launch_proof(membership(), device::Proof::write, words, stream->get());
+    api_->synchronize(stream->get());
+    for (const Line& line : lines()) {
+      const auto* const written =
+          reinterpret_cast<const std::uint64_t*>(line.outbox + device::Mailbox::proof());
+      auto* const to_read = reinterpret_cast<std::uint64_t*>(line.inbox + device::Mailbox::proof());
+      for (int i = 0; i < words_of_proof; ++i) {
+        if (device::load_acquire_system(written + i) != device::proof_word(group_.rank, line.peer, i))
+          words[line.peer] = 1;
+        device::store_release_system(to_read + i, device::proof_word(line.peer, group_.rank, i));
+      }
     }
-  }
-  static_cast<void>(setting.group.all_gather({}));
-  api_->launch_proof(membership(), device::Proof::check, words, stream.get());
-  api_->synchronize(stream.get());
+  });
+  transport::do_together(setting.group, [&] {  // all have written
+    api_->launch_proof(membership(), device::Proof::check, words, stream->get());
+    api_->synchronize(stream->get());
+  });
   std::vector<Rank> ranks;
   for (Rank r = 0; r < group_.size; ++r)
     if (words[r] != 0) ranks.push_back(r);

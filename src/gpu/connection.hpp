@@ -73,7 +73,7 @@ class Connection {
   void upload();
   void describe(const std::vector<Card>& cards);
   bool prove(const Setting& setting, std::vector<Proposal>& proposals);
-  [[nodiscard]] std::vector<Rank> find_wrong(const Setting& setting) const;
+  [[nodiscard]] std::vector<Rank> find_wrong(const Setting& setting);
 
   std::shared_ptr<Api> api_;
   int device_ = -1;

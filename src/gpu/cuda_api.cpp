@@ -105,9 +105,9 @@ class CudaApi final : public Api {
     check(::cudaDeviceCanAccessPeer(&can, mine, other), "cudaDeviceCanAccessPeer");
     if (can == 0) return false;
     const cudaError_t result = ::cudaDeviceEnablePeerAccess(other, 0);
-    if (result == cudaErrorPeerAccessAlreadyEnabled) {
+    if (result == cudaErrorPeerAccessAlreadyEnabled || result == cudaErrorTooManyPeers) {
       static_cast<void>(::cudaGetLastError());
-      return true;
+      return result == cudaErrorPeerAccessAlreadyEnabled;
     }
     check(result, "cudaDeviceEnablePeerAccess");
     return true;

@@ -88,6 +88,15 @@ Mailboxes::Mailboxes(const std::shared_ptr<Api>& api, const Setting& setting, co
   auto passed = transport::shm::exchange_descriptors(
       setting.group, mine_ == nullptr ? -1 : mine_->descriptor(), other_processes);
 
+  std::vector<std::byte*> reached;  // the memory of each rank
+  for (const Places& theirs : all) reached.push_back(theirs.memory);
+  transport::do_together(setting.group, [&] {
+    for (auto& one : passed) {
+      theirs_.push_back(std::make_unique<SharedPinned>(api, std::move(one.descriptor)));
+      reached[static_cast<std::size_t>(one.from)] = theirs_.back()->data();
+    }
+  });
+
   int next_inbox = outboxes;
   for (Rank r = 0; r < setting.group.size; ++r) {
     const auto peer = static_cast<std::size_t>(r);
@@ -95,18 +104,8 @@ Mailboxes::Mailboxes(const std::shared_ptr<Api>& api, const Setting& setting, co
     if (way == Way::device) continue;
     group.arenas[r] = nullptr;
     group.outboxes[r] = mailbox(mine_->data(), places.of_peer[r]);
-    if (way == Way::network) {
-      group.inboxes[r] = mailbox(mine_->data(), next_inbox++);
-      continue;
-    }
-    std::byte* memory = all[peer].memory;
-    const auto found =
-        std::find_if(passed.begin(), passed.end(), [r](const auto& one) { return one.from == r; });
-    if (found != passed.end()) {
-      theirs_.push_back(std::make_unique<SharedPinned>(api, std::move(found->descriptor)));
-      memory = theirs_.back()->data();
-    }
-    group.inboxes[r] = mailbox(memory, all[peer].of_peer[setting.group.rank]);
+    group.inboxes[r] = way == Way::network ? mailbox(mine_->data(), next_inbox++)
+                                           : mailbox(reached[peer], all[peer].of_peer[setting.group.rank]);
   }
   for (Rank r = 0; r < setting.group.size; ++r) {
     if (!group.by_mail(r)) continue;

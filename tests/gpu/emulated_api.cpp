@@ -135,7 +135,10 @@ void EmulatedApi::enqueue(gpu::Stream stream, std::function<void()> job) {
 
 gpu::DeviceId EmulatedApi::device_id(int device) { return {std::byte{1}, static_cast<std::byte>(device)}; }
 std::string EmulatedApi::device_name(int) { return "emulated"; }
-bool EmulatedApi::reach_device(int other) { return other == current_device() || !peers_apart; }
+bool EmulatedApi::reach_device(int other) {
+  tell("reach_device");
+  return other == current_device() || !peers_apart;
+}
 std::uint64_t EmulatedApi::address_space() {
   if (processes) return std::hash<std::thread::id>()(std::this_thread::get_id());
   struct stat pid_namespace {};  // process ids repeat between the lab's nodes
@@ -154,7 +157,10 @@ FileDescriptor EmulatedApi::export_dma_buf(const std::byte*, std::size_t bytes) 
   return file;
 }
 
-gpu::Stream EmulatedApi::create_stream() { return new Worker(current_device()); }
+gpu::Stream EmulatedApi::create_stream() {
+  tell("create_stream");
+  return new Worker(current_device());
+}
 void EmulatedApi::destroy_stream(gpu::Stream stream) noexcept { delete static_cast<Worker*>(stream); }
 int EmulatedApi::stream_device(gpu::Stream stream) {
   if (is_capturing(stream)) throw Error(ErrorCode::system, "cudaStreamGetDevice: the stream is capturing");

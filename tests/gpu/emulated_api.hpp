@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -33,8 +34,9 @@ class EmulatedApi final : public gpu::Api {
   std::atomic<bool> dma_bufs{false};
   std::atomic<gpu::NetworkWrites> writes{gpu::NetworkWrites::in_order};
   std::atomic<bool> refuses_devices{false}, refuses_memory{false};
-  std::atomic<int> events_left{1 << 20};    ///< that can be made
-  std::function<void()> when_kernels_load;  ///< set before there are threads
+  std::atomic<int> events_left{1 << 20};  ///< that can be made
+  /// Told of some calls before they are done, by name; may throw. Set before there are threads.
+  std::function<void(std::string_view call)> before;
   std::atomic<int> flushes{0};
   std::atomic<int> resident{1 << 20};           ///< blocks that run side by side
   std::atomic<bool> one_default_stream{false};  ///< else every thread has its own
@@ -57,9 +59,7 @@ class EmulatedApi final : public gpu::Api {
   gpu::DeviceId device_id(int device) override;
   std::string device_name(int device) override;
   bool reach_device(int other) override;
-  void load_kernels() override {
-    if (when_kernels_load) when_kernels_load();
-  }
+  void load_kernels() override { tell("load_kernels"); }
   int resident_blocks() override { return resident; }
   std::uint64_t address_space() override;
   gpu::Pointer look_at(const void* pointer) override;
@@ -108,6 +108,9 @@ class EmulatedApi final : public gpu::Api {
     bool fabric = false;
   };
   class Worker;
+  void tell(std::string_view call) const {
+    if (before) before(call);
+  }
   void add(std::byte* memory, const Memory& what);
   std::byte* allocate(std::size_t bytes, gpu::Pointer what);
   static void give_back(std::byte* memory, const Memory& what) noexcept;

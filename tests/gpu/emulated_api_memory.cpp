@@ -116,6 +116,7 @@ std::byte* EmulatedApi::allocate_managed(std::size_t bytes) {
 }
 void EmulatedApi::free_pinned(std::byte* memory) noexcept { remove(memory); }
 void EmulatedApi::pin(std::byte* memory, std::size_t bytes) {
+  tell("pin");
   add(memory, {bytes, {gpu::Pointer::Kind::pinned, -1}, false});
 }
 void EmulatedApi::unpin(std::byte* memory) noexcept { remove(memory); }

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include <tutti/local.hpp>
@@ -154,9 +156,9 @@ TEST_F(GpuTest, OptionsMustAgree) {
 }
 
 TEST_F(GpuTest, WhatIsWrongOnOneRankIsThrownOnAll) {
-  static thread_local bool no_kernels;
-  api->when_kernels_load = [] {
-    if (no_kernels) throw Error(ErrorCode::system, "there are no kernels");
+  static thread_local std::string_view fails;
+  api->before = [](std::string_view call) {
+    if (call == fails) throw Error(ErrorCode::system, std::string(call) + " fails");
   };
   run_local(
       2,
@@ -165,10 +167,12 @@ TEST_F(GpuTest, WhatIsWrongOnOneRankIsThrownOnAll) {
         const GpuOptions options{.blocks = wrong ? 0 : 4, .memory = small.memory};
         EXPECT_EQ(code_of([&] { const Gpu gpu(comm, options); }, "rank 1: GpuOptions::blocks is 0"),
                   ErrorCode::invalid_argument);
-        no_kernels = wrong;
-        EXPECT_EQ(code_of([&] { const Gpu gpu(comm, small); }, "rank 1: there are no kernels"),
-                  ErrorCode::system);
-        no_kernels = false;
+        for (const std::string call : {"load_kernels", "create_stream"}) {
+          if (wrong) fails = call;
+          EXPECT_EQ(code_of([&] { const Gpu gpu(comm, small); }, ("rank 1: " + call + " fails").c_str()),
+                    ErrorCode::system);
+          fails = {};
+        }
         Gpu gpu(comm, small);
         const OnGpu<float> mine(memory, std::vector<float>(64, 1));
         std::vector<float> host(64);

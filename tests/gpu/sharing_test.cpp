@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
 #include <tutti/gpu.hpp>
 #include <tutti/local.hpp>
@@ -64,6 +65,41 @@ TEST_F(GpuSharing, DevicesReachEachOther) {
         },
         patient());
   }
+}
+
+TEST_F(GpuSharing, DevicesThatFailToReachEachOtherTalkThroughHostMemory) {
+  api->processes = false;
+  api->before = [this](std::string_view call) {
+    if (call == "reach_device" && api->current_device() == 1)
+      throw Error(ErrorCode::system, "cudaDeviceEnablePeerAccess: the test refuses it");
+  };
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        api->set_device(comm.rank());
+        Gpu gpu(comm, small);
+        EXPECT_THAT(gpu.explain(),
+                    HasSubstr("page-locked host memory (cudaDeviceEnablePeerAccess: the test refuses it)"));
+        exercise(memory, comm, gpu, 7001);
+      },
+      patient());
+}
+
+TEST_F(GpuSharing, AMailboxThatDoesNotOpenIsToldToAll) {
+  static thread_local int pins_left = 0;
+  api->before = [](std::string_view call) {
+    if (call == "pin" && --pins_left < 0)
+      throw Error(ErrorCode::system, "cudaHostRegister: the test refuses it");
+  };
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        pins_left = comm.rank() == 1 ? 1 : 2;  // its own, and the other's
+        EXPECT_EQ(code_of([&] { const Gpu gpu(comm, through_host_memory()); },
+                          "rank 1: cudaHostRegister: the test refuses it"),
+                  ErrorCode::system);
+      },
+      patient());
 }
 
 TEST_F(GpuSharing, WithoutDescriptorsByCudaIpc) {

@@ -164,8 +164,8 @@ TEST_F(Jobs, AParentCanBeAbortedWhileAPartIsConnected) {
   std::atomic<bool> holds{false};
   std::atomic<int> loading{0};
   std::latch let_go(1);
-  api->when_kernels_load = [&] {
-    if (!holds) return;
+  api->before = [&](std::string_view call) {
+    if (!holds || call != "load_kernels") return;
     ++loading;
     if (api->current_device() == 1) let_go.wait();
   };
