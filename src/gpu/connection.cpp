@@ -171,8 +171,11 @@ std::vector<Nearness> Connection::nearness(const Setting& setting, const std::ve
 
 // `shared`: opened by descriptors and fabric handles, as far as there are such.
 void Connection::make_arena(const Setting& setting, bool shared) {
-  arenas_ = {};
-  memory_.reset();
+  if (memory_ != nullptr) {
+    arenas_ = {};
+    static_cast<void>(setting.group.all_gather({}));  // it is closed before it is freed
+    memory_.reset();
+  }
   shares_ = shared && why_no_descriptor_.empty();
   transport::do_together(setting.group, [&] { allocate_arena(); });
   arenas_ = SharedMemory(api_, setting, peers_, {memory_.get(), arena_.bytes()});

@@ -24,7 +24,9 @@ class Connection {
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
-  /// No rank's kernel runs any more, nor will one.
+  /// No kernel of this rank will run any more. Before others free their arenas.
+  void close_peers() { arenas_ = {}; }
+  /// No rank's kernel runs any more, nor will one; all have closed what they opened.
   void end() { ended_ = true; }
 
   [[nodiscard]] int device() const { return device_; }

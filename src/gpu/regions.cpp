@@ -36,6 +36,10 @@ void Regions::drop_released() {
     if (dropped(i)) *all_[i] = Region{};
 }
 
+void Regions::close_peers() {
+  for (const auto& region : all_) region->peers = {};
+}
+
 void Regions::abandon() noexcept {
   for (const auto& region : all_) static_cast<void>(region->owned.release());
 }

@@ -35,6 +35,8 @@ class Regions {
   /// Whether all ranks reach it, if they do the same: it is in a region. Throws Error(invalid_argument) for
   /// memory that was released or freed since, or is not all in an allocation.
   [[nodiscard]] bool holds(const Call& call, const void* data, std::size_t bytes, const char* which) const;
+  /// No kernel of this rank will run any more. Before others free their memory.
+  void close_peers();
   /// Memory of `allocate` is not freed: others may still write into it.
   void abandon() noexcept;
 

@@ -81,13 +81,14 @@ void GpuState::abandon() noexcept {
   if (network_ != nullptr) network_->abandon();
 }
 
-// When kernels are through everywhere, nobody needs the network any more; when nobody looks at it, it may go.
+// When kernels are through everywhere, nobody needs the network any more, nor the memory of others; when
+// nobody looks at it, and all have closed what is not theirs, it may go.
 void GpuState::meet() {
   setting_.meet();
-  if (connection_.needs_network()) {
-    proxy_.reset();
-    setting_.meet();
-  }
+  proxy_.reset();
+  regions_.close_peers();
+  connection_.close_peers();
+  setting_.meet();
   connection_.end();
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -44,6 +45,7 @@ class EmulatedApi final : public gpu::Api {
   std::atomic<int> imports{0};                  ///< memory opened and not closed
   std::atomic<int> events{0};                   ///< made and not destroyed
   std::atomic<int> uploads{0};
+  std::atomic<int> freed_while_open{0};  ///< memory that others had open by CUDA IPC
   [[nodiscard]] std::size_t bytes_held();
   std::byte* allocate_managed(std::size_t bytes);  ///< that of cudaMallocManaged
   void begin_capture(gpu::Stream stream);
@@ -124,6 +126,7 @@ class EmulatedApi final : public gpu::Api {
   std::uint64_t allocations_ = 0;
   std::atomic<std::uint64_t> captures_{0};
   std::map<std::byte*, std::size_t> opened_;  ///< mapped here, of others
+  std::multiset<std::byte*> opened_by_ipc_;
   std::map<std::thread::id, std::unique_ptr<Worker>>
       default_streams_;  ///< one a rank, so that ranks run side by side
 };

@@ -107,7 +107,13 @@ std::byte* EmulatedApi::allocate(std::size_t bytes) {
   if (refuses_memory) refuse("cudaMalloc");
   return allocate(bytes, {gpu::Pointer::Kind::device, the_device});
 }
-void EmulatedApi::free(std::byte* memory) noexcept { remove(memory); }
+void EmulatedApi::free(std::byte* memory) noexcept {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (opened_by_ipc_.contains(memory)) ++freed_while_open;
+  }
+  remove(memory);
+}
 std::byte* EmulatedApi::allocate_pinned(std::size_t bytes) {
   return allocate(bytes, {gpu::Pointer::Kind::pinned, -1});
 }
@@ -181,15 +187,21 @@ std::byte* EmulatedApi::open_handle(gpu::Sharing how, const gpu::MemoryHandle& h
   }
   if (token.process != ::getpid()) throw Error(ErrorCode::system, "cudaIpcOpenMemHandle: invalid handle");
   ++imports;
+  const std::scoped_lock lock(mutex_);
+  opened_by_ipc_.insert(token.memory);
   return token.memory;
 }
 void EmulatedApi::close(std::byte* memory) noexcept {
   if (memory == nullptr) return;
+  tell("close");
   --imports;
   std::size_t bytes = 0;
   {
     const std::scoped_lock lock(mutex_);
-    if (auto node = opened_.extract(memory)) bytes = node.mapped();
+    if (auto node = opened_.extract(memory))
+      bytes = node.mapped();
+    else
+      static_cast<void>(opened_by_ipc_.extract(memory));
   }
   if (bytes != 0) ::munmap(memory, bytes);
 }

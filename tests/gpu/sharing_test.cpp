@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include <tutti/gpu.hpp>
 #include <tutti/local.hpp>
@@ -105,6 +108,27 @@ TEST_F(GpuSharing, AMailboxThatDoesNotOpenIsToldToAll) {
 TEST_F(GpuSharing, WithoutDescriptorsByCudaIpc) {
   api->offers_descriptors = false;
   expect_way(HasSubstr("CUDA IPC (the test has no descriptors)"));
+}
+
+TEST_F(GpuSharing, MemoryIsFreedWhenOthersHaveClosedIt) {
+  static thread_local bool slow = false;
+  api->offers_descriptors = false;
+  api->before = [this](std::string_view call) {
+    if (call != "close" || !std::exchange(slow, false)) return;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    while (api->freed_while_open == 0 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  };
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        const auto buffer = gpu.allocate<float>(100);
+        slow = comm.rank() == 1;
+      },
+      patient());
+  EXPECT_EQ(api->freed_while_open, 0);
+  EXPECT_EQ(api->imports, 0);
+  EXPECT_EQ(api->bytes_held(), 0U);
 }
 
 TEST_F(GpuSharing, DescriptorsThatDoNotOpenGiveWayToCudaIpcOnAllRanks) {
