@@ -34,6 +34,7 @@ void Regions::drop_released() {
   if (released != 0) static_cast<void>(setting_.group.all_gather({}));  // it is closed before it is freed
   for (std::size_t i = 0; i < all_.size(); ++i)
     if (dropped(i)) *all_[i] = Region{};
+  if (released != 0) publish();
 }
 
 void Regions::close_peers() {
@@ -57,16 +58,18 @@ Regions::Region& Regions::free_one() {
 Regions::Allocated Regions::allocate(std::size_t bytes) {
   drop_released();
   Region& region = free_one();
+  DeviceMemory owned;
   std::string failure;
   constexpr auto most = std::numeric_limits<std::size_t>::max() / 2;  // rounded up, more could become little
   if (bytes > most) failure = "allocate: no device has that much memory";
   try {
-    if (failure.empty()) region.owned = connection_.allocate_shared(std::max<std::size_t>(bytes, 1));
+    if (failure.empty()) owned = connection_.allocate_shared(std::max<std::size_t>(bytes, 1));
   } catch (const Error& error) {
     failure = error.what();
   }
   transport::fail_together(setting_.group, ErrorCode::unsupported, failure);
-  std::byte* const data = region.owned.get();
+  std::byte* const data = owned.get();
+  region.owned = std::move(owned);
   Token token = share(region, {data, std::max<std::size_t>(bytes, 1)});
   return {std::move(token), data};
 }
@@ -84,7 +87,13 @@ Regions::Token Regions::share(Region& region, std::span<std::byte> memory) {
     for (Rank r = 0; r < setting_.group.size && failure.empty(); ++r)
       if (peers.of(r).data == nullptr) failure = peers.of(r).why_not;
   }
-  transport::fail_together(setting_.group, ErrorCode::unsupported, failure);
+  const std::vector<std::string> failures = all_gather(setting_.group, failure);
+  if (std::ranges::any_of(failures, [](const std::string& why) { return !why.empty(); })) {
+    peers = {};
+    static_cast<void>(setting_.group.all_gather({}));  // it is closed before it is freed
+    region.owned.reset();
+    transport::fail_together(setting_.group, ErrorCode::unsupported, failure);
+  }
   const auto token = std::make_shared<char>();
   region.token = token;
   region.memory = memory;

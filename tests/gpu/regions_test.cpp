@@ -247,9 +247,15 @@ TEST_F(GpuRegions, WhatIsTooLargeForOneIsRefusedOnAllRanks) {
   run_local(2, [&](Communicator& comm) {
     Gpu gpu(comm, small);
     constexpr auto most = static_cast<std::size_t>(-1);
+    comm.barrier();
+    const std::size_t held = api->bytes_held();
+    comm.barrier();
     for (const std::size_t huge : {most, most / sizeof(float)})
       expect_refused([&] { static_cast<void>(gpu.allocate<float>(comm.rank() == 0 ? huge : count)); },
                      "rank 0: allocate: no device has that much memory", ErrorCode::unsupported);
+    comm.barrier();
+    EXPECT_EQ(api->bytes_held(), held);
+    comm.barrier();
     const auto good = gpu.allocate<float>(count);
     expect_sum(comm, gpu, good.data(), good.data());
   });
@@ -259,10 +265,29 @@ TEST_F(GpuRegions, WhereMemoryCannotBeSharedAllRanksHearOfIt) {
   run_local(2, [&](Communicator& comm) {
     Gpu gpu(comm, small);
     comm.barrier();
+    const std::size_t held = api->bytes_held();
+    comm.barrier();
     api->opens_descriptors = false;
     comm.barrier();
     expect_refused([&] { static_cast<void>(gpu.allocate<float>(100)); }, "the test refuses it",
                    ErrorCode::unsupported);
+    comm.barrier();
+    EXPECT_EQ(api->bytes_held(), held);
+  });
+}
+
+TEST_F(GpuRegions, WhatWasReleasedIsForgottenByTheDeviceThoughNothingNewComes) {
+  run_local(2, [&](Communicator& comm) {
+    Gpu gpu(comm, small);
+    std::optional buffer = gpu.allocate<float>(count);
+    buffer.reset();
+    comm.barrier();
+    const int uploads = api->uploads;
+    comm.barrier();
+    expect_refused([&] { static_cast<void>(gpu.allocate<float>(static_cast<std::size_t>(-1))); },
+                   "no device has that much memory", ErrorCode::unsupported);
+    comm.barrier();
+    EXPECT_EQ(api->uploads, uploads + comm.size());
   });
 }
 
