@@ -63,7 +63,7 @@ GpuState::GpuState(std::shared_ptr<gpu::Api> api, gpu::Setting setting)
 // that cannot be known, it stays.
 GpuState::~GpuState() {
   try {
-    const OnDevice here(*api_, connection_.device());
+    while_it_ends_.emplace(*api_, connection_.device());
     timeline_.finish();
     sentry_.check();
     if (std::uncaught_exceptions() != exceptions_)
@@ -160,6 +160,7 @@ void GpuState::check_stream(const Call& call, Stream stream) {
 }
 
 Sizes GpuState::admit(const Call& call, Stream stream) {
+  const OnDevice here(*api_, connection_.device());
   sentry_.check();
   setting_.ensure_usable();
   const Sizes sizes = tutti::check(call, rank(), size());

@@ -19,6 +19,7 @@
 #include "gpu/plan.hpp"
 #include "gpu/proxy.hpp"
 #include "gpu/regions.hpp"
+#include "gpu/resources.hpp"
 #include "gpu/sentry.hpp"
 #include "gpu/setting.hpp"
 #include "gpu/timeline.hpp"
@@ -79,6 +80,7 @@ class GpuState {
   std::byte* at_least(Growing& memory, std::size_t bytes);
 
   std::shared_ptr<gpu::Api> api_;
+  std::optional<gpu::OnDevice> while_it_ends_;  ///< in the destructor, until all that follows is gone
   gpu::Setting setting_;
   gpu::Connection connection_;
   gpu::Regions regions_;

@@ -46,6 +46,7 @@ class EmulatedApi final : public gpu::Api {
   std::atomic<int> events{0};                   ///< made and not destroyed
   std::atomic<int> uploads{0};
   std::atomic<int> freed_while_open{0};  ///< memory that others had open by CUDA IPC
+  std::atomic<int> freed_elsewhere{0};   ///< memory of a device while another one was current
   [[nodiscard]] std::size_t bytes_held();
   std::byte* allocate_managed(std::size_t bytes);  ///< that of cudaMallocManaged
   void begin_capture(gpu::Stream stream);

@@ -111,6 +111,10 @@ void EmulatedApi::free(std::byte* memory) noexcept {
   {
     const std::scoped_lock lock(mutex_);
     if (opened_by_ipc_.contains(memory)) ++freed_while_open;
+    const auto found = memory_.find(memory);
+    if (found != memory_.end() && found->second.what.kind == gpu::Pointer::Kind::device &&
+        found->second.what.device != the_device)
+      ++freed_elsewhere;
   }
   remove(memory);
 }

@@ -292,6 +292,30 @@ TEST_F(GpuTest, PinnedAndManagedMemoryIsTaken) {
       quick());
 }
 
+TEST_F(GpuTest, AnotherDeviceMayBeTheCurrentOne) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        const OnGpu<float> buffer(memory, std::vector<float>(64, 1));
+        {
+          Gpu gpu(comm, small);
+          api->set_device(1);
+          const auto allocated = gpu.allocate<float>(64);
+          auto group = gpu.group(nullptr);
+          group.all_reduce(buffer.data(), allocated.data(), 64, DataType::float32);
+          group.run();
+          api->synchronize(nullptr);
+          gpu.check();
+          EXPECT_EQ(allocated.span()[63], 2);
+        }
+        EXPECT_EQ(api->current_device(), 1);
+        api->set_device(0);
+        comm.barrier();
+        EXPECT_EQ(api->freed_elsewhere, 0);
+      },
+      quick());
+}
+
 TEST_F(GpuTest, PlansThatAreNotUsedMakeRoom) {
   run_local(
       1,
