@@ -127,6 +127,7 @@ class Link {
   void wake();
   void stop_watching();
   void say_hello();
+  void say_ready();
   void give_offer(int channel);
   void take(ControlKind kind, std::span<const std::byte> bytes);
   void take(const Hello& hello);
@@ -150,7 +151,7 @@ class Link {
 
   Control control_, parked_;
   bool began_ = false;  ///< `control_` was made by this rank
-  bool hello_taken_ = false, ready_taken_ = false, bye_taken_ = false;
+  bool hello_taken_ = false, ready_sent_ = false, ready_taken_ = false, bye_taken_ = false;
   Hello theirs_;                       ///< once `hello_taken_`
   std::uint32_t connected_rails_ = 0;  ///< bit k: the queue pair of rail k can receive and send
   Clock::time_point connect_by_, connect_next_;

@@ -55,6 +55,12 @@ void Link::say_hello() {
   control_.send(ControlKind::hello, hello);
 }
 
+void Link::say_ready() {
+  if (!connected() || ready_sent_) return;
+  ready_sent_ = true;
+  control_.send(ControlKind::ready, Ready{});
+}
+
 void Link::send_on(int channel) {
   sending_ |= bit(channel);
   if (!hello_taken_ || (wanted_ & bit(channel)) != 0 || offers_[static_cast<std::size_t>(channel)]) return;
@@ -137,6 +143,7 @@ void Link::take(const Hello& hello) {
     return fail(error);
   }
   connect_pairs();
+  say_ready();  // rdma_cm may have connected all before
   for (int channel = 0; channel < channels; ++channel) {
     if (((hello.wanted | receiving_) & bit(channel)) != 0) give_offer(channel);
     if ((sending_ & bit(channel)) != 0) send_on(channel);
@@ -157,7 +164,7 @@ void Link::connect_pairs() {
   } catch (const Error& error) {
     return fail(error);
   }
-  if (connected()) control_.send(ControlKind::ready, Ready{});
+  say_ready();
 }
 
 void Link::managed_outcome(std::size_t rail_number, const ConnectionManager::Outcome& outcome) {
@@ -171,7 +178,7 @@ void Link::managed_outcome(std::size_t rail_number, const ConnectionManager::Out
                       {peer_}));
   }
   connected_rails_ |= 1U << rail_number;
-  if (connected()) control_.send(ControlKind::ready, Ready{});
+  say_ready();
 }
 
 void Link::take(const Offer& offer) {

@@ -68,7 +68,7 @@ void Link::rest_if_agreed() {
 void Link::rest() {
   shared_.traffic.queue_pairs_closed += pairs_.size();
   close_pairs();
-  hello_taken_ = ready_taken_ = false;
+  hello_taken_ = ready_sent_ = ready_taken_ = false;
   connected_rails_ = 0;
   connect_next_ = {};
   signals_sent_ = signals_taken_ = {};

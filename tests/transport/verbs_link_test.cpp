@@ -1,0 +1,99 @@
+// One end of a link, whose other end is played: what it says over the control connection, and when.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include <tutti/error.hpp>
+
+#include "transport/verbs/control.hpp"
+#include "transport/verbs/link.hpp"
+#include "verbs_fake.hpp"
+
+namespace tutti::transport::testing {
+
+namespace {
+
+using verbs::ControlKind;
+
+class VerbsLink : public ::testing::Test {
+ protected:
+  VerbsLink() {
+    shared_.verbs = fake_;
+    shared_.rank = 0;
+    shared_.agreed = {.message_bytes = 1024, .stripe_from = 1 << 20};
+    shared_.poll = [] {};
+    shared_.looks = PrivateDescriptor(FileDescriptor(::epoll_create1(EPOLL_CLOEXEC)));
+    shared_.rails.push_back(open_rail(0));
+    shared_.domains.push_back(shared_.rails[0]->domain());
+    shared_.owners.resize(1);
+    shared_.pool = std::make_unique<verbs::SlotPool>(*fake_, shared_.domains, shared_.agreed.message_bytes,
+                                                     shared_.traffic.memory_held);
+    shared_.cache = std::make_unique<verbs::MemoryCache>(*fake_, shared_.domains);
+  }
+  std::unique_ptr<verbs::Rail> open_rail(int rank) {
+    const auto device = verbs::discover(*fake_, "/nonexistent").at(static_cast<std::size_t>(rank));
+    const verbs::Port& port = device.ports.at(0);
+    return std::make_unique<verbs::Rail>(*fake_, verbs::ChosenPort{device, port},
+                                         verbs::ChosenGid{port.gids.at(0), ""}, shared_.options, rank, 1);
+  }
+  void begin() {
+    std::array<int, 2> sockets{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0)
+      throw std::runtime_error("no sockets");
+    played_ = verbs::Control(PrivateDescriptor(FileDescriptor(sockets[1])));
+    link_.begin(PrivateDescriptor(FileDescriptor(sockets[0])), true);
+  }
+  /// The other end introduces itself.
+  void hear_hello() {
+    verbs::Hello hello;
+    hello.rails = 1;
+    hello.addresses[0] = their_pair_->address();
+    played_.send(ControlKind::hello, hello);
+    link_.advance();
+  }
+  /// rdma_cm has connected the queue pair.
+  void connect() { link_.managed_outcome(0, {shared_.owners[0].begin()->first, ""}); }
+  /// What the link has said since the last call.
+  std::vector<ControlKind> said() {
+    std::vector<ControlKind> kinds;
+    played_.advance([&](ControlKind kind, std::span<const std::byte>) { kinds.push_back(kind); });
+    return kinds;
+  }
+
+  std::shared_ptr<verbs::Verbs> fake_ = fake_verbs(fake_devices(2));
+  verbs::Shared shared_;
+  std::unique_ptr<verbs::Rail> their_rail_ = open_rail(1);
+  std::unique_ptr<verbs::QueuePair> their_pair_ = their_rail_->make_pair(0);
+  verbs::Control played_;
+  verbs::Link link_{shared_, 1, 1};
+};
+
+using Kinds = std::vector<ControlKind>;
+
+TEST_F(VerbsLink, ReadyIsSaidWhereQueuePairsAreConnectedBeforeTheHello) {
+  begin();
+  connect();
+  EXPECT_EQ(said(), Kinds{ControlKind::hello});
+  hear_hello();
+  EXPECT_EQ(said(), Kinds{ControlKind::ready});
+}
+
+TEST_F(VerbsLink, ReadyIsSaidOnce) {
+  begin();
+  hear_hello();
+  EXPECT_EQ(said(), (Kinds{ControlKind::hello, ControlKind::ready}));
+  connect();
+  link_.retry();
+  EXPECT_EQ(said(), Kinds{});
+}
+
+}  // namespace
+
+}  // namespace tutti::transport::testing
