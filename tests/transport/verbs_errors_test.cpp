@@ -133,6 +133,72 @@ TEST_P(VerbsErrors, AReceiveThatIsRefusedIsReported) {
   EXPECT_THAT(error_of_sending().what(), HasSubstr("posting a receive"));
 }
 
+TEST_P(VerbsErrors, AReceiveThatIsRefusedNamesThePeerAndLosesNothing) {
+  start();
+  use();
+  faults_->receive_error = ENOMEM;
+  const std::byte ball{2};
+  ASSERT_TRUE(ranks_[1]->sender(0, 0).try_send(&ball, 1, 3, false));
+  try {
+    until([] { return false; });
+    ADD_FAILURE() << "no error came";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("posting a receive"), HasSubstr("to rank 1")));
+    EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
+  }
+  std::byte got{};
+  EXPECT_TRUE(ranks_[0]->receiver(1, 0).try_receive(&got, 1, 3));
+  EXPECT_EQ(got, ball);
+}
+
+// Devices refuse posts to a queue pair whose peer has gone, here before this rank has looked that it has.
+
+TEST_P(VerbsErrors, APostThatIsRefusedBecauseThePeerHasLeftSaysThat) {
+  start();
+  use();
+  ranks_[1].reset();
+  faults_->post_fails_in = 0;
+  const std::byte ball{1};
+  try {
+    for (const Deadline deadline(std::chrono::seconds(20)); !deadline.passed();) {
+      ranks_[0]->sender(1, 0).try_send(&ball, 1, 1, false);
+      ranks_[0]->progress();
+    }
+    ADD_FAILURE() << "no error came";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::peer_lost) << error.what();
+    EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
+  }
+  EXPECT_EQ(faults_->fired, 1);
+}
+
+TEST_P(VerbsErrors, WhatAPeerSentBeforeItLeftIsTakenThoughNoReceiveCanBePostedAgain) {
+  start();
+  use();
+  const std::byte ball{2};
+  ASSERT_TRUE(ranks_[1]->sender(0, 0).try_send(&ball, 1, 3, false));
+  ranks_[1].reset();
+  faults_->receive_error = EINVAL;
+  std::byte got{};
+  const auto take = [&] {
+    for (const Deadline deadline(std::chrono::seconds(20)); !deadline.passed();) {
+      if (ranks_[0]->receiver(1, 0).try_receive(&got, 1, 3)) return true;
+      ranks_[0]->progress();
+    }
+    return false;
+  };
+  EXPECT_TRUE(take());
+  EXPECT_EQ(got, ball);
+  EXPECT_EQ(faults_->fired, 1);
+  try {
+    take();
+    ADD_FAILURE() << "no error came";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::peer_lost) << error.what();
+    EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
+  }
+}
+
 TEST_P(VerbsErrors, AnAddressThatIsUnreachableForAWhileIsTriedAgain) {
   start();
   faults_->reaching_rtr_error = ENETUNREACH;

@@ -79,7 +79,11 @@ bool Link::post(int channel, std::uint64_t sequence, Outgoing& message) {
   used_at_ = shared_.now;
   message.parts_pending = parts;
   add_credits(channel, message.header);
-  for (int part = 0; part < parts; ++part) post_part(channel, sequence, message, parts, part);
+  try {
+    for (int part = 0; part < parts; ++part) post_part(channel, sequence, message, parts, part);
+  } catch (const Error& error) {  // a batch was full before all were in it
+    fail_unless_gone(error);
+  }
   return true;
 }
 
@@ -172,7 +176,7 @@ void Link::ring() {
   try {
     for (auto& pair : pairs_) pair->ring();
   } catch (const Error& error) {
-    fail(error);
+    fail_unless_gone(error);
   }
 }
 
@@ -226,29 +230,13 @@ void Link::retry() {
 
 void Link::complete(std::size_t rail, const ibv_wc& completion) {
   if (completion.status != IBV_WC_SUCCESS) {
-    advance();  // a peer that is gone is the better explanation
     // iWARP's connections end with the peer's, which may be seen before its goodbye.
     if (shared_.rails[rail]->manager() != nullptr && completion.status == IBV_WC_WR_FLUSH_ERR && !lost_at_)
       lost_at_ = Clock::now();
-    if (lost_at_) return;
-    if (!bye_taken_ && !control_.closed())
-      fail(completion_error(shared_.rails[rail]->place(peer_), completion.status, completion.vendor_err,
-                            shared_.rails[rail]->patience()));
-    return;
+    return fail_unless_gone(completion_error(shared_.rails[rail]->place(peer_), completion.status,
+                                             completion.vendor_err, shared_.rails[rail]->patience()));
   }
-  if (Rail::is_receive(completion)) {
-    const auto immediate = Immediate::unpack(shared_.rails[rail]->take_receive(completion, *pairs_[rail]));
-    if (immediate.epoch != epoch_) return violated("it sent a message of an earlier connection");
-    if (immediate.channel >= channels || immediate.part >= rails_)
-      return violated("it sent a signal of a channel or device that there is not");
-    used_at_ = shared_.now;
-    ++signals_taken_.at(rail);
-    if (immediate.credit)
-      sender(immediate.channel).credit(immediate.sequence);
-    else
-      receiver(immediate.channel).arrived(immediate.sequence, immediate.part);
-    return;
-  }
+  if (Rail::is_receive(completion)) return take_signal(rail, completion);
   pairs_[rail]->completed(completion.wr_id);
   auto& pending = pending_[rail];
   while (!pending.empty() && pending.front().request <= completion.wr_id) {
@@ -256,6 +244,25 @@ void Link::complete(std::size_t rail, const ibv_wc& completion) {
     pending.pop_front();
     sender(done.channel).part_done(done.sequence);
   }
+}
+
+// What came counts, also where no other can come in its place because the peer has left.
+void Link::take_signal(std::size_t rail, const ibv_wc& completion) {
+  const auto immediate = Immediate::unpack(shared_.rails[rail]->immediate_of(completion));
+  try {
+    shared_.rails[rail]->post_again(completion, *pairs_[rail], peer_);
+  } catch (const Error& error) {
+    fail_unless_gone(error);
+  }
+  if (immediate.epoch != epoch_) return violated("it sent a message of an earlier connection");
+  if (immediate.channel >= channels || immediate.part >= rails_)
+    return violated("it sent a signal of a channel or device that there is not");
+  used_at_ = shared_.now;
+  ++signals_taken_.at(rail);
+  if (immediate.credit)
+    sender(immediate.channel).credit(immediate.sequence);
+  else
+    receiver(immediate.channel).arrived(immediate.sequence, immediate.part);
 }
 
 void Link::check() {
@@ -272,6 +279,11 @@ void Link::check() {
 void Link::fail(Error why) {
   if (!failure_) failure_ = std::move(why);
   if (!shared_.failure) shared_.failure = failure_;
+}
+
+void Link::fail_unless_gone(const Error& why) {
+  advance();
+  if (!lost_at_ && !bye_taken_ && !control_.closed()) fail(why);
 }
 
 void Link::violated(const char* what) {

@@ -103,6 +103,8 @@ class Link {
   void check();
   /// The device or the peer's data say that it cannot be used any more.
   void fail(Error why);
+  /// The device refused something or failed at it: fails, unless the peer has gone, which explains it.
+  void fail_unless_gone(const Error& why);
   void violated(const char* what);
   [[nodiscard]] bool failed() const { return failure_.has_value(); }
 
@@ -141,6 +143,7 @@ class Link {
   std::uint64_t add_signal(std::size_t rail, Signal signal, Write write, const Immediate& immediate);
   bool post_credit(int channel);
   void add_credits(int channel, Header& header);
+  void take_signal(std::size_t rail, const ibv_wc& completion);
   ibv_sge scratch(std::size_t rail, std::size_t offset, const void* value, std::size_t bytes);
 
   Shared& shared_;

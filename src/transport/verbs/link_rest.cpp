@@ -41,10 +41,10 @@ void Link::ask() {
   control_.send(ControlKind::rest, rest);
 }
 
+// Answered at the next look, not amid what else came: queue pairs may be in use by whoever looked.
 void Link::take(const Rest& rest) {
   if (!ready() || theirs_at_rest_) return violated("it rests before it was connected, or twice");
   theirs_at_rest_ = rest;
-  rest_if_agreed();
 }
 
 // What waits to be posted is posted at the next look.

@@ -20,7 +20,7 @@ constexpr int probe_retries = 3;
 constexpr std::size_t half = 64;
 
 /// Waits for the completions of the write and of its immediate.
-std::string await(Rail& rail, QueuePair& to, std::uint32_t expected) {
+std::string await(Rail& rail, std::uint32_t expected) {
   const Deadline deadline(patience);
   bool sent = false;
   bool received = false;
@@ -34,7 +34,7 @@ std::string await(Rail& rail, QueuePair& to, std::uint32_t expected) {
     if (completion.status != IBV_WC_SUCCESS) return ::ibv_wc_status_str(completion.status);
     if (!Rail::is_receive(completion))
       sent = true;
-    else if (rail.take_receive(completion, to) == expected)
+    else if (rail.immediate_of(completion) == expected)
       received = true;
     else
       return "another message came through it";
@@ -68,7 +68,7 @@ std::string prove_gid(Verbs& verbs, const ChosenPort& port, const ChosenGid& gid
     write.signalled = true;
     from->add(write);
     from->ring();
-    auto wrong = await(rail, *to, write.immediate);
+    auto wrong = await(rail, write.immediate);
     if (wrong.empty() && std::memcmp(block.data(), block.data() + half, half) != 0)
       wrong = "it changed the message";
     return wrong;

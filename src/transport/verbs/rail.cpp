@@ -82,20 +82,21 @@ std::unique_ptr<QueuePair> Rail::make_pair(Rank peer) {
   setting.receives = receives_a_peer;
   auto pair = std::make_unique<QueuePair>(verbs_, setting);
   ++pairs_;
-  post_receives(*pair);
+  post_receives(*pair, peer);
   if (manager_) manager_->expect(pair->number(), pair->address().token);
   return pair;
 }
 
-void Rail::post_receives(QueuePair& pair) {
+void Rail::post_receives(const QueuePair& pair, Rank peer) {
   if (shared_) {
-    for (; shared_posted_ < pairs_ * receives_a_peer; ++shared_posted_) post_receive(free_place(), nullptr);
+    for (; shared_posted_ < pairs_ * receives_a_peer; ++shared_posted_)
+      post_receive(free_place(), nullptr, peer);
     return;
   }
   auto& places = own_places_[pair.number()];
   while (places.size() < receives_a_peer) {
     places.push_back(free_place());
-    post_receive(places.back(), pair.handle());
+    post_receive(places.back(), pair.handle(), peer);
   }
 }
 
@@ -119,7 +120,7 @@ std::size_t Rail::free_place() {
   return place;
 }
 
-void Rail::post_receive(std::size_t place_number, ibv_qp* pair) {
+void Rail::post_receive(std::size_t place_number, ibv_qp* pair, Rank peer) {
   const auto& block = *receive_blocks_[place_number / places_a_block];
   ibv_sge piece{};
   piece.addr = reinterpret_cast<std::uintptr_t>(block.data() + place_number % places_a_block * receive_bytes);
@@ -132,7 +133,7 @@ void Rail::post_receive(std::size_t place_number, ibv_qp* pair) {
   ibv_recv_wr* bad = nullptr;
   const int code =
       shared_ ? verbs_.post_srq_recv(shared_.get(), &request, &bad) : verbs_.post_recv(pair, &request, &bad);
-  if (code != 0) throw call_error(place(), "posting a receive", code < 0 ? errno : code);
+  if (code != 0) throw call_error(place(peer), "posting a receive", code < 0 ? errno : code);
 }
 
 int Rail::poll(std::span<ibv_wc> completions) {
@@ -143,15 +144,18 @@ int Rail::poll(std::span<ibv_wc> completions) {
   return count;
 }
 
-std::uint32_t Rail::take_receive(const ibv_wc& completion, QueuePair& pair) {
+std::uint32_t Rail::immediate_of(const ibv_wc& completion) const {
   const auto number = static_cast<std::size_t>(completion.wr_id & ~receive_mark);
   std::uint32_t value = completion.imm_data;
   if ((completion.wc_flags & IBV_WC_WITH_IMM) == 0) {
     const auto& block = *receive_blocks_[number / places_a_block];
     std::memcpy(&value, block.data() + number % places_a_block * receive_bytes, sizeof value);
   }
-  post_receive(number, pair.handle());
   return ntohl(value);
+}
+
+void Rail::post_again(const ibv_wc& completion, const QueuePair& pair, Rank peer) {
+  post_receive(static_cast<std::size_t>(completion.wr_id & ~receive_mark), pair.handle(), peer);
 }
 
 ibv_event_type Rail::take_async() {

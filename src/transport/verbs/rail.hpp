@@ -54,8 +54,10 @@ class Rail {
 
   /// Takes completions; their number. Throws Error(system).
   int poll(std::span<ibv_wc> completions);
-  /// The immediate of a receive, whose place in the queue is filled again.
-  std::uint32_t take_receive(const ibv_wc& completion, QueuePair& pair);
+  /// The immediate of a receive.
+  [[nodiscard]] std::uint32_t immediate_of(const ibv_wc& completion) const;
+  /// Fills its place in the queue again, of which the immediate was read. Throws Error(system).
+  void post_again(const ibv_wc& completion, const QueuePair& pair, Rank peer);
   static bool is_receive(const ibv_wc& completion) { return (completion.wr_id & receive_mark) != 0; }
 
   /// Before sleeping: the next completion makes `event_fd` readable. A system call, but not where an earlier
@@ -72,9 +74,9 @@ class Rail {
   static constexpr std::uint64_t receive_mark = std::uint64_t{1} << 63;
   static constexpr int sends_a_pair = 64;
   void make_queues(int peers);
-  void post_receive(std::size_t place, ibv_qp* pair);
+  void post_receive(std::size_t place_number, ibv_qp* pair, Rank peer);
   std::size_t free_place();
-  void post_receives(QueuePair& pair);
+  void post_receives(const QueuePair& pair, Rank peer);
 
   Verbs& verbs_;
   ChosenPort chosen_;
