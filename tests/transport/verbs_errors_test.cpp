@@ -306,6 +306,34 @@ TEST(VerbsFakeErrors, ALostMessageIsNoticedByWhoAwaitsSomebodyElse) {
   }
 }
 
+TEST(VerbsFakeErrors, WhoLeavesSaysGoodbyeToPeersBehindOneThatFails) {
+  const auto fake = fake_verbs(fabric_for(3, 1));
+  const auto faults = std::make_shared<VerbsFaults>();
+  const std::shared_ptr<verbs::Verbs> faulty = std::make_shared<FaultyVerbs>(fake, faults);
+  auto ranks = verbs_ranks(
+      3, [&](Rank rank) { return rank == 0 ? faulty : fake; },
+      [](Rank rank) { return fake_options(rank, 1); });
+  std::byte ball{1};
+  const Deadline deadline(std::chrono::seconds(20));
+  for (const Rank peer : {1, 2}) {
+    ranks[0]->sender(peer, 0).try_send(&ball, 1, 1, false);
+    while (!ranks[static_cast<std::size_t>(peer)]->receiver(0, 0).try_receive(&ball, 1, 1)) {
+      ASSERT_FALSE(deadline.passed());
+      for (const auto& rank : ranks) rank->progress();
+    }
+  }
+  faults->post_fails_in = 0;  // rank 0 asks whether all has arrived, first at rank 1
+  ranks[0].reset();
+  EXPECT_EQ(faults->fired, 1);
+  try {
+    while (!deadline.passed()) ranks[2]->receiver(0, 0).try_receive(&ball, 1, 1);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("it said goodbye"));
+    EXPECT_EQ(error.ranks(), std::vector<Rank>{0});
+  }
+}
+
 TEST(VerbsFake, NoReceiverIsEverNotReady) {
   const auto fake = fake_verbs(fabric_for(4, 2));
   const Subject subject{.name = "counted", .make = [&](int ranks) {

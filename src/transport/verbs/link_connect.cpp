@@ -83,7 +83,12 @@ bool Link::advance() {
   bool changed = false;
   control_.advance([&](ControlKind kind, std::span<const std::byte> bytes) {
     changed = true;
-    if (!failure_) take(kind, bytes);
+    if (failure_) return;
+    try {
+      take(kind, bytes);
+    } catch (const Error& error) {  // whoever looks around may serve other peers
+      fail(error);
+    }
   });
   if (control_.closed() && !lost_at_) {
     stop_watching();
@@ -200,8 +205,8 @@ void Link::request_completions() {
     Write nothing;
     nothing.signalled = true;
     pair->add(nothing);
-    pair->ring();
   }
+  ring();
 }
 
 bool Link::all_delivered() const {

@@ -37,6 +37,17 @@ int this_node() {
   return ::getcpu(&cpu, &node) == 0 ? static_cast<int>(node) : -1;
 }
 
+/// A part of leaving. Where it fails, a peer is gone, or a device is: that keeps no other part from being
+/// done.
+template <class Part>
+void attempt(const Part& part) {
+  try {
+    part();
+  } catch (const std::exception&) {
+    // what they lack is theirs to report
+  }
+}
+
 }  // namespace
 
 void Shared::watch(int fd, std::uint32_t data) const {
@@ -137,13 +148,9 @@ void VerbsTransport::exchange() {
 
 VerbsTransport::~VerbsTransport() {
   if (fork_generation() != generation_) return;
-  try {
-    deliver();
-    for (auto& peer : peers_)
-      if (peer.link) peer.link->say_bye();
-  } catch (const std::exception&) {
-    // the peers are gone, or the device is; what they lack is theirs to report
-  }
+  attempt([this] { deliver(); });
+  for (auto& peer : peers_)
+    if (peer.link) attempt([&] { peer.link->say_bye(); });
   peers_.clear();
 }
 
@@ -156,7 +163,7 @@ void VerbsTransport::deliver() {
   while (!delivered() && !deadline.passed()) {
     for (auto& peer : peers_)
       if (peer.link && !peer.link->finished()) peer.link->request_completions();
-    wait(std::chrono::milliseconds(1));
+    attempt([this] { wait(std::chrono::milliseconds(1)); });
   }
 }
 
