@@ -1,5 +1,7 @@
 // Queue pairs beyond the cap are closed when both sides have nothing under way on them, and made anew on next
 // use.
+#include <tutti/error.hpp>
+
 #include "rig.hpp"
 #include "verbs_devices.hpp"
 #include "verbs_ranks.hpp"
@@ -102,6 +104,30 @@ TEST_F(VerbsRest, NobodyIsClosedBelowTheCap) {
   until([] { return false; }, std::chrono::milliseconds(20));
   EXPECT_EQ(open(), (Counts{4, 2, 2}));
   EXPECT_EQ(at(0).traffic().queue_pairs_closed, 0U);
+}
+
+// Rank 1 was not used for longest, and answers nothing any more.
+TEST_F(VerbsRest, APeerThatHasLeftKeepsNobodyOpen) {
+  start({1, never, never, never});
+  send(0, 1);
+  receive(1, 0);
+  ranks_[1].reset();
+  std::byte ball{};
+  const auto has_left = [&] {
+    try {
+      at(0).receiver(1, 0).try_receive(&ball, 1, 1);
+    } catch (const Error&) {
+      return true;
+    }
+    return false;
+  };
+  ASSERT_TRUE(until(has_left, {0}));
+  for (const Rank peer : {2, 3}) {
+    send(0, peer);
+    ASSERT_TRUE(until([&] { return at(peer).receiver(0, 0).try_receive(&ball, 1, 1); }, {0, peer}));
+  }
+  EXPECT_TRUE(until([&] { return at(2).traffic().queue_pairs == 0; }, {0, 2, 3}));
+  EXPECT_EQ(at(3).traffic().queue_pairs, 2U);
 }
 
 // A message that was not taken, a peer that does not look: both stay.

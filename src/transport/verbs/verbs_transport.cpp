@@ -305,7 +305,7 @@ void VerbsTransport::rest_idle() {
   Link* oldest = nullptr;
   int awake = 0;
   for (auto& peer : peers_) {
-    if (!peer.link || !peer.link->awake()) continue;
+    if (!peer.link || peer.link->finished() || !peer.link->awake()) continue;
     ++awake;
     if (peer.link->ready() && (oldest == nullptr || peer.link->used_at() < oldest->used_at()))
       oldest = peer.link.get();
