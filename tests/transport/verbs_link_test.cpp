@@ -60,6 +60,11 @@ class VerbsLink : public ::testing::Test {
   }
   /// rdma_cm has connected the queue pair.
   void connect() { link_.managed_outcome(0, {shared_.owners[0].begin()->first, ""}); }
+  /// The control connection wakes whoever sleeps.
+  [[nodiscard]] bool wakes() const {
+    pollfd looks{shared_.looks.get(), POLLIN, 0};
+    return ::poll(&looks, 1, 0) > 0;
+  }
   /// What the link has said since the last call.
   std::vector<ControlKind> said() {
     std::vector<ControlKind> kinds;
@@ -92,6 +97,34 @@ TEST_F(VerbsLink, ReadyIsSaidOnce) {
   connect();
   link_.retry();
   EXPECT_EQ(said(), Kinds{});
+}
+
+// Whoever has other peers would never sleep again.
+
+TEST_F(VerbsLink, WhatAFailedLinkDoesNotReadWakesNobody) {
+  begin();
+  hear_hello();
+  played_.send(ControlKind::stay, verbs::Stay{});
+  EXPECT_TRUE(wakes());
+  link_.fail(Error(ErrorCode::system, "a test"));
+  EXPECT_FALSE(wakes());
+}
+
+TEST_F(VerbsLink, WhatALinkThatFailedBeforeItBeganDoesNotReadWakesNobody) {
+  link_.fail(Error(ErrorCode::system, "a test"));
+  begin();
+  played_.send(ControlKind::stay, verbs::Stay{});
+  EXPECT_FALSE(wakes());
+}
+
+TEST_F(VerbsLink, APeerThatHasClosedWakesOnce) {
+  begin();
+  hear_hello();
+  played_ = verbs::Control();
+  EXPECT_TRUE(wakes());
+  link_.advance();
+  EXPECT_TRUE(link_.finished());
+  EXPECT_FALSE(wakes());
 }
 
 }  // namespace

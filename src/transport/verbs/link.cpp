@@ -277,7 +277,10 @@ void Link::check() {
 }
 
 void Link::fail(Error why) {
-  if (!failure_) failure_ = std::move(why);
+  if (!failure_) {
+    failure_ = std::move(why);
+    stop_watching();
+  }
   if (!shared_.failure) shared_.failure = failure_;
 }
 

@@ -36,12 +36,13 @@ void Link::begin(PrivateDescriptor connection, bool mine) {
   stop_watching();
   control_ = Control(std::move(connection));
   began_ = mine;
+  if (failure_) return;  // a device died before the peers met
   shared_.watch(control_.fd(), static_cast<std::uint32_t>(peer_));
   if (pairs_.empty()) make_pairs();
   say_hello();
 }
 
-// One that is closed would be readable for ever.
+// One that is closed, or that nobody reads any more, would be readable for ever.
 void Link::stop_watching() {
   if (control_) ::epoll_ctl(shared_.looks.get(), EPOLL_CTL_DEL, control_.fd(), nullptr);
 }
@@ -90,9 +91,9 @@ bool Link::advance() {
       fail(error);
     }
   });
-  if (control_.closed() && !lost_at_) {
+  if (control_.closed()) {  // just now: finished links were sorted out
     stop_watching();
-    lost_at_ = Clock::now();
+    if (!lost_at_) lost_at_ = Clock::now();
     changed = true;
   }
   return changed;
