@@ -104,6 +104,24 @@ TEST_P(VerbsErrors, APostThatFailsIsReported) {
   EXPECT_EQ(faults_->fired, 2);
 }
 
+// As libcxgb4 does it.
+TEST_P(VerbsErrors, ANegativeResultIsAnErrnoToo) {
+  start();
+  use();
+  faults_->post_result = -EINVAL;
+  faults_->post_fails_in = 0;
+  EXPECT_THAT(error_of_sending().what(),
+              AllOf(HasSubstr("posting work requests"), HasSubstr("Invalid argument")));
+  start();
+  use();
+  faults_->receive_error = -EINVAL;
+  const std::byte ball{1};
+  ranks_[1]->sender(0, 0).try_send(&ball, 1, 1, false);
+  EXPECT_THAT(error_of_sending().what(),
+              AllOf(HasSubstr("posting a receive"), HasSubstr("Invalid argument")));
+  EXPECT_EQ(faults_->fired, 2);
+}
+
 TEST_P(VerbsErrors, AQueuePairThatIsNotGrantedIsReported) {
   start();
   faults_->create_pair_error = ENOMEM;

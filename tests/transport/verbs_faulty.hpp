@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -16,9 +17,10 @@ namespace tutti::transport::testing {
 
 /// What is to go wrong; set at any time. Each fault fires once, and `fired` counts.
 struct VerbsFaults {
-  std::atomic<int> post_fails_in{-1};      ///< this many posts from now one fails with ENOMEM; negative: none
-  std::atomic<bool> partly{false};         ///< that post takes its first request before it fails
-  std::atomic<int> completion_status{-1};  ///< the next completion of a send has this ibv_wc_status
+  std::atomic<int> post_fails_in{-1};       ///< this many posts from now one fails; negative: none
+  std::atomic<int> post_result{ENOMEM};     ///< with this result
+  std::atomic<bool> partly{false};          ///< that post takes its first request before it fails
+  std::atomic<int> completion_status{-1};   ///< the next completion of a send has this ibv_wc_status
   std::atomic<std::int64_t> immediate{-1};  ///< bits of the next immediate that is received
   std::atomic<int> open_error{0};           ///< errno of the next open_device
   std::atomic<int> create_pair_error{0};    ///< errno of the next create_qp
@@ -124,7 +126,7 @@ class FaultyVerbs final : public ForwardingVerbs {
       ibv_send_wr* none = nullptr;
       to_->post_send(p, first, &none);
     }
-    return ENOMEM;
+    return faults_->post_result;
   }
   int poll_cq(ibv_cq* q, int count, ibv_wc* completions) override {
     const int got = to_->poll_cq(q, count, completions);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -74,6 +75,13 @@ TEST(VerbsStatus, EveryStatusHasARemedy) {
         verbs::completion_error({0, 1, "d", 1}, static_cast<ibv_wc_status>(status), 0, {18, 7});
     EXPECT_THAT(error.what(), AllOf(HasSubstr("d port 1"), HasSubstr("; "), HasSubstr("[status")));
   }
+}
+
+TEST(VerbsStatus, ResultsOfAllProvidersAreErrnos) {
+  errno = EAGAIN;
+  EXPECT_EQ(verbs::errno_of(-1), EAGAIN);
+  EXPECT_EQ(verbs::errno_of(EINVAL), EINVAL);
+  EXPECT_EQ(verbs::errno_of(-EINVAL), EINVAL);
 }
 
 TEST(VerbsStatus, RetriesForEverAreTakenAway) {

@@ -80,7 +80,7 @@ void QueuePair::connect_patiently(const Address& peer, int reads) {
 // 0, or an errno.
 int QueuePair::try_modify(ibv_qp_attr& attributes, int mask) {
   const int code = verbs_.modify_qp(handle_.get(), &attributes, mask);
-  return code < 0 ? errno : code;
+  return code == 0 ? 0 : errno_of(code);
 }
 
 Error QueuePair::modify_error(const char* step, int code) const {
@@ -178,7 +178,7 @@ void QueuePair::ring() {
     throw call_error(setting_.place,
                      fmt::format("posting work requests ({} of {} were taken)",
                                  bad == nullptr ? 0 : bad - requests_.data(), count),
-                     code < 0 ? errno : code);
+                     errno_of(code));
 }
 
 void QueuePair::completed(std::uint64_t number) { completed_ = std::max(completed_, number); }

@@ -35,7 +35,7 @@ Rail::Rail(Verbs& verbs, ChosenPort chosen, ChosenGid gid, const VerbsOptions& o
 void Rail::make_queues(int peers) {
   ibv_device_attr limits{};
   if (const int code = verbs_.query_device(context_.get(), &limits); code != 0)
-    throw call_error(place(), "querying the device", code);
+    throw call_error(place(), "querying the device", errno_of(code));
   const int a_pair = sends_a_pair + receives_a_peer;
   most_pairs_ = std::min({limits.max_cqe / a_pair, limits.max_qp, std::max(peers, 1)});
   completions_ =
@@ -133,7 +133,7 @@ void Rail::post_receive(std::size_t place_number, ibv_qp* pair, Rank peer) {
   ibv_recv_wr* bad = nullptr;
   const int code =
       shared_ ? verbs_.post_srq_recv(shared_.get(), &request, &bad) : verbs_.post_recv(pair, &request, &bad);
-  if (code != 0) throw call_error(place(peer), "posting a receive", code < 0 ? errno : code);
+  if (code != 0) throw call_error(place(peer), "posting a receive", errno_of(code));
 }
 
 int Rail::poll(std::span<ibv_wc> completions) {

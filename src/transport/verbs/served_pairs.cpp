@@ -65,7 +65,7 @@ void ServedPairs::post_receives(const Source& source) {
   for (std::size_t k = 0; k + 1 < requests.size(); ++k) requests[k].next = &requests[k + 1];
   ibv_recv_wr* bad = nullptr;
   if (const int code = verbs_.post_recv(source.pair->handle(), requests.data(), &bad); code != 0)
-    throw call_error(source.setting.place, "posting receives", code < 0 ? errno : code);
+    throw call_error(source.setting.place, "posting receives", errno_of(code));
 }
 
 bool ServedPairs::take() {

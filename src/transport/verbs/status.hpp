@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cerrno>
+#include <cstdlib>
 #include <string>
 
 #include <tutti/error.hpp>
@@ -30,6 +31,8 @@ struct Patience {
 Error completion_error(const Place& place, ibv_wc_status status, std::uint32_t vendor_code,
                        const Patience& patience);
 
+/// The errno of a call that failed with this result: most providers return it, some its negative, some -1.
+inline int errno_of(int result) { return result == -1 ? errno : std::abs(result); }
 /// Why a call failed, and the remedy: "Permission denied; ...".
 std::string call_text(int code);
 /// The error of a call that failed: "verbs: creating a queue pair on rx0 port 1 for rank 3: Cannot allocate

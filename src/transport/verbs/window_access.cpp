@@ -27,7 +27,7 @@ WindowAccess::WindowAccess(std::shared_ptr<Verbs> verbs, const Rail& rail, const
       Domain(made(verbs_->alloc_pd(context_.get()), place, "allocating a protection domain"), {verbs_.get()});
   ibv_device_attr limits{};
   if (const int code = verbs_->query_device(context_.get(), &limits); code != 0)
-    throw call_error(place, "querying the device", code);
+    throw call_error(place, "querying the device", errno_of(code));
   reads_ = std::clamp(limits.max_qp_init_rd_atom, 1, most_reads);
   reads_served_ = std::clamp(limits.max_qp_rd_atom, 1, most_reads);
   const Domains domains{domain_.get()};
