@@ -286,6 +286,56 @@ TEST(VerbsFakeErrors, FatalEventsFailEverybodyAndOthersNobody) {
   }
 }
 
+/// Rank 0 sends to two others, and looks at nobody else meanwhile.
+class VerbsFakeEvents : public ::testing::Test {
+ protected:
+  void start(const VerbsOptionsOf& options_of) { ranks_ = verbs_ranks(3, same(fake_), options_of); }
+  bool passes_to(Rank peer) {
+    const Deadline deadline(std::chrono::seconds(20));
+    std::byte ball{};
+    ranks_[0]->sender(peer, 0).try_send(&ball, 1, 1, false);
+    while (!ranks_[static_cast<std::size_t>(peer)]->receiver(0, 0).try_receive(&ball, 1, 1)) {
+      if (deadline.passed()) return false;
+      ranks_[0]->receiver(peer, 0).try_receive(&ball, 1, 1);
+    }
+    return true;
+  }
+  Error error_from(Rank peer) {
+    std::byte ball{};
+    try {
+      for (const Deadline deadline(std::chrono::seconds(20)); !deadline.passed();)
+        ranks_[0]->receiver(peer, 0).try_receive(&ball, 1, 1);
+    } catch (const Error& error) {
+      return error;
+    }
+    return {ErrorCode::timeout, "no error came"};
+  }
+
+  std::shared_ptr<verbs::Verbs> fake_ = fake_verbs(fabric_for(3, 2));
+  Transports ranks_;
+};
+
+TEST_F(VerbsFakeEvents, OfAQueuePairFailItsLinkAlone) {
+  start([](Rank rank) { return fake_options(rank, 1); });
+  ASSERT_TRUE(passes_to(1));
+  ASSERT_TRUE(passes_to(2));
+  raise_pair_event(*fake_, 0, IBV_EVENT_QP_FATAL);
+  const auto error = error_from(1);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("fake0 port 1 to rank 1"),
+                                  HasSubstr(::ibv_event_type_str(IBV_EVENT_QP_FATAL))));
+  EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
+  EXPECT_TRUE(passes_to(2));
+}
+
+TEST_F(VerbsFakeEvents, OfADeviceFailTheLinksThatUseIt) {
+  start([](Rank rank) { return rank == 2 ? fake_options(4, 1) : fake_options(rank, 2); });
+  ASSERT_TRUE(passes_to(1));
+  ASSERT_TRUE(passes_to(2));  // by the first device alone: rank 2 has one
+  raise_event(*fake_, "fake1", IBV_EVENT_DEVICE_FATAL);
+  EXPECT_THAT(error_from(1).what(), HasSubstr("fake1 port 1"));
+  EXPECT_TRUE(passes_to(2));
+}
+
 TEST(VerbsFakeErrors, ACutCableIsNoticed) {
   const auto fake = fake_verbs(fabric_for(2, 1));
   const auto ranks = verbs_ranks(2, same(fake), [](Rank rank) { return fake_options(rank, 1); });

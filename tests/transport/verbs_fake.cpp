@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
@@ -22,7 +23,7 @@ namespace {
 struct FakeContext {
   ibv_context visible{};
   const FakeDevice* device = nullptr;
-  std::deque<ibv_event_type> events;
+  std::deque<ibv_async_event> events;
 };
 struct FakeChannel {
   ibv_comp_channel visible{};
@@ -121,7 +122,7 @@ class Fake final : public verbs::Verbs {
     const std::scoped_lock lock(mutex_);
     auto& mine = *reinterpret_cast<FakeContext*>(context);
     if (mine.events.empty()) return -1;
-    event->event_type = mine.events.front();
+    *event = mine.events.front();
     mine.events.pop_front();
     if (mine.events.empty()) drain(context->async_fd);
     return 0;
@@ -300,14 +301,26 @@ class Fake final : public verbs::Verbs {
     const std::scoped_lock lock(mutex_);
     for (auto* context : contexts_) {
       if (context->device->name != name) continue;
-      context->events.push_back(event);
-      ::eventfd_write(context->visible.async_fd, 1);
+      ibv_async_event one{};
+      one.event_type = event;
+      push(*context, one);
     }
+  }
+  void raise_of_pair(std::size_t pair, ibv_event_type event) {
+    const std::scoped_lock lock(mutex_);
+    ibv_async_event one{};
+    one.event_type = event;
+    one.element.qp = &std::next(pairs_.begin(), static_cast<std::ptrdiff_t>(pair))->second->visible;
+    push(*reinterpret_cast<FakeContext*>(one.element.qp->context), one);
   }
 
  private:
   static const FakeDevice& device(ibv_context* context) {
     return *reinterpret_cast<FakeContext*>(context)->device;
+  }
+  static void push(FakeContext& context, const ibv_async_event& event) {
+    context.events.push_back(event);
+    ::eventfd_write(context.visible.async_fd, 1);
   }
   static void drain(int fd) {
     eventfd_t ignored = 0;
@@ -485,6 +498,9 @@ FakeCounters counters_of(verbs::Verbs& fake) { return dynamic_cast<Fake&>(fake).
 void cut_off(verbs::Verbs& fake, const std::string& device) { dynamic_cast<Fake&>(fake).cut_off(device); }
 void raise_event(verbs::Verbs& fake, const std::string& device, ibv_event_type event) {
   dynamic_cast<Fake&>(fake).raise(device, event);
+}
+void raise_pair_event(verbs::Verbs& fake, std::size_t pair, ibv_event_type event) {
+  dynamic_cast<Fake&>(fake).raise_of_pair(pair, event);
 }
 
 }  // namespace tutti::transport::testing

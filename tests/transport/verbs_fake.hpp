@@ -51,5 +51,7 @@ FakeCounters counters_of(verbs::Verbs& fake);
 void cut_off(verbs::Verbs& fake, const std::string& device);
 /// Raises an asynchronous event at all users of the device.
 void raise_event(verbs::Verbs& fake, const std::string& device, ibv_event_type event);
+/// Raises one of a queue pair. They are numbered in the order in which they were made, of all that exist.
+void raise_pair_event(verbs::Verbs& fake, std::size_t pair, ibv_event_type event);
 
 }  // namespace tutti::transport::testing

@@ -44,6 +44,7 @@ class Link {
   VerbsSender& sender(int channel) { return senders_[static_cast<std::size_t>(channel)]; }
   VerbsReceiver& receiver(int channel) { return receivers_[static_cast<std::size_t>(channel)]; }
   [[nodiscard]] int rails() const { return rails_; }
+  [[nodiscard]] Rank peer() const { return peer_; }
 
   // link_connect.cpp: from nothing to ready, and to the end.
 

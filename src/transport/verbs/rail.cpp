@@ -15,6 +15,10 @@ namespace {
 constexpr std::size_t receive_bytes = 8;
 constexpr std::size_t places_a_block = 4096 / receive_bytes;
 
+bool is_of_queue_pair(ibv_event_type type) {
+  return type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR || type == IBV_EVENT_QP_ACCESS_ERR;
+}
+
 }  // namespace
 
 Rail::Rail(Verbs& verbs, ChosenPort chosen, ChosenGid gid, const VerbsOptions& options, Rank rank, int peers)
@@ -158,11 +162,14 @@ void Rail::post_again(const ibv_wc& completion, const QueuePair& pair, Rank peer
   post_receive(static_cast<std::size_t>(completion.wr_id & ~receive_mark), pair.handle(), peer);
 }
 
-ibv_event_type Rail::take_async() {
+Rail::Event Rail::take_async() {
   ibv_async_event event{};
-  if (verbs_.get_async_event(context_.get(), &event) != 0) return IBV_EVENT_COMM_EST;  // none after all
+  if (verbs_.get_async_event(context_.get(), &event) != 0) return {};  // none after all
+  Event taken{event.event_type, {}};
+  // The queue pair may be gone once this is acknowledged.
+  if (is_of_queue_pair(event.event_type)) taken.queue_pair = event.element.qp->qp_num;
   verbs_.ack_async_event(&event);
-  return event.event_type;
+  return taken;
 }
 
 }  // namespace tutti::transport::verbs

@@ -67,8 +67,12 @@ class Rail {
   void clear_events() { events_->clear(completions_.get()); }
   [[nodiscard]] int event_fd() const { return events_->fd(); }
   [[nodiscard]] int async_fd() const { return context_->async_fd; }
+  struct Event {
+    ibv_event_type type = IBV_EVENT_COMM_EST;
+    std::optional<std::uint32_t> queue_pair;  ///< the number of the one that it is about
+  };
   /// The next asynchronous event that has come; acknowledged. Call when `async_fd` is readable.
-  ibv_event_type take_async();
+  Event take_async();
 
  private:
   static constexpr std::uint64_t receive_mark = std::uint64_t{1} << 63;

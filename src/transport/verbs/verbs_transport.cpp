@@ -285,7 +285,7 @@ bool VerbsTransport::look_around() {
   const int count = ::epoll_wait(shared_.looks.get(), ready.data(), static_cast<int>(ready.size()), 0);
   for (const auto& one : std::span(ready).first(static_cast<std::size_t>(std::max(count, 0))))
     if (one.data.u32 >= events_of_rails)
-      take_events(*shared_.rails.at(one.data.u32 - events_of_rails));
+      take_events(one.data.u32 - events_of_rails);
     else
       moved = peers_.at(one.data.u32).link->advance() || moved;
   bool connecting = false;
@@ -325,14 +325,27 @@ bool VerbsTransport::take_outcomes(std::size_t rail) {
   return !outcomes.empty();
 }
 
-void VerbsTransport::take_events(Rail& rail) {
-  pollfd event{rail.async_fd(), POLLIN, 0};
-  while (::poll(&event, 1, 0) > 0) {
-    const auto type = rail.take_async();
-    if (meaning_of(type) != EventMeaning::fatal) return;
-    for (auto& peer : peers_)
-      if (peer.link) peer.link->fail(event_error(rail.place(), type));
+void VerbsTransport::take_events(std::size_t rail) {
+  pollfd readable{shared_.rails.at(rail)->async_fd(), POLLIN, 0};
+  while (::poll(&readable, 1, 0) > 0) {
+    const auto event = shared_.rails[rail]->take_async();
+    if (meaning_of(event.type) != EventMeaning::fatal) return;
+    fail_by(rail, event);
   }
+}
+
+// What befalls a queue pair is between two ranks; what befalls the device concerns all that use it.
+void VerbsTransport::fail_by(std::size_t rail_number, const Rail::Event& event) {
+  const Rail& rail = *shared_.rails[rail_number];
+  if (event.queue_pair) {
+    const auto owner = shared_.owners[rail_number].find(*event.queue_pair);
+    if (owner == shared_.owners[rail_number].end()) return;
+    Link& link = *owner->second;
+    return link.fail_unless_gone(event_error(rail.place(link.peer()), event.type));
+  }
+  for (auto& peer : peers_)
+    if (peer.link && static_cast<std::size_t>(peer.rails) > rail_number)
+      peer.link->fail(event_error(rail.place(), event.type));
 }
 
 std::shared_ptr<void> VerbsTransport::register_memory(const std::byte* data, std::size_t bytes) {

@@ -82,7 +82,8 @@ class VerbsTransport final : public Transport {
   bool take_completions();
   bool look_around();
   void rest_idle();
-  void take_events(Rail& rail);
+  void take_events(std::size_t rail);
+  void fail_by(std::size_t rail, const Rail::Event& event);
   bool take_outcomes(std::size_t rail);
   void add_waits();
   void deliver();
