@@ -1,5 +1,7 @@
 // Queue pairs beyond the cap are closed when both sides have nothing under way on them, and made anew on next
 // use.
+#include <gmock/gmock.h>
+
 #include <tutti/error.hpp>
 
 #include "rig.hpp"
@@ -104,6 +106,44 @@ TEST_F(VerbsRest, NobodyIsClosedBelowTheCap) {
   until([] { return false; }, std::chrono::milliseconds(20));
   EXPECT_EQ(open(), (Counts{4, 2, 2}));
   EXPECT_EQ(at(0).traffic().queue_pairs_closed, 0U);
+}
+
+FakeDevice with_room_for(int queue_pairs) {
+  FakeDevice device;
+  device.max_cqe = queue_pairs * (verbs::sends_a_peer + verbs::receives_a_peer);
+  return device;
+}
+
+TEST_F(VerbsRest, ADeviceThatHoldsFewerThanTheCapHasRoomForOneMore) {
+  fake_ = fake_verbs(fabric_for(4, 2, with_room_for(2)));
+  start({never, never, never, never});
+  for (const Rank peer : {1, 2}) {
+    send(0, peer);
+    receive(peer, 0);
+  }
+  ASSERT_TRUE(until([&] { return at(0).traffic().queue_pairs == 2; }));  // two rails
+  send(0, 3);
+  receive(3, 0);
+}
+
+TEST_F(VerbsRest, MorePeersAtATimeThanADeviceHoldsAreReportedWithItsLimit) {
+  fake_ = fake_verbs(fabric_for(4, 1, with_room_for(2)));
+  ranks_ = verbs_ranks(4, same(fake_), [](Rank rank) {
+    auto options = fake_options(rank, 1);
+    options.idle_after = std::chrono::hours(1);
+    return options;
+  });
+  for (const Rank peer : {1, 2}) {
+    send(0, peer);
+    receive(peer, 0);
+  }
+  try {
+    at(0).sender(3, 0);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr("fake0 port 1: 2 queue pairs"),
+                                               ::testing::HasSubstr("max_cqe")));
+  }
 }
 
 // Rank 1 was not used for longest, and answers nothing any more.

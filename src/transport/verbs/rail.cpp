@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cassert>
@@ -27,21 +28,22 @@ Rail::Rail(Verbs& verbs, ChosenPort chosen, ChosenGid gid, const VerbsOptions& o
       gid_(std::move(gid)),
       options_(options),
       rank_(rank),
-      patience_{options.timeout, effective_retries(options.retries, chosen_.device.vendor)} {
+      patience_{options.timeout, effective_retries(options.retries, chosen_.device.vendor)},
+      peers_(std::max(peers, 1)) {
   context_ = Context(made(verbs.open_device(device().name), place(), "opening the device"), {&verbs});
   ::fcntl(async_fd(), F_SETFL, ::fcntl(async_fd(), F_GETFL) | O_NONBLOCK);
   domain_ = Domain(made(verbs.alloc_pd(context_.get()), place(), "allocating a protection domain"), {&verbs});
   events_.emplace(verbs, context_.get(), place());
-  make_queues(peers);
+  make_queues();
   if (port().layer == LinkLayer::iwarp) manager_ = std::make_unique<ConnectionManager>(place(), gid_.gid);
 }
 
-void Rail::make_queues(int peers) {
+void Rail::make_queues() {
   ibv_device_attr limits{};
   if (const int code = verbs_.query_device(context_.get(), &limits); code != 0)
     throw call_error(place(), "querying the device", errno_of(code));
-  const int a_pair = sends_a_pair + receives_a_peer;
-  most_pairs_ = std::min({limits.max_cqe / a_pair, limits.max_qp, std::max(peers, 1)});
+  const int a_pair = sends_a_peer + receives_a_peer;
+  most_pairs_ = std::min({limits.max_cqe / a_pair, limits.max_qp, peers_});
   completions_ =
       CompletionQueue(made(verbs_.create_cq(context_.get(), most_pairs_ * a_pair, events_->channel()),
                            place(), "creating a completion queue"),
@@ -78,11 +80,17 @@ QueuePairSetting Rail::setting(Rank peer) const {
 std::unique_ptr<QueuePair> Rail::make_pair(Rank peer) {
   QueuePairSetting setting = this->setting(peer);
   if (pairs_ == most_pairs_)
-    throw call_error(setting.place, "creating one more queue pair than its queues hold", ENOMEM);
+    throw Error(
+        ErrorCode::system,
+        fmt::format("verbs, {} port {}: {} queue pairs are in use, and this device allows no more "
+                    "(max_cqe / {}, max_qp: see ibv_devinfo -v); talk to fewer peers at a time (rings "
+                    "and trees do), or go without this device (TUTTI_VERBS_DEVICES)",
+                    setting.place.device, setting.place.port, pairs_, sends_a_peer + receives_a_peer),
+        {peer});
   setting.domain = domain_.get();
   setting.completions = completions_.get();
   setting.shared_receives = shared_.get();
-  setting.sends = sends_a_pair;
+  setting.sends = sends_a_peer;
   setting.receives = receives_a_peer;
   auto pair = std::make_unique<QueuePair>(verbs_, setting);
   ++pairs_;

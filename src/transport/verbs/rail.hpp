@@ -21,6 +21,8 @@ namespace tutti::transport::verbs {
 /// Completions that can be outstanding from one peer: a message a slot, and a credit returned alone for as
 /// many of ours as may be owed.
 inline constexpr int receives_a_peer = channels * (slots + slots / channel_credits);
+/// Work requests under way to one peer.
+inline constexpr int sends_a_peer = 64;
 
 /// Receives are nothing but permits for immediates (and hold four bytes where a send stands for one). Their
 /// number never falls below what peers may use, so that a peer never meets an empty queue.
@@ -47,6 +49,8 @@ class Rail {
 
   /// How its queue pairs go on their way; queues are for whoever makes one.
   [[nodiscard]] QueuePairSetting setting(Rank peer) const;
+  /// Queue pairs that may stay open however idle: all, or one less than its queues hold.
+  [[nodiscard]] int most_idle_pairs() const { return most_pairs_ < peers_ ? most_pairs_ - 1 : peers_; }
   /// In INIT, its receives posted. Throws Error(system).
   std::unique_ptr<QueuePair> make_pair(Rank peer);
   /// Before a queue pair is destroyed.
@@ -76,8 +80,7 @@ class Rail {
 
  private:
   static constexpr std::uint64_t receive_mark = std::uint64_t{1} << 63;
-  static constexpr int sends_a_pair = 64;
-  void make_queues(int peers);
+  void make_queues();
   void post_receive(std::size_t place_number, ibv_qp* pair, Rank peer);
   std::size_t free_place();
   void post_receives(const QueuePair& pair, Rank peer);
@@ -94,6 +97,7 @@ class Rail {
   CompletionQueue completions_;
   SharedReceiveQueue shared_;
   std::unique_ptr<ConnectionManager> manager_;
+  int peers_;
   int most_pairs_ = 0;
   int pairs_ = 0;
   int shared_posted_ = 0;

@@ -300,6 +300,13 @@ bool VerbsTransport::look_around() {
   return moved;
 }
 
+// Where a device holds fewer queue pairs than there are peers, there is room for one more once others idle.
+int VerbsTransport::most_idle_links() const {
+  int most = shared_.options.connected_peers;
+  for (const auto& rail : shared_.rails) most = std::min(most, rail->most_idle_pairs());
+  return most;
+}
+
 // One at a time: what is asked may be refused, and the next look is soon.
 void VerbsTransport::rest_idle() {
   Link* oldest = nullptr;
@@ -310,7 +317,7 @@ void VerbsTransport::rest_idle() {
     if (peer.link->ready() && (oldest == nullptr || peer.link->used_at() < oldest->used_at()))
       oldest = peer.link.get();
   }
-  if (awake <= shared_.options.connected_peers || oldest == nullptr) return;
+  if (awake <= most_idle_links() || oldest == nullptr) return;
   if (shared_.now - oldest->used_at() >= shared_.options.idle_after) oldest->try_to_rest();
 }
 

@@ -81,6 +81,7 @@ class VerbsTransport final : public Transport {
   bool poll();
   bool take_completions();
   bool look_around();
+  [[nodiscard]] int most_idle_links() const;
   void rest_idle();
   void take_events(std::size_t rail);
   void fail_by(std::size_t rail, const Rail::Event& event);
