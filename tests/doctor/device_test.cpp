@@ -58,6 +58,14 @@ TEST(DoctorRdma, AddressesAndMtuOfRoce) {
   EXPECT_THAT(examine(with(one)).at(0).remedy, HasSubstr("mtu 9000"));
 }
 
+TEST(DoctorRdma, PortsOfIwarpNeedAConnectionManager) {
+  RdmaFacts facts = with(port("iWARP"));
+  EXPECT_EQ(worst(examine(facts)), Level::ok);
+  facts.why_no_iwarp = "rdma_cm cannot be used";
+  EXPECT_EQ(examine(facts).at(0).level, Level::note);
+  EXPECT_THAT(examine(facts).at(0).what, HasSubstr("iWARP is not used: rdma_cm cannot be used"));
+}
+
 TEST(DoctorRdma, NoUsablePort) {
   RdmaFacts facts = with(port("iWARP"));
   facts.choice.clear();

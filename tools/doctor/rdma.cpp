@@ -33,10 +33,11 @@ std::string in_words(const RdmaPort& port) {
 }
 
 /// What is wrong with an active port, and the remedy; level ok when nothing is.
-Finding examine_active(const RdmaPort& port) {
+Finding examine_active(const RdmaPort& port, const std::string& why_no_iwarp) {
   const auto routable = [](const RdmaGid& gid) { return gid.type == "RoCE v2" && !gid.link_local; };
   if (port.layer == "iWARP")
-    return {.level = Level::note, .what = "iWARP is not used: tutti has no rdma_cm connections"};
+    return why_no_iwarp.empty() ? Finding{}
+                                : Finding{.level = Level::note, .what = "iWARP is not used: " + why_no_iwarp};
   if (port.layer == "InfiniBand")
     return port.lid != 0 ? Finding{}
                          : Finding{.level = Level::warning,
@@ -55,10 +56,10 @@ Finding examine_active(const RdmaPort& port) {
   return {};
 }
 
-Finding examine_port(const RdmaPort& port) {
+Finding examine_port(const RdmaPort& port, const std::string& why_no_iwarp) {
   Finding finding;
   if (port.active)
-    finding = examine_active(port);
+    finding = examine_active(port, why_no_iwarp);
   else
     finding = {.level = Level::note,
                .remedy = "plug in the cable, or \"ip link set (its network interface) up\""};
@@ -121,7 +122,7 @@ Findings examine(const RdmaFacts& facts) {
                         .data = {{"built", false}}});
   if (facts.kernel.empty() || !facts.built) return findings;
   if (facts.ports.empty()) return {examine_unopened(facts)};
-  for (const auto& port : facts.ports) findings.push_back(examine_port(port));
+  for (const auto& port : facts.ports) findings.push_back(examine_port(port, facts.why_no_iwarp));
   findings.push_back(examine_choice(facts));
   return findings;
 }

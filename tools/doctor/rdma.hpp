@@ -38,12 +38,13 @@ struct RdmaFacts {
   std::vector<RdmaPort> ports{};      ///< of all devices that could be opened
   std::string choice{};               ///< "rx0 port 1, GID 1 10.8.0.1: why"; empty: none
   std::string why_none{};             ///< why there is no choice
+  std::string why_no_iwarp{};         ///< why iWARP ports cannot be connected; empty: they can
 };
 
 RdmaFacts read_rdma(const Root& root);
 Findings examine(const RdmaFacts& facts);
 
-/// The part of `read_rdma` that needs libibverbs: built, ports, choice, why_none.
+/// The part of `read_rdma` that needs libibverbs: built, ports, choice, why_none, why_no_iwarp.
 void read_devices(RdmaFacts& facts);
 
 }  // namespace tutti::doctor

@@ -3,9 +3,12 @@
 #ifdef TUTTI_HAVE_VERBS
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <tutti/error.hpp>
 
 #include "transport/verbs/choice.hpp"
+#include "transport/verbs/connection_manager.hpp"
 #include "transport/verbs/probe.hpp"
 #endif
 
@@ -46,6 +49,8 @@ void read_devices(RdmaFacts& facts) {
   const auto devices = verbs::discover(*table);
   for (const auto& device : devices)
     for (const auto& port : device.ports) facts.ports.push_back(plain(device, port));
+  if (std::ranges::any_of(facts.ports, [](const RdmaPort& port) { return port.layer == "iWARP"; }))
+    facts.why_no_iwarp = verbs::ConnectionManager::why_unavailable();
   try {
     const auto options = verbs::VerbsOptions::from_environment();
     for (const auto& chosen : verbs::choose_ports(devices, options, -1, facts.why_none)) {
