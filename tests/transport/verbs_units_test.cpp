@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <memory>
+#include <thread>
 
 #include <tutti/error.hpp>
 
@@ -281,6 +285,33 @@ TEST_F(VerbsMemory, ALeaseMayOutliveTheCache) {
     lease = other.acquire(memory, page);
   }
   lease.reset();
+  EXPECT_EQ(registered(), 0U);
+}
+
+/// Takes its time to deregister memory, and sees whether its user waits for that.
+class SlowVerbs final : public ForwardingVerbs {
+ public:
+  using ForwardingVerbs::ForwardingVerbs;
+  int dereg_mr(ibv_mr* region) override {
+    began.set_value();
+    waited =
+        user_went_on.get_future().wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout;
+    return to_->dereg_mr(region);
+  }
+  std::promise<void> began, user_went_on;
+  bool waited = false;
+};
+
+TEST_F(VerbsMemory, ACacheWaitsForALeaseThatEnds) {
+  SlowVerbs slow(fake);
+  auto other = std::make_unique<verbs::MemoryCache>(slow, verbs::Domains{domain.get()});
+  auto lease = other->acquire(memory, page);
+  std::jthread ending([&] { lease.reset(); });
+  slow.began.get_future().wait();
+  other.reset();
+  slow.user_went_on.set_value();
+  ending.join();
+  EXPECT_TRUE(slow.waited) << "the cache was gone while memory was deregistered";
   EXPECT_EQ(registered(), 0U);
 }
 

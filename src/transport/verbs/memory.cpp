@@ -69,31 +69,42 @@ struct MemoryCache::State {
   Verbs& verbs;
   Domains domains;
   std::mutex mutex;
-  Regions regions;  ///< one a lease, by first address; some may overlap
+  Regions regions;      ///< one a lease, by first address; some may overlap
+  bool closed = false;  ///< the cache is gone, and with it all regions; leases may live
+  std::uint64_t generation = fork_generation();
 
   State(Verbs& the_verbs, Domains the_domains) : verbs(the_verbs), domains(std::move(the_domains)) {}
+  /// A child made by fork has a copy, whose lock may be held for ever.
+  [[nodiscard]] bool inherited() const { return generation != fork_generation(); }
 };
 
 class MemoryCache::Lease {
  public:
-  Lease(std::weak_ptr<State> state, State::Regions::iterator mine) : state_(std::move(state)), mine_(mine) {}
+  Lease(std::shared_ptr<State> state, State::Regions::iterator mine)
+      : state_(std::move(state)), mine_(mine) {}
   ~Lease() {
-    if (const auto state = state_.lock()) {
-      const std::scoped_lock lock(state->mutex);
-      state->regions.erase(mine_);
-    }
+    if (state_->inherited()) return;
+    const std::scoped_lock lock(state_->mutex);
+    if (!state_->closed) state_->regions.erase(mine_);
   }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
  private:
-  std::weak_ptr<State> state_;
+  std::shared_ptr<State> state_;
   State::Regions::iterator mine_;
 };
 
 MemoryCache::MemoryCache(Verbs& verbs, Domains domains)
     : state_(std::make_shared<State>(verbs, std::move(domains))) {}
-MemoryCache::~MemoryCache() = default;
+
+// Whoever gives a lease up at the same moment is waited for: next, the devices are closed.
+MemoryCache::~MemoryCache() {
+  if (state_->inherited()) return;
+  const std::scoped_lock lock(state_->mutex);
+  state_->closed = true;
+  state_->regions.clear();
+}
 
 std::shared_ptr<MemoryCache::Lease> MemoryCache::acquire(const std::byte* data, std::size_t bytes) {
   const auto begin = address_of(data) / page_bytes() * page_bytes();
