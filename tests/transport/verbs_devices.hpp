@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <map>
 #include <string>
@@ -33,11 +34,21 @@ inline long counter(const std::string& device, const std::string& name) {
   std::ifstream("/sys/class/infiniband/" + device + "/ports/1/hw_counters/" + name) >> value;
   return value;
 }
+/// Counters of what meets an empty receive queue: of Soft-RoCE, then of adapters.
+inline constexpr std::array not_ready_counters{"rcvd_rnr_err", "send_rnr_err", "rnr_nak_retry_err",
+                                               "out_of_buffer"};
+/// Each of the first devices of these nodes has one of these counters: elsewhere zeros say nothing.
+inline bool counts_not_ready(const std::vector<std::vector<std::string>>& nodes) {
+  return std::ranges::all_of(nodes, [](const auto& node) {
+    return std::ranges::any_of(not_ready_counters,
+                               [&](const char* name) { return counter(node[0], name) >= 0; });
+  });
+}
 /// How often an immediate met an empty receive queue, on the first devices of these nodes.
 inline long receivers_not_ready(const std::vector<std::vector<std::string>>& nodes) {
   long sum = 0;
   for (const auto& node : nodes)
-    for (const auto* name : {"rcvd_rnr_err", "send_rnr_err"}) sum += std::max(0L, counter(node[0], name));
+    for (const auto* name : not_ready_counters) sum += std::max(0L, counter(node[0], name));
   return sum;
 }
 
