@@ -49,10 +49,11 @@ TEST_P(PerfLaunchers, MakeOneTable) {
   }
 }
 
+// Three ranks, five sizes, a check before and one after.
 TEST_P(PerfLaunchers, LearnOfWrongResults) {
   const test::Outcome outcome = start_four("env TUTTI_TEST_SPOIL=apart " TUTTI_LOSSY_PERF);
   EXPECT_EQ(outcome.status, 1) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("# Out of bounds values : 15 FAILED"));
+  EXPECT_THAT(outcome.output, HasSubstr("# Out of bounds values : 30 FAILED"));
 }
 
 }  // namespace

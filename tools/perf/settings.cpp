@@ -66,7 +66,9 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
       ->check(positive);
   app.add_option("-w,--warmup_iters", settings.warmups, "Calls before the first batch (default 5)")
       ->check(natural);
-  app.add_option("-c,--check", settings.checks, "Checked calls, each with other inputs; 0: none (default 1)")
+  app.add_option("-c,--check", settings.checks,
+                 "Checked calls before what is measured, and again after it, each with other inputs; 0: none "
+                 "(default 1)")
       ->check(natural);
   app.add_option("-t,-d,--datatype", types, "Element type, or all (default float32)");
   app.add_option("-o,--op", reductions, "sum, product, min, max, average, mulsum or all (default sum)");

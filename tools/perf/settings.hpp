@@ -23,7 +23,7 @@ struct Settings {
   int iterations = 0;  ///< calls in a batch; 0: as many as take about 5 ms
   int batches = 5;
   int warmups = 5;
-  int checks = 1;  ///< checked calls, each with its own inputs; 0: none
+  int checks = 1;  ///< checked calls before and after the measured ones, each with its own inputs; 0: none
   bool registered = false;
   bool rewrite = false;
   bool explain = false;

@@ -1,6 +1,6 @@
 // Stands between tutti-perf and its communicators: on all ranks but 0, TUTTI_TEST_SPOIL=apart makes the first
 // element of every result wrong where the buffers are two, and TUTTI_TEST_SPOIL=in_place where they are one.
-// What a group receives counts as two.
+// What a group receives counts as two. TUTTI_TEST_RIGHT=N leaves the first N of them right.
 #include <cstddef>
 #include <cstdlib>
 #include <string>
@@ -26,10 +26,15 @@ void lossy_run(Group* group) asm("__wrap_" TUTTI_RUN);
 namespace {
 
 thread_local void* received_by_group = nullptr;
+thread_local int spared = 0;
 
 void spoil(const std::string& kind, void* out, Rank rank) {
   const char* spoiled = std::getenv("TUTTI_TEST_SPOIL");
-  if (spoiled != nullptr && spoiled == kind && out != nullptr && rank != 0)
+  if (spoiled == nullptr || spoiled != kind || out == nullptr || rank == 0) return;
+  const char* right = std::getenv("TUTTI_TEST_RIGHT");
+  if (right != nullptr && spared < std::atoi(right))
+    ++spared;
+  else
     *static_cast<std::byte*>(out) ^= std::byte{1};
 }
 
