@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -46,6 +48,16 @@ inline CLI::Validator timeout_seconds() {
                        : "\"" + text + "\" is no number of seconds from 0.001 to 1000000";
           },
           "SECONDS"};
+}
+
+/// `--timeout SECONDS`, for how long a rank waits for others; `timeout` stays as it is where none is given.
+inline void add_timeout(CLI::App& app, std::chrono::milliseconds& timeout) {
+  const auto set = [&timeout](double seconds) {
+    timeout = std::chrono::milliseconds(std::llround(seconds * 1000));
+  };
+  app.add_option_function<double>("--timeout", set,
+                                  "Seconds to wait for other ranks (default: TUTTI_TIMEOUT, else 30)")
+      ->check(timeout_seconds());
 }
 
 /// A name that somebody forgot to fill in would write nothing, in silence.

@@ -42,11 +42,19 @@ TEST(WindowPerf, NoticesWhatDidNotMove) {
   }
 }
 
+// Ten batches take five seconds, and each half of one.
+TEST(WindowPerf, TakesAsLongAsItsBatches) {
+  const Outcome outcome = test::run_command("TUTTI_TEST_SLOW=250 " TUTTI_LOSSY_WINDOW_PERF
+                                            " --ranks 2 --volume 16 -b 8 -e 8 --batches 9 --timeout 4");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
 TEST(WindowPerf, RefusesBadOptionsWithTheReason) {
   const Outcome sizes = run_window_perf("--ranks 2 -b 16 -e 8");
   EXPECT_EQ(sizes.status, 2);
   EXPECT_THAT(sizes.output, HasSubstr("-b: is larger than -e"));
   EXPECT_EQ(run_window_perf("--ranks 2 --transport pigeon").status, 2);
+  EXPECT_EQ(run_window_perf("--ranks 2 --timeout 0").status, 2);
 }
 
 TEST(WindowPerf, FailsWhenItsOutputIsLost) {

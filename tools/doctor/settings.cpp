@@ -1,8 +1,5 @@
 #include "doctor/settings.hpp"
 
-#include <chrono>
-#include <cstdint>
-
 #include "command_line.hpp"
 #include "own_ranks.hpp"
 
@@ -10,7 +7,6 @@ namespace tutti::doctor {
 
 std::variant<Settings, int> parse_command_line(int argc, const char* const* argv) {
   Settings settings;
-  double timeout = 0;
   CLI::App app(
       "Says what tutti can use on this machine, and what to do about the rest.\n"
       "Under mpirun, mpiexec or srun it looks at every machine, and measures every pair of ranks.");
@@ -20,15 +16,12 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("--transport", settings.options.transport, "Measure this transport: shm, verbs or tcp")
       ->check(transport_name());
   app.add_option("--interface", settings.options.interface, "Network interface by which ranks meet");
-  app.add_option("--timeout", timeout, "Seconds to wait for other ranks (default 30)")
-      ->check(timeout_seconds());
+  add_timeout(app, settings.options.timeout);
   app.add_option("--json", settings.json, "Write the findings to this file as well; -: to stdout instead")
       ->check(file_name());
   return settings_or_end(app, settings, [&] {
     settings.options = Options::from_environment();
     app.parse(argc, argv);
-    if (timeout > 0)
-      settings.options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000) + 1);
     check_own_ranks(settings.ranks);
   });
 }

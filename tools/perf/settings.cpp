@@ -1,6 +1,5 @@
 #include "perf/settings.hpp"
 
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -46,7 +45,6 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   Settings settings;
   Range range;
   std::string operation, types = "float32", reductions = "sum";
-  double timeout = 0;
 
   CLI::App app(
       "Measures and checks tutti's operations, with the options, columns and definitions of nccl-tests.\n"
@@ -85,8 +83,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_flag("--rewrite", settings.rewrite,
                "Rewrite the inputs before every call, outside the measured time");
   app.add_flag("--explain", settings.explain, "Say for every size which path is taken, and why");
-  app.add_option("--timeout", timeout, "Seconds to wait for other ranks (default 30)")
-      ->check(timeout_seconds());
+  add_timeout(app, settings.options.timeout);
   app.add_option("--json", settings.json, "Write the results to this file as well")->check(file_name());
 
   return settings_or_end(app, settings, [&] {
@@ -101,8 +98,6 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     settings.types = parse_types(types);
     settings.reductions = parse_reductions(reductions);
     if (!benchmark->reduces) settings.reductions = {{"none", ReduceOp::sum}};
-    if (timeout > 0)
-      settings.options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000) + 1);
     check_own_ranks(settings.ranks);
   });
 }

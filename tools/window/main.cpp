@@ -42,6 +42,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_flag("!--no-pin", settings.launch.pin, "With --ranks: do not pin ranks to cores");
   app.add_option("--transport", settings.launch.options.transport, "Force a transport: shm, verbs or tcp")
       ->check(transport_name());
+  add_timeout(app, settings.launch.options.timeout);
   app.add_flag("--plain", settings.plain, "Use plain memory, not that of Communicator::allocate");
   return settings_or_end(app, settings, [&] {
     settings.launch.options = Options::from_environment();

@@ -48,27 +48,37 @@ void Pair::prepare(std::size_t bytes) {
   comm_.barrier();
 }
 
-Speed Pair::bandwidth(std::size_t bytes, std::size_t count, int batches) {
-  prepare(bytes);
+Speed Pair::measure_batch(std::size_t bytes, std::size_t count) {
   const Block block{.local = 0, .remote = bytes_, .bytes = bytes};
   const Block back{.local = bytes_, .remote = 0, .bytes = bytes};
+  const double puts = seconds_of([&] {
+    for (std::size_t k = 0; k < count; ++k) window_.put(1, block);
+    window_.flush(1);
+  });
+  const double gets = seconds_of([&] {
+    for (std::size_t k = 0; k < count; ++k) window_.get(1, back);
+    window_.flush(1);
+  });
+  const auto all = static_cast<double>(bytes * count);
+  return {.put = all / puts / 1e9, .get = all / gets / 1e9};
+}
+
+Speed Pair::bandwidth(std::size_t bytes, std::size_t count, int batches) {
+  prepare(bytes);
   std::vector<double> put, get;
-  for (int batch = -1; comm_.rank() == 0 && batch < batches; ++batch) {  // the first one warms up
-    const double puts = seconds_of([&] {
-      for (std::size_t k = 0; k < count; ++k) window_.put(1, block);
-      window_.flush(1);
-    });
-    const double gets = seconds_of([&] {
-      for (std::size_t k = 0; k < count; ++k) window_.get(1, back);
-      window_.flush(1);
-    });
-    if (batch < 0) continue;
-    put.push_back(static_cast<double>(bytes * count) / puts / 1e9);
-    get.push_back(static_cast<double>(bytes * count) / gets / 1e9);
+  for (int number = -1; number < batches; ++number) {  // the first one warms up
+    // The target sleeps in this wait; in a barrier it would look at its queues all the time. One a batch: a
+    // wait has the communicator's timeout.
+    if (comm_.rank() == 1) {
+      window_.wait_notification(2, 1, 0);
+      continue;
+    }
+    const Speed speed = measure_batch(bytes, count);
+    window_.notify(1, 2).wait();
+    if (number < 0) continue;
+    put.push_back(speed.put);
+    get.push_back(speed.get);
   }
-  // The target sleeps in this wait; in a barrier it would look at its queues all the time.
-  if (comm_.rank() == 0) window_.notify(1, 2).wait();
-  if (comm_.rank() == 1) window_.wait_notification(2, 1, 0);
   comm_.barrier();
   return comm_.rank() == 0 ? Speed{median(put), median(get)} : Speed{};
 }

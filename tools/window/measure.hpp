@@ -20,8 +20,8 @@ class Pair {
   /// `plain`: ordinary memory in place of the communicator's. Collective.
   Pair(Communicator& comm, std::size_t bytes, bool plain);
   [[nodiscard]] Window& window() { return window_; }
-  /// GB/s of rank 0's transfers of `bytes` to and from rank 1, `count` under way, in `batches` batches; what
-  /// rank 1 returns means nothing. Collective.
+  /// GB/s of rank 0's transfers of `bytes` to and from rank 1, `count` under way, in `batches` batches, each
+  /// within the communicator's timeout; what rank 1 returns means nothing. Collective.
   Speed bandwidth(std::size_t bytes, std::size_t count, int batches);
   /// Microseconds from a put of `bytes` with notification to its notification at the other rank: half of the
   /// way there and back, the median of all. Collective.
@@ -34,6 +34,8 @@ class Pair {
   [[nodiscard]] Rank other() const { return 1 - comm_.rank(); }
   /// Fills what is to be sent, and what is to be received with what is not sent. Collective.
   void prepare(std::size_t bytes);
+  /// One of rank 0's batches.
+  Speed measure_batch(std::size_t bytes, std::size_t count);
   Communicator& comm_;
   std::size_t bytes_;
   Buffer<std::uint8_t> shared_;

@@ -1,7 +1,9 @@
 // Stands between tutti-window-perf and windows: what TUTTI_TEST_LOSE names moves nothing, and notifies as
-// ever.
+// ever; with TUTTI_TEST_SLOW every put that does not notify takes so many milliseconds.
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include <tutti/window.hpp>
 
@@ -30,6 +32,9 @@ Transfer lossy_get(Window* window, Rank target, const Block& block,
                    const TransferOptions& options) asm("__wrap_" TUTTI_GET);
 
 Transfer lossy_put(Window* window, Rank target, const Block& block, const TransferOptions& options) {
+  const char* slow = std::getenv("TUTTI_TEST_SLOW");
+  if (slow != nullptr && !options.notify)
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(slow)));
   const bool lost = is_lost(options.notify ? "notified puts" : "puts");
   return real_put(window, target, lost ? nothing_of(block) : block, options);
 }
