@@ -33,6 +33,20 @@ TEST(Doctor, MeasuresPairsOfRanksItStarts) {
   EXPECT_THAT(outcome.output, HasSubstr("3 pairs by shm"));
 }
 
+TEST(Doctor, SaysWhereATransportIsNotTried) {
+  const char* not_tried = "transport tcp was not tried";
+  for (const std::string options : {"", " --no-pairs", " --ranks 2 --no-pairs"}) {
+    EXPECT_THAT(run_command(doctor + " --transport tcp" + options).output, HasSubstr(not_tried)) << options;
+    EXPECT_THAT(run_command(doctor + options).output, Not(HasSubstr("was not tried"))) << options;
+  }
+  EXPECT_THAT(run_command(doctor + " --transport tcp --ranks 2").output, Not(HasSubstr(not_tried)));
+}
+
+TEST(Doctor, SaysNothingOfPairsThatNobodyWants) {
+  EXPECT_THAT(run_command(doctor).output, HasSubstr("one rank has no pairs to measure"));
+  EXPECT_THAT(run_command(doctor + " --no-pairs").output, Not(HasSubstr("\npairs\n")));
+}
+
 TEST(Doctor, WritesJsonInsteadOfWords) {
   const Outcome outcome = run_command(doctor + " --ranks 2 --transport tcp --json - 2>/dev/null");
   const auto json = nlohmann::json::parse(outcome.output);

@@ -1,6 +1,6 @@
 #include "doctor/consultation.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <map>
@@ -45,12 +45,20 @@ std::vector<MachineReport> examine_all(Team& team, const std::vector<Machine>& m
 }
 
 Findings pairs(Team& team, const std::vector<Machine>& machines, const Settings& settings) {
-  if (team.size() == 1)
+  const std::string& transport = settings.options.transport;
+  const bool measures = settings.pairs && team.size() > 1;
+  if (!measures && !transport.empty())
+    return {{.area = "pairs",
+             .level = Level::warning,
+             .what = fmt::format("transport {} was not tried: no pairs of ranks were measured", transport),
+             .remedy = fmt::format("tutti-doctor --transport {} --ranks 2, or under mpirun; not --no-pairs",
+                                   transport)}};
+  if (!settings.pairs) return {};
+  if (!measures)
     return {{.area = "pairs",
              .level = Level::note,
              .what = "one rank has no pairs to measure",
              .remedy = "tutti-doctor --ranks 2, or mpirun tutti-doctor"}};
-  if (!settings.pairs) return {};
   try {
     return examine(measure_pairs(team, machines, settings.options));
   } catch (const Error& error) {
