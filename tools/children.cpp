@@ -51,15 +51,16 @@ std::optional<int> Children::status_of(const Child& child) const {
 
 void Children::kill_all() const {
   for (const Child& child : children_) {
-    fmt::print(stderr, "{}: rank {} (pid {}) did not end after another rank failed\n", tool_, child.rank,
+    fmt::print(stderr, "{}: rank {} (pid {}) did not end after a rank failed\n", tool_, child.rank,
                child.pid);
     ::kill(child.pid, SIGKILL);
   }
 }
 
-int Children::wait(std::chrono::milliseconds grace) {
+int Children::wait(std::chrono::milliseconds grace, bool failed) {
   int worst = EXIT_SUCCESS;
   std::optional<Deadline> deadline;
+  if (failed) deadline.emplace(grace);
   while (!children_.empty()) {
     std::vector<pollfd> ready;
     ready.reserve(children_.size());
@@ -74,7 +75,7 @@ int Children::wait(std::chrono::milliseconds grace) {
     std::erase_if(children_, [&](const Child& child) {
       const auto status = status_of(child);
       if (!status) return false;
-      if (*status != EXIT_SUCCESS && worst == EXIT_SUCCESS) deadline.emplace(grace);
+      if (*status != EXIT_SUCCESS && worst == EXIT_SUCCESS && !failed) deadline.emplace(grace);
       worst = std::max(worst, *status);
       return true;
     });

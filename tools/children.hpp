@@ -26,9 +26,9 @@ class Children {
   /// do there is to be `rank`. Throws Error(system), in a child Error(peer_lost) when its parent has died.
   bool begin(Rank rank);
   /// The worst exit status of all once they have ended, EXIT_FAILURE of who was killed. That is reported on
-  /// stderr. After the first failure the others, who learn of it from the library, get `grace` to end; those
-  /// that do not are reported and killed.
-  int wait(std::chrono::milliseconds grace);
+  /// stderr. After the first failure, which may have happened (`failed`), the others, who learn of it from
+  /// the library, get `grace` to end; those that do not are reported and killed.
+  int wait(std::chrono::milliseconds grace, bool failed = false);
 
  private:
   struct Child {

@@ -70,8 +70,16 @@ TEST(Children, WhoDoesNotEndAfterAFailureIsReportedAndKilled) {
   const Deadline before_it_ends(seconds(20));
   EXPECT_EQ(children.wait(std::chrono::milliseconds(100)), 7);
   EXPECT_FALSE(before_it_ends.passed());
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr(") did not end after another rank failed\n"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(") did not end after a rank failed\n"));
+}
+
+TEST(Children, WhoDoesNotEndAfterAKnownFailureIsKilled) {
+  Children children("a-tool");
+  if (children.begin(0)) {
+    ::sleep(30);
+    ::_exit(EXIT_SUCCESS);
+  }
+  EXPECT_EQ(children.wait(std::chrono::milliseconds(100), true), EXIT_FAILURE);
 }
 
 }  // namespace

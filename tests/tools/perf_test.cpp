@@ -188,6 +188,12 @@ TEST(Perf, ReportsAChildThatIsKilled) {
   }
 }
 
+TEST(Perf, SaysWhyRankZeroCouldNotBegin) {
+  const Outcome outcome = run("TUTTI_INTERFACE=nowhere0 " + perf + " all_reduce --ranks 2");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("nowhere0"), Not(HasSubstr("the group's id"))));
+}
+
 TEST(Launch, NamesTheToolWhoseRankWasKilled) {
   perf::Settings settings;
   settings.ranks = 2;

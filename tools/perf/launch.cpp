@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 
 #include <tutti/error.hpp>
 #include <tutti/local.hpp>
@@ -41,13 +42,15 @@ cpu_set_t allowed_cores() {
   return allowed;
 }
 
-/// The id that the child of rank 0 made: its listening socket must be in the process that is rank 0.
-UniqueId read_id(int pipe, const Deadline& deadline) {
+/// The id that the child of rank 0 made: its listening socket must be in the process that is rank 0. Nothing
+/// where the child failed, which says why itself.
+std::optional<UniqueId> read_id(int pipe, const Deadline& deadline) {
   UniqueId id;
   pollfd ready{.fd = pipe, .events = POLLIN, .revents = 0};
-  if (::poll(&ready, 1, deadline.poll_ms()) <= 0 ||
-      ::read(pipe, id.bytes.data(), UniqueId::size) != static_cast<ssize_t>(UniqueId::size))
+  if (::poll(&ready, 1, deadline.poll_ms()) <= 0)
     throw Error(ErrorCode::peer_lost, "rank 0 could not make the group's id", {0});
+  if (::read(pipe, id.bytes.data(), UniqueId::size) != static_cast<ssize_t>(UniqueId::size))
+    return std::nullopt;
   return id;
 }
 
@@ -89,10 +92,15 @@ bool run_processes(const char* tool, const Settings& settings, const Body& body)
     return as_rank(0, id);
   }
   write_end.reset();
-  const UniqueId id = read_id(read_end.get(), deadline);
+  const std::chrono::milliseconds grace = settings.options.timeout + std::chrono::seconds(5);
+  const std::optional<UniqueId> id = read_id(read_end.get(), deadline);
+  if (!id) {
+    children.wait(grace, true);
+    return false;
+  }
   for (Rank rank = 1; rank < settings.ranks; ++rank)
-    if (children.begin(rank)) return as_rank(rank, id);
-  return children.wait(settings.options.timeout + std::chrono::seconds(5)) == EXIT_SUCCESS;
+    if (children.begin(rank)) return as_rank(rank, *id);
+  return children.wait(grace) == EXIT_SUCCESS;
 }
 
 bool run_ranks(const char* tool, const Settings& settings, const Body& body) {
