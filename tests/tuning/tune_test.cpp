@@ -200,6 +200,15 @@ TEST_F(Tune, MeasuresNothingThatItCannotWrite) {
   }
 }
 
+TEST_F(Tune, MeasuresNothingWhereATransportCannotWork) {
+  const std::string little = "--ranks 2 --transport shm verbs --largest 8 --rounds 1";
+  const std::string without = "TUTTI_TUNING= TUTTI_VERBS_DEVICES=no_such_device";
+  EXPECT_EQ(run(little, without), 1);
+  EXPECT_THAT(output_, AllOf(HasSubstr("one of 2 ranks by verbs failed"), Not(HasSubstr("alpha ns"))));
+  EXPECT_EQ(run(little + " --check", without), 1);
+  EXPECT_THAT(output_, AllOf(HasSubstr("by verbs failed"), Not(HasSubstr("shm 2 all_reduce"))));
+}
+
 TEST_F(Tune, MakesTheFolderOfItsFile) {
   const auto file = folder_ / "a" / "b" / "mine.json";
   EXPECT_EQ(run("--ranks 2 --largest 8 --rounds 1 --file " + file.string()), 0) << output_;

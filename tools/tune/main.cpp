@@ -129,9 +129,16 @@ std::unique_ptr<tuning::Tuning> with_those_before(std::uint64_t machine,
   return tuning;
 }
 
+// What cannot work fails before all else is measured for nothing.
+void try_out(const tune::Settings& settings) {
+  const int most = *std::ranges::max_element(settings.ranks);
+  for (const std::string& transport : settings.transports) tune::try_out(transport, most, settings);
+}
+
 void tune_machine(tune::Settings settings, const std::string& file, std::uint64_t machine) {
   Draft draft(file);
   settings.options.tuning = "off";  // every algorithm is forced
+  try_out(settings);
   const auto before = measured_before(file, machine);
   std::vector<tuning::Curve> curves;
   for (const std::string& transport : settings.transports)
@@ -165,6 +172,7 @@ void check_machine(tune::Settings settings, const std::string& file) {
   }
   std::optional<OutputFile> json;
   if (!settings.json.empty()) json.emplace(settings.json);
+  try_out(settings);
   std::vector<tune::Measured> all;
   for (const std::string& transport : settings.transports)
     for (const int ranks : settings.ranks) {

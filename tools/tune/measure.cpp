@@ -87,6 +87,18 @@ void measure_ways(Ways& ways, const tuning::Question& question, int rounds, cons
     into.push_back({{question, names[i], undisturbed(times[i])}, times[i]});
 }
 
+/// Runs `body` on ranks that are started for it and end with it. Throws Error when one fails.
+void on_ranks(const std::string& transport, int ranks, const Settings& settings, const perf::Body& body) {
+  perf::Settings launch;
+  launch.ranks = ranks;
+  launch.options = settings.options;
+  launch.options.transport = transport;
+  const pid_t parent = ::getpid();
+  const bool well = perf::run_processes("tutti-tune", launch, body);
+  if (::getpid() != parent) std::_Exit(well ? EXIT_SUCCESS : EXIT_FAILURE);
+  if (!well) throw Error(ErrorCode::peer_lost, fmt::format("one of {} ranks by {} failed", ranks, transport));
+}
+
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
@@ -123,16 +135,17 @@ double undisturbed(std::vector<double> times) {
   return perf::quantile(times, 0.25);
 }
 
+void try_out(const std::string& transport, int ranks, const Settings& settings) {
+  on_ranks(transport, ranks, settings, [](Communicator&) { return true; });
+}
+
 std::vector<Measured> measure(const Series& series, const Settings& settings) {
   const File file(std::tmpfile());
   if (file == nullptr) throw Error(ErrorCode::system, "cannot make a temporary file");
-  perf::Settings launch;
-  launch.ranks = series.scene.ranks;
-  launch.options = settings.options;
-  launch.options.transport = series.scene.transport;
-  const pid_t parent = ::getpid();
-  const bool well = perf::run_processes("tutti-tune", launch, [&](Communicator& comm) {
-    Ways ways(comm, launch.options, series.chosen);
+  Options options = settings.options;
+  options.transport = series.scene.transport;
+  on_ranks(series.scene.transport, series.scene.ranks, settings, [&](Communicator& comm) {
+    Ways ways(comm, options, series.chosen);
     const perf::Buffers buffers(comm, series.sizes.back(), false);
     std::vector<Measured> measured;
     for (const Collective collective : series.collectives)
@@ -141,8 +154,6 @@ std::vector<Measured> measure(const Series& series, const Settings& settings) {
     if (comm.rank() == 0) write(file.get(), measured);
     return true;
   });
-  if (::getpid() != parent) std::_Exit(well ? EXIT_SUCCESS : EXIT_FAILURE);
-  if (!well) throw Error(ErrorCode::peer_lost, "a rank that measured failed");
   return read(file.get(), series, settings.rounds);
 }
 

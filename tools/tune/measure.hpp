@@ -29,6 +29,9 @@ struct Measured {
   std::vector<double> rounds;  ///< seconds of a call in each; in one round all ways took turns
 };
 
+/// Makes a communicator of so many ranks, as `measure` does, and lets it go. Throws Error when a rank fails.
+void try_out(const std::string& transport, int ranks, const Settings& settings);
+
 /// Starts the ranks as processes and ends them. Throws Error when a rank fails.
 std::vector<Measured> measure(const Series& series, const Settings& settings);
 
