@@ -143,6 +143,23 @@ TEST(Pattern, ContributionsOfReductionsDiffer) {
       << "another seed";
 }
 
+// Of forty, eight may contribute to one element, in one type.
+TEST(Pattern, EveryRankContributesToEveryElementWithSomeSeed) {
+  constexpr int ranks = 40;
+  constexpr std::uint64_t seeds = 400;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const auto contributes = [&](std::uint64_t seed) {
+      std::byte value{};
+      const Pattern pattern(DataType::fp8_e5m2, ReduceOp::sum, ranks, seed);
+      pattern.fill(&value, std::vector<Part>{{0, 1, rank, 0}});
+      return value != std::byte{};
+    };
+    std::uint64_t seed = 1;
+    while (seed <= seeds && !contributes(seed)) ++seed;
+    EXPECT_LE(seed, seeds) << "rank " << rank;
+  }
+}
+
 TEST(Pattern, FindsEveryWrongElementOnce) {
   for (const DataType type : parse_types("all")) {
     const std::size_t width = size_of(type);

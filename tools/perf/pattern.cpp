@@ -95,9 +95,11 @@ std::int64_t Pattern::contribution(Rank rank, int block, std::size_t index) cons
   const std::uint64_t bits = hash(rank, block, index);
   const std::int64_t sign = !is_unsigned(type_) && (bits >> 63) != 0 ? -1 : 1;
   std::int64_t limit = exact_limit(type_);
-  // Where a partial result could leave the exact range, only some ranks contribute to an element: this rank's
-  // turn.
-  const std::int64_t turn = (rank + static_cast<std::int64_t>(index)) % ranks_;
+  // Where a partial result could leave the exact range, only some ranks contribute to an element, with
+  // another seed others: this rank's turn.
+  const auto ranks = static_cast<std::uint64_t>(ranks_);
+  const auto turn =
+      static_cast<std::int64_t>((static_cast<std::uint64_t>(rank) + index % ranks + seed_ % ranks) % ranks);
   switch (reduction_->op) {
     case ReduceOp::min:
     case ReduceOp::max:
