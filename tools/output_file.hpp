@@ -2,6 +2,10 @@
 /// Files of results.
 #pragma once
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -16,31 +20,82 @@ namespace tutti {
   throw Error(ErrorCode::system, "cannot write " + file);
 }
 
-/// Made before the work that takes long, so that it fails soon. A file that was not there before is there
-/// only once it is written: the work may fail, or end by a signal.
+/// Where words go beside results: not among those that "-" sends to the standard output.
+inline std::FILE* words_beside(const std::string& file) { return file == "-" ? stderr : stdout; }
+
+/// What the links lead to that `file` may be, whether that is there or not.
+inline std::filesystem::path behind_links(std::filesystem::path file) {
+  namespace fs = std::filesystem;
+  constexpr int most_links = 40;  // as Linux
+  std::error_code none;
+  for (int i = 0; i < most_links && fs::is_symlink(fs::symlink_status(file, none)); ++i)
+    file = file.parent_path() / fs::read_symlink(file, none);
+  return file;
+}
+
+/// Made before the work that takes long, so that it fails soon. A file is made, or changes, only once all of
+/// the text is written: the work may fail or end by a signal, and the disk may be full. What is no regular
+/// file, a FIFO say, stays open from the start.
 class OutputFile {
  public:
-  /// Throws Error(system) unless `file` can be written.
-  explicit OutputFile(std::string file) : file_(std::move(file)) {
-    std::error_code none;  // a link is there, whatever it leads to
-    is_new_ = !std::filesystem::exists(std::filesystem::symlink_status(file_, none));
-    if (!std::ofstream(file_, std::ios::app)) cannot_write(file_);
-    if (is_new_) std::filesystem::remove(file_, none);
+  /// "-", and any name of what is the standard output: that, behind what was printed. Throws Error(system)
+  /// unless `file` can be written.
+  explicit OutputFile(std::string file) : file_(std::move(file)), target_(behind_links(file_)) {
+    namespace fs = std::filesystem;
+    if (is_standard_output()) return;
+    std::error_code none;
+    const fs::file_status before = fs::status(file_, none);
+    const bool is_new = !fs::exists(before);
+    replaces_ = is_new || (fs::is_regular_file(before) && fs::equivalent(file_, target_, none));
+    stream_.open(file_, std::ios::app);
+    if (!stream_) cannot_write(file_);
+    if (replaces_) stream_.close();
+    if (is_new) fs::remove(target_, none);
   }
 
   /// All of it. Throws Error(system).
-  void write(const std::string& text) const {
-    std::ofstream stream(file_);
-    stream << text;
-    if (stream.flush()) return;
-    std::error_code none;
-    if (is_new_) std::filesystem::remove(file_, none);
-    cannot_write(file_);
+  void write(const std::string& text) {
+    std::fflush(stdout);  // what was printed may go to the same terminal
+    if (replaces_)
+      replace(text);
+    else if (!stream_.is_open())
+      std::fwrite(text.data(), 1, text.size(), stdout);  // what is lost there, run_tool notices
+    else if (!fill(stream_, text))
+      cannot_write(file_);
   }
 
  private:
+  [[nodiscard]] bool is_standard_output() const {
+    struct stat named = {}, printed = {};
+    return file_ == "-" || (::stat(file_.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &printed) == 0 &&
+                            named.st_dev == printed.st_dev && named.st_ino == printed.st_ino);
+  }
+
+  static bool fill(std::ofstream& stream, const std::string& text) {
+    return static_cast<bool>((stream << text).flush());
+  }
+
+  void replace(const std::string& text) const {
+    namespace fs = std::filesystem;
+    const fs::path draft = target_.string() + ".new";
+    std::error_code none, failed;
+    if (std::ofstream stream(draft); stream && !fill(stream, text)) {
+      fs::remove(draft, none);
+      cannot_write(file_);
+    }
+    if (const fs::file_status before = fs::status(target_, none); fs::exists(before))
+      fs::permissions(draft, before.permissions(), none);
+    fs::rename(draft, target_, failed);
+    if (!failed) return;
+    fs::remove(draft, none);  // its folder takes no other file, or the file is mounted
+    std::ofstream stream(target_);
+    if (!fill(stream, text)) cannot_write(file_);
+  }
+
   std::string file_;
-  bool is_new_ = false;
+  std::filesystem::path target_;
+  bool replaces_ = false;  ///< a regular file, or one to be made
+  std::ofstream stream_;   ///< to anything else but the standard output
 };
 
 }  // namespace tutti

@@ -216,6 +216,13 @@ TEST_F(Program, DrawsNeitherNoTimeNorNoBytes) {
   EXPECT_EQ(count(slurp(file), "<circle"), 2);
 }
 
+TEST_F(Program, WritesResultsToTheStandardOutput) {
+  const Outcome results = run("all_reduce 1K 2K --json - 2>/dev/null");
+  EXPECT_EQ(nlohmann::json::parse(results.output).size(), 2U);
+  EXPECT_THAT(run("all_reduce 1K 2K --json - >/dev/null").output, StartsWith(" nodes   ranks   bytes"));
+  EXPECT_THAT(run("all_reduce 1K 2K --plot - 2>/dev/null").output, StartsWith("<svg"));
+}
+
 TEST_F(Program, SaysWhatIsWrong) {
   const struct {
     const char *arguments, *text;

@@ -1,4 +1,12 @@
 // Files of results, and what is left of them when the work fails.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -7,6 +15,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "base/file_descriptor.hpp"
 #include "output_file.hpp"
 
 namespace tutti {
@@ -30,17 +39,15 @@ class OutputFiles : public testing::Test {
 };
 
 TEST_F(OutputFiles, HoldWhatWasWrittenLast) {
-  {
-    const OutputFile file(file_);
-    file.write("the first of two");
-    file.write("second");
-  }
+  OutputFile file(file_);
+  file.write("the first of two");
+  file.write("second");
   EXPECT_EQ(text_in(file_), "second");
 }
 
 // The work between may be ended by a signal.
 TEST_F(OutputFiles, AreNotThereBeforeTheyAreWritten) {
-  const OutputFile file(file_);
+  OutputFile file(file_);
   EXPECT_FALSE(fs::exists(file_));
   file.write("text");
   EXPECT_TRUE(fs::exists(file_));
@@ -49,7 +56,9 @@ TEST_F(OutputFiles, AreNotThereBeforeTheyAreWritten) {
 TEST_F(OutputFiles, MayBeLinks) {
   const fs::path link = folder_ / "link";
   fs::create_symlink(file_, link);
-  OutputFile(link).write("text");
+  OutputFile file(link);
+  EXPECT_FALSE(fs::exists(file_));
+  file.write("text");
   EXPECT_TRUE(fs::is_symlink(link));
   EXPECT_EQ(text_in(file_), "text");
 }
@@ -58,6 +67,50 @@ TEST_F(OutputFiles, KeepWhatWasThereBeforeWhenNothingIsWritten) {
   std::ofstream(file_) << "of yesterday";
   const OutputFile file(file_);
   EXPECT_EQ(text_in(file_), "of yesterday");
+}
+
+TEST_F(OutputFiles, KeepWhatWasThereBeforeOnAFullDisk) {
+  std::ofstream(file_) << "of yesterday";
+  OutputFile file(file_);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit few{.rlim_cur = 4, .rlim_max = before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  std::fflush(nullptr);  // what is printed may go to a file as well
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &few), 0);
+  bool refused = false;
+  try {
+    file.write("of today, and longer");
+  } catch (const Error&) {
+    refused = true;
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(text_in(file_), "of yesterday");
+  EXPECT_FALSE(fs::exists(file_.string() + ".new"));
+}
+
+TEST_F(OutputFiles, KeepTheirPermissions) {
+  std::ofstream(file_) << "of yesterday";
+  constexpr auto mine = fs::perms::owner_read | fs::perms::owner_write;
+  fs::permissions(file_, mine);
+  OutputFile(file_).write("text");
+  EXPECT_EQ(text_in(file_), "text");
+  EXPECT_EQ(fs::status(file_).permissions(), mine);
+}
+
+TEST_F(OutputFiles, MayBeFifos) {
+  const fs::path fifo = folder_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const FileDescriptor reader(::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  OutputFile file(fifo);
+  pollfd seen{.fd = reader.get(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&seen, 1, 0), 0) << "the reader would take this for the end";
+  file.write("text");
+  std::array<char, 8> text{};
+  EXPECT_EQ(::read(reader.get(), text.data(), text.size()), 4);
+  EXPECT_STREQ(text.data(), "text");
 }
 
 TEST_F(OutputFiles, MayBeDevices) {

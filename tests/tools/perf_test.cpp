@@ -142,6 +142,18 @@ TEST(Perf, WritesJson) {
   }
 }
 
+TEST(Perf, WritesJsonToTheStandardOutput) {
+  const std::string barrier = perf + " barrier --ranks 2 --json ";
+  const Outcome results = run(barrier + "-" + quick + "2>/dev/null");
+  EXPECT_EQ(nlohmann::json::parse(results.output).at("operation"), "barrier");
+  const Outcome table = run(barrier + "-" + quick + ">/dev/null");
+  EXPECT_THAT(table.output, AllOf(HasSubstr("# Using ranks"), Not(HasSubstr("average_busbw_gbs"))));
+  const std::string file = testing::TempDir() + "tutti-perf-both." + std::to_string(::getpid());
+  const Outcome both = run(barrier + "/dev/stdout" + quick + ">" + file + "; cat " + file);
+  std::remove(file.c_str());
+  EXPECT_THAT(both.output, AllOf(HasSubstr("# Using ranks"), HasSubstr("average_busbw_gbs")));
+}
+
 TEST(Perf, FailsWhenTheJsonCannotBeWritten) {
   const Outcome outcome = run(perf + " barrier --ranks 2 --json /no/such/folder/x.json" + quick);
   EXPECT_NE(outcome.status, 0);

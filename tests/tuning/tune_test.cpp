@@ -81,6 +81,8 @@ TEST(Regret, IsNeitherOfChanceNorOfDisturbedRounds) {
 TEST_F(Tune, ChecksTheDefaultsOfAMachineThatWasNotTuned) {
   ASSERT_EQ(run("--ranks 2 --check --largest 8 --rounds 1"), 0) << output_;
   EXPECT_THAT(output_, HasSubstr("the library's default constants choose and predict"));
+  ASSERT_EQ(run("--ranks 2 --check --largest 8 --rounds 1 --json - 2>/dev/null"), 0) << output_;
+  EXPECT_EQ(nlohmann::json::parse(output_).at("questions").size(), 8U);
 }
 
 TEST_F(Tune, RefusesABrokenFile) {
@@ -232,7 +234,7 @@ TEST_F(Tune, WithoutAHomeWantsAFile) {
 
 TEST_F(Tune, RefusesWhatItDoesNotKnow) {
   for (const char* arguments : {"--ranks 1", "--transport pigeon", "--largest 0 --rounds 0", "--json x",
-                                "--check --json ''", "--file ''", "--nothing"})
+                                "--check --json ''", "--file ''", "--file -", "--nothing"})
     EXPECT_EQ(run(arguments), 2) << arguments << output_;
 }
 

@@ -1,6 +1,7 @@
 /// tutti-perf: measures and checks the operations. `tutti-perf --help` says how.
 #include <cstdlib>
 
+#include "output_file.hpp"
 #include "perf/launch.hpp"
 #include "perf/settings.hpp"
 #include "perf/sweep.hpp"
@@ -11,8 +12,9 @@ namespace {
 using namespace tutti;
 
 bool run(const perf::Settings& settings) {
-  return perf::run_ranks("tutti-perf", settings,
-                         [&](Communicator& comm) { return perf::sweep(comm, settings, stdout); });
+  return perf::run_ranks("tutti-perf", settings, [&](Communicator& comm) {
+    return perf::sweep(comm, settings, words_beside(settings.json));
+  });
 }
 
 }  // namespace

@@ -84,7 +84,9 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
                "Rewrite the inputs before every call, outside the measured time");
   app.add_flag("--explain", settings.explain, "Say for every size which path is taken, and why");
   add_timeout(app, settings.options.timeout);
-  app.add_option("--json", settings.json, "Write the results to this file as well")->check(file_name());
+  app.add_option("--json", settings.json,
+                 "Write the results to this file as well; -: to stdout, and the table to stderr")
+      ->check(file_name());
 
   return settings_or_end(app, settings, [&] {
     settings.options = Options::from_environment();

@@ -1,4 +1,5 @@
 /// tutti-sim: predicts operations on machines that need not be there. `tutti-sim --help` says how.
+#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,7 +25,8 @@ void run(const sim::Settings& settings) {
   if (!settings.plot.empty()) plot.emplace(settings.plot);
   nlohmann::json all = nlohmann::json::array();
   std::vector<sim::Point> points;
-  sim::print_header(stdout);
+  std::FILE* const to = settings.plot == "-" ? stderr : words_beside(settings.json);
+  sim::print_header(to);
   for (const int nodes : settings.nodes) {
     const topology::World world = topology::uniform_world(machine, nodes, settings.ranks_per_node);
     const simulation::Network network = simulation::network_of(world);
@@ -34,8 +36,8 @@ void run(const sim::Settings& settings) {
                                                                      .bytes = bytes,
                                                                      .algorithm = settings.algorithm,
                                                                      .piece = settings.piece})};
-      sim::print(stdout, network, answer, settings.links);
-      std::fflush(stdout);
+      sim::print(to, network, answer, settings.links);
+      std::fflush(to);
       points.push_back(
           {network.ranks, static_cast<double>(bytes), answer.ranking.candidates.at(0).result.seconds});
       if (json) all.push_back(sim::to_json(network, answer));

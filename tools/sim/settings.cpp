@@ -35,8 +35,11 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("--piece", settings.piece, "Bytes of a chunk a message (default: the best of several)")
       ->transform(size(sim::most_bytes));
   app.add_option("--links", settings.links, "Show so many of the busiest links")->check(CLI::Range(0, 1000));
-  app.add_option("--json", settings.json, "Write all candidates to this file as well")->check(file_name());
-  app.add_option("--plot", settings.plot, "Draw the fastest times to this file (SVG)")->check(file_name());
+  app.add_option("--json", settings.json,
+                 "Write all candidates to this file as well; -: to stdout, and words to stderr")
+      ->check(file_name());
+  app.add_option("--plot", settings.plot, "Draw the fastest times to this file (SVG); -: as --json")
+      ->check(file_name());
   return settings_or_end(app, settings, [&] {
     app.parse(argc, argv);
     settings.collective = parse_collective(operation);

@@ -62,36 +62,17 @@ void print(std::FILE* to, const tuning::Curve& curve) {
   std::fflush(to);
 }
 
-// Takes the place of the file once it is complete, for communicators that are just made; else it goes away.
-class Draft {
- public:
-  // Made with its folder, before the work that takes long.
-  explicit Draft(std::string file) : file_(std::move(file)) {
-    namespace fs = std::filesystem;
-    if (file_.empty())
-      throw Error(ErrorCode::invalid_argument,
-                  "neither XDG_CACHE_HOME nor HOME says where communicators look; name a file with --file");
-    std::error_code none;  // writing the draft says that it did not work
-    if (const auto parent = fs::path(file_).parent_path(); !parent.empty())
-      fs::create_directories(parent, none);
-    if (fs::exists(file_, none) && !fs::is_regular_file(file_, none)) cannot_write(file_);
-    const OutputFile trial(draft_);
-  }
-  Draft(const Draft&) = delete;
-  Draft& operator=(const Draft&) = delete;
-  ~Draft() {
-    std::error_code none;
-    std::filesystem::remove(draft_, none);
-  }
-
-  void complete(const std::string& text) {
-    OutputFile(draft_).write(text);
-    std::filesystem::rename(draft_, file_);
-  }
-
- private:
-  std::string file_, draft_ = file_ + ".new";
-};
+// Communicators that are just made see the constants of before, or all of the new ones.
+OutputFile file_of_constants(const std::string& file) {
+  namespace fs = std::filesystem;
+  if (file.empty())
+    throw Error(ErrorCode::invalid_argument,
+                "neither XDG_CACHE_HOME nor HOME says where communicators look; name a file with --file");
+  std::error_code none;  // OutputFile says that it did not work
+  if (const auto parent = fs::path(file).parent_path(); !parent.empty()) fs::create_directories(parent, none);
+  if (fs::exists(file, none) && !fs::is_regular_file(file, none)) cannot_write(file);
+  return OutputFile(file);
+}
 
 // What the file holds of this machine; nullptr: nothing, or it goes away.
 std::unique_ptr<const tuning::Tuning> measured_before(const std::string& file, std::uint64_t machine) {
@@ -136,7 +117,7 @@ void try_out(const tune::Settings& settings) {
 }
 
 void tune_machine(tune::Settings settings, const std::string& file, std::uint64_t machine) {
-  Draft draft(file);
+  OutputFile constants = file_of_constants(file);
   settings.options.tuning = "off";  // every algorithm is forced
   try_out(settings);
   const auto before = measured_before(file, machine);
@@ -154,7 +135,7 @@ void tune_machine(tune::Settings settings, const std::string& file, std::uint64_
     const tuning::Scene scene{.transport = curve.transport, .ranks = curve.ranks, .cpus = curve.cpus};
     tuning->keep(scene, tuning::decide_all(*tuning, scene, settings.largest));
   }
-  draft.complete(tuning::to_json(*tuning));
+  constants.write(tuning::to_json(*tuning));
   fmt::print("written: {}\n", file);
 }
 
@@ -168,7 +149,8 @@ void check_machine(tune::Settings settings, const std::string& file) {
                             : file.empty()                   ? "a file of constants is not there"
                                                              : file + " is not there";
     settings.options.tuning = "off";
-    fmt::print("# {}: the library's default constants choose and predict\n", why);
+    fmt::print(words_beside(settings.json), "# {}: the library's default constants choose and predict\n",
+               why);
   }
   std::optional<OutputFile> json;
   if (!settings.json.empty()) json.emplace(settings.json);
@@ -180,7 +162,7 @@ void check_machine(tune::Settings settings, const std::string& file) {
       all.insert(all.end(), some.begin(), some.end());
     }
   const std::vector<tune::Verdict> verdicts = tune::judge(all, *tuning);
-  tune::print(stdout, verdicts);
+  tune::print(words_beside(settings.json), verdicts);
   if (json) json->write(tune::to_json(verdicts, all));
 }
 

@@ -28,13 +28,15 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
                "well its time was predicted");
   app.add_option("-f,--file", settings.file, "The file of constants (default: where communicators look)")
       ->check(file_name());
-  app.add_option("--json", settings.json, "Write what --check measured to this file as well")
+  app.add_option("--json", settings.json,
+                 "Write what --check measured to this file as well; -: to stdout, and words to stderr")
       ->needs("--check")
       ->check(file_name());
   return settings_or_end(app, settings, [&] {
     app.parse(argc, argv);
     settings.largest = largest;
     settings.options = Options::from_environment();
+    if (settings.file == "-") throw CLI::ValidationError("--file", "- is no file for communicators to read");
     if (settings.file.empty() && settings.options.tuning == "off") {
       if (!settings.check)
         throw CLI::ValidationError("--file",
