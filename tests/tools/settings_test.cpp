@@ -31,6 +31,7 @@ TEST(Settings, SizesGrowByAFactorOrAStep) {
   EXPECT_EQ(settings_of({"all_reduce", "-b", "0", "-e", "4"}).sizes, (Sizes{0, 1, 2, 4}));
   EXPECT_EQ(settings_of({"all_reduce", "-b", "2G", "-e", "2G"}).sizes, (Sizes{std::size_t{2} << 30}));
   EXPECT_EQ(settings_of({"all_reduce"}).sizes.back(), std::size_t{64} << 20);
+  EXPECT_EQ(settings_of({"all_reduce", "-b", "1", "-e", "1000000", "-i", "1"}).sizes.size(), 1000000U);
   EXPECT_EQ(settings_of({"barrier"}).sizes, (Sizes{0}));
 }
 
@@ -67,6 +68,8 @@ TEST(Settings, BadOnesAreUsageErrors) {
       {"all_reduce", "-b", "8M", "-e", "4M"},
       {"all_reduce", "-f", "1"},
       {"all_reduce", "-f", "nan"},
+      {"all_reduce", "-f", "1.0000001", "-b", "1G", "-e", "8G"},
+      {"all_reduce", "-i", "1"},
       {"all_reduce", "-f", "inf"},
       {"all_reduce", "-f", "2", "-i", "8"},
       {"all_reduce", "--timeout", "0"},

@@ -21,8 +21,13 @@ std::vector<std::size_t> sizes_of(const Range& range) {
   if (range.begin > range.end) throw CLI::ValidationError("-b", "is larger than -e");
   if (range.step == 0 && !(range.factor > 1 && std::isfinite(range.factor)))
     throw CLI::ValidationError("-f", "must be a number larger than 1");
+  constexpr std::size_t most_sizes = 1000000;
   std::vector<std::size_t> sizes;
   for (std::uint64_t size = range.begin; size <= range.end;) {
+    if (sizes.size() == most_sizes)
+      throw CLI::ValidationError(
+          range.step != 0 ? "-i" : "-f",
+          "leads to more than " + std::to_string(most_sizes) + " sizes; choose a larger one");
     sizes.push_back(size);
     const double next = range.step != 0 ? static_cast<double>(size) + static_cast<double>(range.step)
                                         : static_cast<double>(size) * range.factor;
