@@ -114,6 +114,7 @@ TEST(Summary, AveragesEveryResultAndAddsUpTheWrong) {
   const Summary summary = summarise({both, one});
   EXPECT_DOUBLE_EQ(summary.average_busbw, 4);
   EXPECT_EQ(summary.wrong, 7U);
+  EXPECT_FALSE(summarise({one}).wrong.has_value());
 }
 
 }  // namespace

@@ -6,12 +6,15 @@ namespace tutti::perf {
 
 namespace {
 
+nlohmann::json or_null(const std::optional<std::uint64_t>& wrong) {
+  return wrong ? nlohmann::json(*wrong) : nlohmann::json(nullptr);
+}
+
 nlohmann::json to_json(const Result& result) {
   nlohmann::json json{{"time_us", result.time.median},  {"p10_us", result.time.p10},
                       {"p90_us", result.time.p90},      {"algbw_gbs", result.algbw},
                       {"busbw_gbs", result.busbw},      {"iterations", result.time.iterations},
-                      {"batches", result.time.batches}, {"wrong", nullptr}};
-  if (result.wrong) json["wrong"] = *result.wrong;
+                      {"batches", result.time.batches}, {"wrong", or_null(result.wrong)}};
   return json;
 }
 
@@ -39,7 +42,7 @@ std::string to_json(const Settings& settings, const std::vector<Place>& places,
     json["ranks"].push_back({{"host", place.host}, {"pid", place.pid}, {"core", place.core}});
   for (const Row& row : rows) json["rows"].push_back(to_json(row));
   const Summary summary = summarise(rows);
-  json["wrong"] = summary.wrong;
+  json["wrong"] = or_null(summary.wrong);
   json["average_busbw_gbs"] = summary.average_busbw;
   return json.dump(2) + '\n';
 }

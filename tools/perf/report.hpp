@@ -38,10 +38,10 @@ struct Row {
 };
 
 struct Summary {
-  std::uint64_t wrong = 0;
+  std::optional<std::uint64_t> wrong{};  ///< none: nothing was checked
   double average_busbw = 0;
 };
-/// nccl-tests' average: over every result of every row.
+/// Over every result of every row, as nccl-tests' average.
 Summary summarise(const std::vector<Row>& rows);
 
 void print_ranks(std::FILE* to, const Settings& settings, const std::vector<Place>& places);

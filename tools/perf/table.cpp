@@ -27,7 +27,7 @@ Summary summarise(const std::vector<Row>& rows) {
   Summary summary;
   int results = 0;
   const auto add = [&](const Result& result) {
-    summary.wrong += result.wrong.value_or(0);
+    if (result.wrong) summary.wrong = summary.wrong.value_or(0) + *result.wrong;
     summary.average_busbw += result.busbw;
     ++results;
   };
@@ -75,7 +75,9 @@ void print_row(std::FILE* to, const Row& row) {
 }
 
 void print_tail(std::FILE* to, const Summary& summary) {
-  fmt::print(to, "# Out of bounds values : {} {}\n", summary.wrong, summary.wrong == 0 ? "OK" : "FAILED");
+  fmt::print(
+      to, "# Out of bounds values : {}\n",
+      summary.wrong ? fmt::format("{} {}", *summary.wrong, *summary.wrong == 0 ? "OK" : "FAILED") : "N/A");
   fmt::print(to, "# Avg bus bandwidth    : {:g}\n#\n", summary.average_busbw);
   std::fflush(to);
 }
