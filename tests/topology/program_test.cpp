@@ -160,6 +160,13 @@ TEST_F(Program, FindsTheWorldOfItsRanks) {
   EXPECT_THAT(outcome.output, HasSubstr("  not nvlink: the buffers are in the processors' memory"));
 }
 
+TEST_F(Program, TakesTheWorldsOptionsFromTheEnvironment) {
+  const Outcome outcome = launch("TUTTI_TIMEOUT=soon ", "world");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("TUTTI_TIMEOUT"));
+  EXPECT_EQ(launch("TUTTI_TIMEOUT=soon ", "show dgx-h100").status, 0) << "waits for nobody";
+}
+
 TEST_F(Program, SaysItsVersion) {
   const Outcome outcome = run("--version");
   EXPECT_EQ(outcome.status, 0);

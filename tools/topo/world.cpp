@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include <tutti/options.hpp>
+
 #include "bootstrap/environment.hpp"
 #include "bootstrap/session.hpp"
 #include "command_line.hpp"
@@ -19,8 +21,7 @@ constexpr int most_shown = 64;  ///< ranks whose means are listed
 
 struct WorldRequest {
   bool gpus = false;
-  double timeout = 30;
-  std::string interface {};
+  Options options;
 };
 
 /// The means between the first rank and each other one: every kind of pair that there is, mostly.
@@ -32,8 +33,8 @@ std::string means_of_first(const topology::World& world, const topology::Rules& 
 }
 
 void show_world(const WorldRequest& request) {
-  const auto timeout = std::chrono::milliseconds(static_cast<long long>(request.timeout * 1000));
-  const auto launch = bootstrap::launch_from_environment(request.interface, timeout);
+  const auto timeout = request.options.timeout;
+  const auto launch = bootstrap::launch_from_environment(request.options.interface, timeout);
   const auto session = bootstrap::Session::join(launch.id, launch.rank, launch.size, timeout);
   const auto world =
       topology::exchange(launch.rank, topology::this_place(request.gpus ? launch.local_rank : -1),
@@ -52,9 +53,10 @@ void add_world(CLI::App& app) {
   auto* command = app.add_subcommand(
       "world", "Under mpirun, mpiexec, srun or torchrun: where all ranks are, and by what means they talk");
   command->add_flag("--gpus", request->gpus, "Ranks drive GPUs, the local rank's number each");
-  command->add_option("--interface", request->interface, "Network interface to meet at");
-  command->add_option("--timeout", request->timeout, "Seconds to wait for other ranks (default 30)")
-      ->check(timeout_seconds());
+  command->add_option("--interface", request->options.interface,
+                      "Network interface to meet at (default: TUTTI_INTERFACE)");
+  add_timeout(*command, request->options.timeout);
+  command->preparse_callback([request](std::size_t) { request->options = Options::from_environment(); });
   command->callback([request] { show_world(*request); });
 }
 
