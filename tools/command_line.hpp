@@ -4,12 +4,14 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -23,8 +25,14 @@ namespace tutti {
 /// More than any machine's memory, and little enough for sums and products of sizes not to overflow.
 inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 44U;
 
-/// Turns "64K" into "65536": bytes, from 0 to `most`. CLI11 alone takes -5 for 2^64 - 5, and what is larger
-/// than 2^64 for 2^64 - 1.
+/// Whether CLI11 would read the number as octal.
+inline bool has_leading_zero(std::string_view number) {
+  number.remove_prefix(std::min(number.find_first_not_of(" +"), number.size()));
+  return number.size() > 1 && number[0] == '0' && number[1] >= '0' && number[1] <= '9';
+}
+
+/// Turns "64K" into "65536": bytes, from 0 to `most`. CLI11 alone takes -5 for 2^64 - 5, what is larger than
+/// 2^64 for 2^64 - 1, and 010 for 8.
 inline CLI::Validator size(std::uint64_t most = most_bytes) {
   return {[most, units = CLI::AsSizeValue(false)](std::string& text) -> std::string {
             const std::string given = text;
@@ -32,7 +40,8 @@ inline CLI::Validator size(std::uint64_t most = most_bytes) {
             std::uint64_t bytes = 0;
             const char* end = text.data() + text.size();
             const auto read = std::from_chars(text.data(), end, bytes);
-            if (why.empty() && (read.ec != std::errc() || read.ptr != end || bytes > most))
+            if (why.empty() &&
+                (read.ec != std::errc() || read.ptr != end || bytes > most || has_leading_zero(given)))
               why = "\"" + given + "\" is no size from 0 to " + std::to_string(most) + " bytes";
             return why;
           },

@@ -29,6 +29,7 @@ TEST(Settings, SizesGrowByAFactorOrAStep) {
   EXPECT_EQ(settings_of({"all_reduce", "-b", "1M", "-e", "3M", "-i", "1M"}).sizes,
             (Sizes{1 << 20, 2 << 20, 3 << 20}));
   EXPECT_EQ(settings_of({"all_reduce", "-b", "0", "-e", "4"}).sizes, (Sizes{0, 1, 2, 4}));
+  EXPECT_EQ(settings_of({"all_reduce", "-b", "0K", "-e", "0"}).sizes, (Sizes{0}));
   EXPECT_EQ(settings_of({"all_reduce", "-b", "2G", "-e", "2G"}).sizes, (Sizes{std::size_t{2} << 30}));
   EXPECT_EQ(settings_of({"all_reduce"}).sizes.back(), std::size_t{64} << 20);
   EXPECT_EQ(settings_of({"all_reduce", "-b", "1", "-e", "1000000", "-i", "1"}).sizes.size(), 1000000U);
@@ -63,6 +64,8 @@ TEST(Settings, BadOnesAreUsageErrors) {
       {"all_to_some"},
       {"all_reduce", "-b", "lots"},
       {"all_reduce", "-b", "-5"},
+      {"all_reduce", "-b", "010"},
+      {"all_reduce", "-b", "010K"},
       {"all_reduce", "-e", "99999999999999999999"},
       {"all_reduce", "-e", "16E"},
       {"all_reduce", "-b", "8M", "-e", "4M"},
