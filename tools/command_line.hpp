@@ -31,18 +31,19 @@ inline bool has_leading_zero(std::string_view number) {
   return number.size() > 1 && number[0] == '0' && number[1] >= '0' && number[1] <= '9';
 }
 
-/// Turns "64K" into "65536": bytes, from 0 to `most`. CLI11 alone takes -5 for 2^64 - 5, what is larger than
-/// 2^64 for 2^64 - 1, and 010 for 8.
-inline CLI::Validator size(std::uint64_t most = most_bytes) {
-  return {[most, units = CLI::AsSizeValue(false)](std::string& text) -> std::string {
+/// Turns "64K" into "65536": bytes, from `least` to `most`. CLI11 alone takes -5 for 2^64 - 5, what is larger
+/// than 2^64 for 2^64 - 1, and 010 for 8.
+inline CLI::Validator size(std::uint64_t most = most_bytes, std::uint64_t least = 0) {
+  return {[most, least, units = CLI::AsSizeValue(false)](std::string& text) -> std::string {
             const std::string given = text;
             std::string why = units(text);
             std::uint64_t bytes = 0;
             const char* end = text.data() + text.size();
             const auto read = std::from_chars(text.data(), end, bytes);
-            if (why.empty() &&
-                (read.ec != std::errc() || read.ptr != end || bytes > most || has_leading_zero(given)))
-              why = "\"" + given + "\" is no size from 0 to " + std::to_string(most) + " bytes";
+            const bool is_number = read.ec == std::errc() && read.ptr == end && !has_leading_zero(given);
+            if (why.empty() && (!is_number || bytes < least || bytes > most))
+              why = "\"" + given + "\" is no size from " + std::to_string(least) + " to " +
+                    std::to_string(most) + " bytes";
             return why;
           },
           "SIZE"};

@@ -236,6 +236,7 @@ TEST_F(Program, SaysWhatIsWrong) {
       {"all_reduce 99999999999999999999", "no size from 0 to", 2},
       {"all_reduce 1T", "no size from 0 to", 2},
       {"all_reduce 1M --nodes 0", "--nodes", 2},
+      {"all_reduce 1M --piece 0", "--piece: \"0\" is no size from 1 to", 2},
       {"all_reduce 1M --algorithm bruck",
        "all_reduce has no algorithm \"bruck\" that sends messages; it has all_pairs, ", 2},
       {"all_reduce 1M --algorithm direct", "all_reduce has no algorithm \"direct\" that sends messages", 2},

@@ -40,6 +40,7 @@ TEST(Settings, TypesAndReductionsTakeBothSpellings) {
   EXPECT_EQ(settings_of({"all_reduce", "-t", "half"}).types, std::vector{DataType::float16});
   EXPECT_EQ(settings_of({"all_reduce", "-d", "half"}).types, std::vector{DataType::float16});
   EXPECT_EQ(settings_of({"all_reduce", "-t", "all"}).types.size(), std::size_t{data_type_count});
+  EXPECT_EQ(settings_of({"barrier", "-t", "all"}).types.size(), 1U) << "all would be the same";
   EXPECT_EQ(settings_of({"all_reduce", "-o", "prod"}).reductions.front().name, "product");
   EXPECT_EQ(settings_of({"all_reduce", "-o", "all"}).reductions.size(), std::size_t{reduce_op_count} + 1);
   EXPECT_EQ(settings_of({"broadcast", "-o", "all"}).reductions.front().name, "none");
@@ -73,6 +74,7 @@ TEST(Settings, BadOnesAreUsageErrors) {
       {"all_reduce", "-f", "nan"},
       {"all_reduce", "-f", "1.0000001", "-b", "1G", "-e", "8G"},
       {"all_reduce", "-i", "1"},
+      {"all_reduce", "-i", "0"},
       {"all_reduce", "-f", "inf"},
       {"all_reduce", "-f", "2", "-i", "8"},
       {"all_reduce", "--timeout", "0"},
@@ -89,6 +91,7 @@ TEST(Settings, BadOnesAreUsageErrors) {
       {"all_to_all", "--algorithm", "ring"},
       {"sendrecv", "--algorithm", "ring"},
       {"all_reduce", "--threads"},
+      {"all_reduce", "--no-pin"},
       {"all_reduce", "--json", ""},
       {"all_reduce", "--transport", "pigeon"},
       {"all_reduce", "--no-such-option"},
@@ -99,6 +102,7 @@ TEST(Settings, BadOnesAreUsageErrors) {
     EXPECT_EQ(std::get<int>(result), usage_error);
   }
   EXPECT_EQ(std::get<int>(parse({"--help"})), 0);
+  EXPECT_FALSE(settings_of({"all_reduce", "--ranks", "2", "--no-pin"}).pin);
   EXPECT_EQ(settings_of({"all_gather_v", "--algorithm", "ring"}).options.algorithm, "ring");
   EXPECT_GE(settings_of({"all_reduce", "--timeout", "1e3"}).options.timeout, std::chrono::seconds(1000));
 }

@@ -55,6 +55,7 @@ TEST(WindowPerf, RefusesBadOptionsWithTheReason) {
   EXPECT_THAT(sizes.output, HasSubstr("-b: is larger than -e"));
   EXPECT_EQ(run_window_perf("--ranks 2 --transport pigeon").status, 2);
   EXPECT_EQ(run_window_perf("--ranks 2 --timeout 0").status, 2);
+  EXPECT_EQ(run_window_perf("--no-pin").status, 2);
 }
 
 TEST(WindowPerf, FailsWhenItsOutputIsLost) {

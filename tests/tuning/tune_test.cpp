@@ -2,8 +2,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <variant>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +15,7 @@
 #include "command.hpp"
 #include "own_ranks.hpp"
 #include "tune/check.hpp"
+#include "tune/settings.hpp"
 
 namespace tutti {
 namespace {
@@ -66,6 +69,15 @@ TEST_F(Tune, MeasuresWhereCommunicatorsLookAndChecksIt) {
     EXPECT_GT(question["best_seconds"], 0);
     EXPECT_FALSE(question["prediction_errors"].empty());
   }
+}
+
+TEST(TuneSettings, NameNothingTwice) {
+  const char* const arguments[] = {"tutti-tune", "--ranks", "3",   "2",      "3",       "--transport",
+                                   "tcp",        "shm",     "tcp", "--file", "any.json"};
+  const auto settings =
+      std::get<tune::Settings>(tune::parse_command_line(static_cast<int>(std::size(arguments)), arguments));
+  EXPECT_THAT(settings.ranks, testing::ElementsAre(3, 2));
+  EXPECT_THAT(settings.transports, testing::ElementsAre("tcp", "shm"));
 }
 
 // One of two that are alike is ahead by chance in some rounds; and some rounds are slow.

@@ -60,8 +60,8 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("operation", operation, benchmark_names())->required();
   app.add_option("-b,--minbytes", range.begin, "Smallest size, e.g. 8 or 1M (default 8)")->transform(bytes);
   app.add_option("-e,--maxbytes", range.end, "Largest size (default 64M)")->transform(bytes);
-  auto* step =
-      app.add_option("-i,--stepbytes", range.step, "Add this much from size to size")->transform(bytes);
+  auto* step = app.add_option("-i,--stepbytes", range.step, "Add this much from size to size")
+                   ->transform(size(most_bytes, 1));
   app.add_option("-f,--stepfactor", range.factor, "Multiply the size by this (default 2)")->excludes(step);
   app.add_option("-n,--iters", settings.iterations, "Calls in a batch (default: as many as take about 5 ms)")
       ->check(positive);
@@ -80,7 +80,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("--ranks", settings.ranks, "Start this many ranks on this host")->check(CLI::Range(1, 1024));
   app.add_flag("--threads", settings.threads, "With --ranks: ranks are threads, not processes")
       ->needs("--ranks");
-  app.add_flag("!--no-pin", settings.pin, "With --ranks: do not pin ranks to cores");
+  app.add_flag("!--no-pin", settings.pin, "With --ranks: do not pin ranks to cores")->needs("--ranks");
   app.add_option("--transport", settings.options.transport, "Force a transport: shm, verbs or tcp")
       ->check(transport_name());
   app.add_option("--algorithm", settings.options.algorithm, "Force an algorithm: ring, two_shot, ...");
@@ -103,6 +103,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     if (app.count("--algorithm") > 0) check_algorithm(operation, settings.options.algorithm);
     settings.sizes = benchmark->kind == Kind::barrier ? std::vector<std::size_t>{0} : sizes_of(range);
     settings.types = parse_types(types);
+    if (benchmark->kind == Kind::barrier) settings.types.resize(1);  // it has no elements
     settings.reductions = parse_reductions(reductions);
     if (!benchmark->reduces) settings.reductions = {{"none", ReduceOp::sum}};
     check_own_ranks(settings.ranks);

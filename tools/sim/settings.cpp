@@ -33,7 +33,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
       ->check(CLI::Range(1, 1024));
   app.add_option("--algorithm", settings.algorithm, "Only this one (default: the fastest of all)");
   app.add_option("--piece", settings.piece, "Bytes of a chunk a message (default: the best of several)")
-      ->transform(size(sim::most_bytes));
+      ->transform(size(sim::most_bytes, 1));
   app.add_option("--links", settings.links, "Show so many of the busiest links")->check(CLI::Range(0, 1000));
   app.add_option("--json", settings.json,
                  "Write all candidates to this file as well; -: to stdout, and words to stderr")

@@ -2,11 +2,25 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "command_line.hpp"
 #include "own_ranks.hpp"
 
 namespace tutti::tune {
+
+namespace {
+
+/// What is named twice is measured once.
+template <class T>
+void drop_repeated(std::vector<T>& values) {
+  std::vector<T> once;
+  for (const T& value : values)
+    if (std::ranges::find(once, value) == once.end()) once.push_back(value);
+  values = std::move(once);
+}
+
+}  // namespace
 
 std::variant<Settings, int> parse_command_line(int argc, const char* const* argv) {
   Settings settings;
@@ -35,6 +49,8 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   return settings_or_end(app, settings, [&] {
     app.parse(argc, argv);
     settings.largest = largest;
+    drop_repeated(settings.ranks);
+    drop_repeated(settings.transports);
     settings.options = Options::from_environment();
     if (settings.file == "-") throw CLI::ValidationError("--file", "- is no file for communicators to read");
     if (settings.file.empty() && settings.options.tuning == "off") {

@@ -39,7 +39,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("--ranks", settings.launch.ranks, "Start two ranks on this host")->check(CLI::IsMember({2}));
   app.add_flag("--threads", settings.launch.threads, "With --ranks: ranks are threads, not processes")
       ->needs("--ranks");
-  app.add_flag("!--no-pin", settings.launch.pin, "With --ranks: do not pin ranks to cores");
+  app.add_flag("!--no-pin", settings.launch.pin, "With --ranks: do not pin ranks to cores")->needs("--ranks");
   app.add_option("--transport", settings.launch.options.transport, "Force a transport: shm, verbs or tcp")
       ->check(transport_name());
   add_timeout(app, settings.launch.options.timeout);
