@@ -13,6 +13,7 @@
 #include <tutti/types.hpp>
 
 #include "kernels/fold.hpp"
+#include "run_tool.hpp"
 
 namespace {
 
@@ -125,9 +126,7 @@ void measure(const Options& options, tutti::DataType type, tutti::ReduceOp op, s
   std::printf("\n");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   Options options;
   CLI::App app{"Times the reduction kernels; GB/s count the bytes of one sink"};
   app.add_option("--types", options.types, "element types")->delimiter(',');
@@ -137,15 +136,22 @@ int main(int argc, char** argv) {
   app.add_option("--sinks", options.sinks, "how many sinks")->check(CLI::Range(1, 64));
   app.add_option("--divisor", options.divisor, "divide the result by this")->check(CLI::PositiveNumber);
   app.add_flag("--streaming", options.streaming, "write past the caches");
-  app.add_option("--seconds", options.seconds, "time for each figure");
+  app.add_option("--seconds", options.seconds, "time for each figure")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
+  std::vector<tutti::DataType> types;
+  for (const auto& type : options.types) types.push_back(tutti::parse_data_type(type));
+  std::vector<tutti::ReduceOp> ops;
+  for (const auto& op : options.ops) ops.push_back(tutti::parse_reduce_op(op));
   std::printf("%s, %d sources, %d sinks\n", tutti::kernels::instruction_set(), options.sources,
               options.sinks);
-  for (const auto& type : options.types) {
-    for (const auto& op : options.ops) {
-      for (const std::size_t bytes : options.bytes) {
-        measure(options, tutti::parse_data_type(type), tutti::parse_reduce_op(op), bytes);
-      }
-    }
-  }
+  for (const auto type : types)
+    for (const auto op : ops)
+      for (const std::size_t bytes : options.bytes) measure(options, type, op, bytes);
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return tutti::run_tool("fold-bench", [&] { return run(argc, argv); });
 }

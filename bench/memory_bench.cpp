@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <new>
@@ -22,6 +23,7 @@
 
 #include "kernels/fold.hpp"
 #include "peers/cores.hpp"
+#include "run_tool.hpp"
 
 namespace {
 
@@ -125,9 +127,7 @@ double round_trip(const std::vector<int>& cores) {
   return static_cast<double>(best.count()) / trips;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   const std::vector<int> cores = bench::allowed_cores();
   int threads = static_cast<int>(cores.size());
   std::vector<std::size_t> mebibytes{16, 64};
@@ -152,7 +152,7 @@ int main(int argc, char** argv) {
                                 {"a = d = b, streaming", 1, 2, true}};
   std::printf("GB/s of %d threads, read and written\n%-34s", threads, "MiB a buffer");
   for (const std::size_t m : mebibytes) std::printf("%10zu", m);
-  if (threads == 2) std::printf("%24s", "a cache line's way, ns");
+  if (threads == 2) std::printf("%24s", "a line's round trip, ns");
   for (const Test& test : tests) {
     const double before = threads == 2 ? round_trip(cores) : 0;
     std::printf("\n%-34s", test.name.c_str());
@@ -160,4 +160,11 @@ int main(int argc, char** argv) {
     if (threads == 2) std::printf("%12.0f to %.0f", before, round_trip(cores));
   }
   std::printf("\n");
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return tutti::run_tool("memory-bench", [&] { return run(argc, argv); });
 }

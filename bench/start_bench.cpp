@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <optional>
 #include <vector>
 
 #include <tutti/tutti.hpp>
+
+#include "run_tool.hpp"
 
 namespace {
 
@@ -19,9 +22,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-}  // namespace
-
-int main() {
+int run() {
   constexpr int rounds = 9;
   constexpr std::size_t largest = std::size_t{16} << 20;
   constexpr double mebibyte = 1 << 20;
@@ -61,9 +62,14 @@ int main() {
     comm.reset();
     leaving.push_back(slowest(Milliseconds(Clock::now() - over).count()));
   }
-  if (world.rank() != 0) return 0;
+  if (world.rank() != 0) return EXIT_SUCCESS;
   fmt::print("from the environment {:.1f} ms, again {:.1f} ms, leaving {:.1f} ms\n", last, median(joining),
              median(leaving));
   fmt::print("held a rank: {:.2f} MiB idle, {:.2f} MiB after calls of up to 16 MiB\n", median(idle),
              median(used));
+  return EXIT_SUCCESS;
 }
+
+}  // namespace
+
+int main() { return tutti::run_tool("start-bench", run); }
