@@ -25,9 +25,10 @@ class GpuState;
 /// What a person may choose; equal on all ranks.
 struct GpuOptions {
   /// Most blocks that a launch takes, each of which keeps one multiprocessor busy; 1 to 128. Those of all
-  /// ranks that are threads on one GPU must fit on it side by side, else Error(invalid_argument). A group of
-  /// sends and receives takes at least one for every rank it sends to, and one for every one it receives
-  /// from.
+  /// ranks that are threads on one GPU must fit on it side by side, else Error(invalid_argument). But a
+  /// launch takes at least one for every lane of its schedule (`Gpu::explain` says how many, 8 at most); a
+  /// group of sends and receives, for every rank it sends to and every one it receives from. What does not
+  /// fit then is refused as Error(unsupported).
   int blocks = 16;
   /// Bytes of device memory for messages, about. At least 4 KiB a message are taken.
   std::size_t memory = std::size_t{20} << 20;
@@ -68,6 +69,10 @@ struct AllReduceRmsNorm {
 /// Operations on one stream: `gpu.on(stream).all_reduce(...)`. Buffers are device or managed memory of the
 /// Gpu's device, or page-locked host memory, aligned as their elements; counts are host memory and copied. A
 /// call returns when its kernel is in the stream, and never waits for the device or for other ranks.
+///
+/// Where ranks are threads on several devices that reach each other, kernels reach the buffers of all ranks.
+/// Memory of cudaMallocAsync or cuMemMap is then passed only if it is accessible to those devices
+/// (cudaMemPoolSetAccess, cuMemSetAccess); that of cudaMalloc and of `Gpu::allocate` is.
 ///
 /// Errors, before anything is enqueued: Error(invalid_argument) for host pointers, memory or streams of
 /// another device, a GpuBuffer that was freed, and all that Operations says. What fails on the device is
