@@ -296,7 +296,7 @@ void GpuState::launch(std::span<Prepared> all, Stream stream) {
     for (Prepared& one : all)
       if (!one.plan->empty) launch(one, capture.has_value(), stream);
   } catch (...) {
-    timeline_.mark(stream, capture, launched_);  // what comes next follows those that were launched
+    if (!capture) timeline_.mark(stream, capture, launched_);  // what comes next follows those launched
     throw;
   }
   timeline_.mark(stream, capture, launched_);
