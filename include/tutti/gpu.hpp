@@ -28,7 +28,7 @@ struct GpuOptions {
   /// ranks that are threads on one GPU must fit on it side by side, else Error(invalid_argument). But a
   /// launch takes at least one for every lane of its schedule (`Gpu::explain` says how many, 8 at most); a
   /// group of sends and receives, for every rank it sends to and every one it receives from. What does not
-  /// fit then is refused as Error(unsupported).
+  /// fit side by side then may wait for itself until its deadline.
   int blocks = 16;
   /// Bytes of device memory for messages, about. At least 4 KiB a message are taken.
   std::size_t memory = std::size_t{20} << 20;

@@ -95,9 +95,7 @@ Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
       return other.address_space == one.address_space && other.device == one.device;
     });
     check_fit(setting, static_cast<int>(threads), one.device, one.resident_blocks);
-    if (one.address_space != card.address_space || one.device != device_) continue;
-    shares_device_ = threads > 1;
-    most_blocks_ = one.resident_blocks / static_cast<int>(threads);
+    if (one.address_space == card.address_space && one.device == device_) shares_device_ = threads > 1;
   }
 
   const auto timeout = setting.options.timeout.count() > 0 ? setting.options.timeout : setting.group.timeout;

@@ -43,8 +43,6 @@ class Connection {
   [[nodiscard]] bool one_address_space() const { return one_address_space_ && agreement_.all_by_device; }
   /// Another rank is a thread of this process on the same device.
   [[nodiscard]] bool shares_device() const { return shares_device_; }
-  /// Blocks of a launch, if all ranks that are threads on this device launch as many, that run side by side.
-  [[nodiscard]] int most_blocks() const { return most_blocks_; }
   /// Every pair of ranks reaches each other's device memory.
   [[nodiscard]] bool all_by_device() const { return agreement_.all_by_device; }
   [[nodiscard]] std::span<const Nearness> peers() const { return peers_; }
@@ -93,7 +91,6 @@ class Connection {
   Agreement agreement_;
   std::unique_ptr<Mailboxes> mailboxes_;
   bool one_address_space_ = true, shares_device_ = false, ended_ = false;
-  int most_blocks_ = 0;
   std::string description_;
 };
 

@@ -236,12 +236,6 @@ std::byte* GpuState::at_least(Growing& memory, std::size_t bytes) {
 }
 
 GpuState::Prepared GpuState::prepare(gpu::Plan& plan, const gpu::device::Launch& buffers) {
-  if (const int blocks = plan.lanes * plan.slices; blocks > connection_.most_blocks())
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("{}: it takes {} blocks, and device {} runs {} side by side for each rank that is a "
-                    "thread on it; put fewer ranks on a device, or fewer messages into a group",
-                    plan.title, blocks, connection_.device(), connection_.most_blocks()));
   Prepared prepared{&plan, buffers, {}};
   gpu::device::Launch& launch = prepared.launch;
   launch.scratch = plan.scratch_bytes == 0 ? nullptr : at_least(scratch_, plan.scratch_bytes);
