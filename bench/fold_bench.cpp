@@ -139,8 +139,10 @@ int run(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "time for each figure")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   std::vector<tutti::DataType> types;
+  types.reserve(options.types.size());
   for (const auto& type : options.types) types.push_back(tutti::parse_data_type(type));
   std::vector<tutti::ReduceOp> ops;
+  ops.reserve(options.ops.size());
   for (const auto& op : options.ops) ops.push_back(tutti::parse_reduce_op(op));
   std::printf("%s, %d sources, %d sinks\n", tutti::kernels::instruction_set(), options.sources,
               options.sinks);

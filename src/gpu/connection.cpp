@@ -10,6 +10,7 @@
 #include <tutti/error.hpp>
 
 #include "base/deadline.hpp"
+#include "bootstrap/frame.hpp"
 #include "gpu/device/proof.hpp"
 #include "transport/all_gather.hpp"
 #include "transport/fail_together.hpp"
@@ -67,7 +68,7 @@ std::string why_not_reached(Api& api, int mine, int theirs) {
     return api.reach_device(theirs) ? ""
                                     : fmt::format("no peer access between devices {} and {}", mine, theirs);
   } catch (const Error& error) {
-    return error.what();
+    return bootstrap::to_fault(error).text;
   }
 }
 

@@ -18,6 +18,7 @@
 #include "simulation/host_network.hpp"
 #include "simulation/simulate.hpp"
 #include "transport/shm/layout.hpp"
+#include "transport/tcp/frame.hpp"
 #include "tuning/pieces.hpp"
 #include "tuning/tuning.hpp"
 
@@ -31,7 +32,6 @@ namespace {
 using transport::shm::Layout;
 
 constexpr int node_size = 2;
-constexpr std::size_t tcp_message = std::size_t{256} << 10;
 
 struct Case {
   const Algorithm* algorithm;
@@ -48,7 +48,7 @@ Workload workload(const Case& c) {
   return {.collective = collective,
           .bytes = bytes,
           .piece = tuning::piece(collective, bytes, c.ranks, c.shared ? "shm" : "tcp"),
-          .max_message = c.shared ? Layout(c.ranks).max_message() : tcp_message};
+          .max_message = c.shared ? Layout(c.ranks).max_message() : transport::tcp::max_message};
 }
 
 Network network_for(const Case& c) {

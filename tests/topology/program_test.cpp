@@ -85,8 +85,8 @@ TEST_F(Program, ExplainsInTheseWords) {
         "same node: rank 0 (gpu0 of host 0) -> rank 1", ": nvlink, ",
         "other node, same rail: rank 0 (gpu0 of host 0) -> rank 8", ": gpudirect rdma, ",
         "  not nvlink: no NVLink domain holds both hosts\n", "other node, other rail: ",
-        "\na communicator (CPU buffers, TCP between hosts) that was not tuned takes ", ", pieces up to 1M (",
-        "the fastest by simulation with default constants)\n",
+        "\na communicator (CPU buffers, TCP between hosts) that was not tuned takes ",
+        ", pieces up to 256K (", "the fastest by simulation with default constants)\n",
         "\nthe simulator, with buffers on the devices, on the paths of the topology\nfastest: ",
         " lanes, chunks of ", " in pieces of ", " messages: ", " us\nbusiest link: ", "% host ",
         "\nqueue pairs of an adapter, at most: ", "\nnot ", " us more\n  +"}) {
