@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -40,12 +41,12 @@ inline void add_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--begin", options.kind.begin,
                  "Bytes behind a page's begin where buffers begin, a multiple of 4; 16 is what malloc gives")
-      ->check(CLI::Range(0, 4092) & CLI::Validator(
-                                        [](std::string& text) {
-                                          return std::stoul(text) % 4 == 0 ? std::string()
-                                                                           : "no multiple of 4";
-                                        },
-                                        ""))
+      ->check(CLI::Range(0, 4092))
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            return std::strtoul(text.c_str(), nullptr, 0) % 4 == 0 ? std::string() : "no multiple of 4";
+          },
+          ""))
       ->capture_default_str();
   app.add_flag("--first", options.first,
                "Instead: the first call of each point, and the median of the next five");

@@ -88,8 +88,8 @@ Mailboxes::Mailboxes(const std::shared_ptr<Api>& api, const Setting& setting, co
   auto passed = transport::shm::exchange_descriptors(
       setting.group, mine_ == nullptr ? -1 : mine_->descriptor(), other_processes);
 
-  std::vector<std::byte*> reached;  // the memory of each rank
-  for (const Places& theirs : all) reached.push_back(theirs.memory);
+  std::vector<std::byte*> reached(all.size());  // the memory of each rank
+  std::ranges::transform(all, reached.begin(), &Places::memory);
   transport::do_together(setting.group, [&] {
     for (auto& one : passed) {
       theirs_.push_back(std::make_unique<SharedPinned>(api, std::move(one.descriptor)));

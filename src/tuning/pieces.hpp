@@ -16,7 +16,7 @@ inline std::size_t piece(Collective collective, std::size_t bytes, int ranks, st
   constexpr std::size_t KiB = 1024, MiB = 1024 * KiB;
   if (transport == "tcp") {
     if (ranks != 2) return 256 * KiB;
-    // docs/experiments-devices.md. Phases of an all_reduce overlap where a chunk has two pieces.
+    // docs/experiments-devices.md. Phases of an all_reduce of a MiB or more overlap: a chunk has two pieces.
     return collective == Collective::all_reduce ? std::clamp(bytes / 4, 256 * KiB, 512 * KiB) : 512 * KiB;
   }
   if (transport != "shm") return 1 * MiB;

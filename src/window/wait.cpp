@@ -134,6 +134,7 @@ bool WindowState::is_done(const Awaited& one) {
 }
 
 void WindowState::check(const Awaited& one, Limit& limit) {
+  if (one.way->known_done() >= one.number) return;  // since it was looked at
   const bool is_atomic = one.kind == Awaited::Kind::atomic;
   const bool has_deadline = !is_atomic && check_deadlines(peer(one.subject.target), one.number,
                                                           one.kind == Awaited::Kind::all_transfers);
@@ -153,7 +154,7 @@ void WindowState::wait_until(std::span<Awaited> left, Limit limit) {
   std::exception_ptr first;
   // One that fails, or takes too long, leaves the others to be done.
   const auto drop = [&](auto is_over) {
-    const auto over = std::ranges::remove_if(left, [&](const Awaited& one) {
+    const auto end = std::remove_if(left.begin(), left.end(), [&](const Awaited& one) {
       try {
         return is_over(one);
       } catch (const Error&) {
@@ -161,7 +162,7 @@ void WindowState::wait_until(std::span<Awaited> left, Limit limit) {
         return true;
       }
     });
-    left = left.first(left.size() - over.size());
+    left = left.first(static_cast<std::size_t>(end - left.begin()));
   };
   const auto done = [this](const Awaited& one) { return is_done(one); };
   for (Patience patience; drop(done), !left.empty();) {
@@ -189,6 +190,7 @@ bool WindowState::test(const Transfer& transfer) {
   const Awaited one{subject_of(transfer), to.memory.get(), transfer.number_};
   if (is_done(one)) return true;
   progress();
+  if (one.way->known_done() >= one.number) return true;
   setting_.move_queued();
   check_deadlines(to, transfer.number_, false);
   check_target(one.subject, gone_grace);

@@ -16,6 +16,7 @@
 #include "base/uninterrupted.hpp"
 #include "bootstrap/frame.hpp"
 #include "bootstrap/socket.hpp"
+#include "kernels/fold.hpp"
 
 namespace tutti::transport::tcp {
 
@@ -127,7 +128,7 @@ ServedConnection::Flow ServedConnection::read() {
   if (payload_left_ > 0) {
     std::size_t taken = std::min(ready, payload_left_);
     if (taken > 0) {
-      std::memcpy(payload_, input_.data() + used_, taken);
+      kernels::copy_block(payload_, input_.data() + used_, taken);
       used_ += taken;
     } else {
       const auto got =
