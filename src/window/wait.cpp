@@ -209,6 +209,7 @@ void WindowState::flush(Rank target) {
 
 void WindowState::flush() {
   std::vector<Awaited> all;
+  all.reserve(static_cast<std::size_t>(setting_.group.size));
   for (Rank r = 0; r < setting_.group.size; ++r) all.push_back(all_transfers(r));
   wait_until(all, Limit(std::nullopt, setting_.group.timeout));
 }
