@@ -34,7 +34,7 @@ void Regions::drop_released() {
   if (released != 0) static_cast<void>(setting_.group.all_gather({}));  // it is closed before it is freed
   for (std::size_t i = 0; i < all_.size(); ++i)
     if (dropped(i)) *all_[i] = Region{};
-  if (released != 0) publish();
+  if (released != 0) transport::do_together(setting_.group, [&] { publish(); });
 }
 
 void Regions::close_peers() {

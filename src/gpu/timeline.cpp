@@ -29,9 +29,10 @@ void Timeline::mark(Stream stream, Capture capture, std::uint64_t number) {
     captured_stream_ = stream;
     return;
   }
-  last_.number = number;
-  last_stream_ = api_->stream_id(stream);
+  const std::uint64_t id = api_->stream_id(stream);
   api_->record(last_.event.get(), stream);
+  last_.number = number;
+  last_stream_ = id;
   if (milestone_.number > done_) return;
   api_->record(milestone_.event.get(), stream);
   milestone_.number = number;

@@ -118,7 +118,7 @@ void Trial::describe_call() {
            .reduction = exercise_.reduction,
            .root = exercise_.root,
            .count = one};
-  if (!exercise_.factors.empty()) call_.reduction.factor = exercise_.factors[r];
+  if (!exercise_.factors.empty()) call_.reduction = Reduction(exercise_.reduction.op, exercise_.factors[r]);
   const auto sizes = [&](std::size_t in, std::size_t out, std::size_t part) {
     in_count_ = in;
     out_count_ = out;
