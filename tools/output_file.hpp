@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -46,18 +47,18 @@ class OutputFile {
     std::error_code none;
     const fs::file_status before = fs::status(file_, none);
     const bool is_new = !fs::exists(before);
-    replaces_ = is_new || (fs::is_regular_file(before) && fs::equivalent(file_, target_, none));
+    is_file_ = is_new || fs::is_regular_file(before);
     stream_.open(file_, std::ios::app);
     if (!stream_) cannot_write(file_);
-    if (replaces_) stream_.close();
+    if (is_file_) stream_.close();
     if (is_new) fs::remove(target_, none);
   }
 
   /// All of it. Throws Error(system).
   void write(const std::string& text) {
     std::fflush(stdout);  // what was printed may go to the same terminal
-    if (replaces_)
-      replace(text);
+    if (is_file_)
+      write_file(text);
     else if (!stream_.is_open())
       std::fwrite(text.data(), 1, text.size(), stdout);  // what is lost there, run_tool notices
     else if (!fill(stream_, text))
@@ -75,27 +76,44 @@ class OutputFile {
     return static_cast<bool>((stream << text).flush());
   }
 
-  void replace(const std::string& text) const {
+  void write_file(const std::string& text) const {
+    if (may_be_replaced() && replace(text)) return;
+    std::ofstream stream(file_);
+    if (!fill(stream, text)) cannot_write(file_);
+  }
+
+  /// Not what has another name or owner, or is known by a descriptor.
+  [[nodiscard]] bool may_be_replaced() const {
+    if (file_.starts_with("/dev/") || file_.starts_with("/proc/")) return false;
+    struct stat there = {};
+    if (::lstat(target_.c_str(), &there) != 0) return errno == ENOENT;
+    return S_ISREG(there.st_mode) && there.st_nlink == 1 && there.st_uid == ::geteuid();
+  }
+
+  /// False where nothing can take its place: its folder takes no other file or has one of the draft's name,
+  /// or it is mounted.
+  [[nodiscard]] bool replace(const std::string& text) const {
     namespace fs = std::filesystem;
     const fs::path draft = target_.string() + ".new";
     std::error_code none, failed;
-    if (std::ofstream stream(draft); stream && !fill(stream, text)) {
+    std::FILE* const made = std::fopen(draft.c_str(), "wxe");
+    if (made == nullptr) return false;
+    if (const fs::file_status before = fs::status(target_, none); fs::exists(before))
+      fs::permissions(draft, before.permissions(), none);
+    const bool whole = std::fwrite(text.data(), 1, text.size(), made) == text.size();
+    if (std::fclose(made) != 0 || !whole) {
       fs::remove(draft, none);
       cannot_write(file_);
     }
-    if (const fs::file_status before = fs::status(target_, none); fs::exists(before))
-      fs::permissions(draft, before.permissions(), none);
     fs::rename(draft, target_, failed);
-    if (!failed) return;
-    fs::remove(draft, none);  // its folder takes no other file, or the file is mounted
-    std::ofstream stream(target_);
-    if (!fill(stream, text)) cannot_write(file_);
+    if (failed) fs::remove(draft, none);
+    return !failed;
   }
 
   std::string file_;
   std::filesystem::path target_;
-  bool replaces_ = false;  ///< a regular file, or one to be made
-  std::ofstream stream_;   ///< to anything else but the standard output
+  bool is_file_ = false;  ///< a regular one, or to be made
+  std::ofstream stream_;  ///< to anything else but the standard output
 };
 
 }  // namespace tutti

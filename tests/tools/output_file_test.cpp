@@ -100,6 +100,31 @@ TEST_F(OutputFiles, KeepTheirPermissions) {
   EXPECT_EQ(fs::status(file_).permissions(), mine);
 }
 
+TEST_F(OutputFiles, KeepTheirOtherNames) {
+  std::ofstream(file_) << "before";
+  const fs::path other = folder_ / "other";
+  fs::create_hard_link(file_, other);
+  OutputFile(file_).write("after");
+  EXPECT_EQ(text_in(other), "after");
+}
+
+TEST_F(OutputFiles, AreNotWhatSomebodyElseLeftUnderTheNameOfADraft) {
+  const fs::path left = folder_ / "results.json.new";
+  std::ofstream(left) << "half of";
+  OutputFile(file_).write("results");
+  EXPECT_EQ(text_in(file_), "results");
+  EXPECT_EQ(text_in(left), "half of");
+}
+
+TEST_F(OutputFiles, AreNotReplacedUnderADescriptor) {
+  std::ofstream(file_) << "before, and longer than what follows";
+  const FileDescriptor open(::open(file_.c_str(), O_RDWR | O_CLOEXEC));
+  OutputFile("/dev/fd/" + std::to_string(open.get())).write("after");
+  std::array<char, 64> text{};
+  EXPECT_EQ(::pread(open.get(), text.data(), text.size(), 0), 5);
+  EXPECT_STREQ(text.data(), "after");
+}
+
 TEST_F(OutputFiles, MayBeFifos) {
   const fs::path fifo = folder_ / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <thread>
 
 #include <tutti/error.hpp>
 
@@ -40,11 +41,12 @@ int this_node() {
 /// A part of leaving. Where it fails, a peer is gone, or a device is: that keeps no other part from being
 /// done.
 template <class Part>
-void attempt(const Part& part) {
+bool attempt(const Part& part) {
   try {
     part();
+    return true;
   } catch (const std::exception&) {
-    // what they lack is theirs to report
+    return false;  // what they lack is theirs to report
   }
 }
 
@@ -163,7 +165,8 @@ void VerbsTransport::deliver() {
   while (!delivered() && !deadline.passed()) {
     for (auto& peer : peers_)
       if (peer.link && !peer.link->finished()) peer.link->request_completions();
-    attempt([this] { wait(std::chrono::milliseconds(1)); });
+    constexpr std::chrono::milliseconds nap{1};
+    if (!attempt([&] { wait(nap); })) std::this_thread::sleep_for(nap);
   }
 }
 
