@@ -1,0 +1,153 @@
+// What the verbs transport posts, whom it reaches and what it says of that, on the fake fabric.
+#include <gmock/gmock.h>
+
+#include <tutti/error.hpp>
+
+#include "rig.hpp"
+#include "verbs_faulty.hpp"
+#include "verbs_ranks.hpp"
+
+namespace tutti::transport::testing {
+
+namespace {
+
+TEST(VerbsFake, NoReceiverIsEverNotReady) {
+  const auto fake = fake_verbs(fabric_for(4, 2));
+  const Subject subject{.name = "counted", .make = [&](int ranks) {
+                          return verbs_ranks(ranks, same(fake),
+                                             [](Rank rank) { return fake_options(rank, 2); });
+                        }};
+  check_named("three_random").run(subject);
+  check_named("flood_all_channels").run(subject);
+  const auto counted = counters_of(*fake);
+  EXPECT_EQ(counted.receiver_not_ready, 0U);
+  EXPECT_LT(counted.signalled, counted.requests / 4);
+  EXPECT_EQ(counted.pairs, 0U);
+  EXPECT_EQ(counted.registered, 0U);
+}
+
+TEST(VerbsFake, AMessageIsOneDoorbell) {
+  FakeDevice device;
+  device.longest_message = 20'000;  // a message is seven requests
+  const auto fake = fake_verbs(fabric_for(2, 1, device));
+  const auto ranks = verbs_ranks(2, same(fake), [](Rank rank) { return fake_options(rank, 1); });
+  std::vector<std::byte> data(ranks[0]->max_message_bytes());
+  const auto pass = [&](Rank from) {
+    ASSERT_TRUE(ranks[static_cast<std::size_t>(from)]
+                    ->sender(1 - from, 0)
+                    .try_send(data.data(), data.size(), 1, false));
+    Receiver& receiver = ranks[static_cast<std::size_t>(1 - from)]->receiver(from, 0);
+    const Deadline deadline(std::chrono::seconds(20));
+    while (!receiver.try_receive(data.data(), data.size(), 1) && !deadline.passed()) {
+      ranks[0]->progress();
+      ranks[1]->progress();
+    }
+  };
+  using Used = std::pair<std::uint64_t, std::uint64_t>;  // doorbells, requests
+  const auto used_by = [&](const auto& passes) {
+    const auto before = counters_of(*fake);
+    passes();
+    const auto after = counters_of(*fake);
+    return Used(after.doorbells - before.doorbells, after.requests - before.requests);
+  };
+  pass(0), pass(1);
+  // One way, credits return by themselves, four at a time.
+  const auto one_way = [&] {
+    for (int k = 0; k < 8; ++k) pass(0);
+  };
+  EXPECT_EQ(used_by(one_way), Used(8 + 2, 8 * 7 + 2));
+  // Both ways, they come along with messages.
+  const auto both_ways = [&] {
+    for (int k = 0; k < 8; ++k) pass(1), pass(0);
+  };
+  EXPECT_EQ(used_by(both_ways), Used(16, 16 * 7));
+}
+
+TEST(VerbsFake, RanksWithoutDevicesAreNotReachedAndSaySo) {
+  const auto with = fake_verbs(fake_devices(1));
+  const auto without = fake_verbs({});
+  const auto ranks = verbs_ranks(
+      2, [&](Rank rank) { return rank == 0 ? with : without; }, [](Rank) { return verbs::VerbsOptions{}; });
+  EXPECT_FALSE(ranks[0]->reaches(1));
+  EXPECT_FALSE(ranks[1]->reaches(0));
+  EXPECT_EQ(ranks[0]->explain(1), "verbs: rank 1 has no usable RDMA device");
+  EXPECT_EQ(ranks[1]->explain(0), "verbs: no RDMA device");
+}
+
+TEST(VerbsFake, ADeviceThatCannotBeOpenedIsNamed) {
+  auto faults = std::make_shared<VerbsFaults>();
+  const auto faulty = std::make_shared<FaultyVerbs>(fake_verbs(fake_devices(1)), faults);
+  const std::string why =
+      "cannot be opened: Permission denied; the process may not use /dev/infiniband; in containers "
+      "--device=/dev/infiniband";
+  faults->open_error = EACCES;
+  const auto rank = verbs_ranks(1, same(faulty), [](Rank) { return verbs::VerbsOptions{}; });
+  EXPECT_EQ(rank[0]->traffic().queue_pairs, 0U);
+  faults->open_error = EACCES;
+  const auto devices = verbs::discover(*faulty);
+  ASSERT_EQ(devices.size(), 1U);
+  EXPECT_EQ(verbs::describe(devices[0]), "fake0 " + why);
+  std::string why_none;
+  EXPECT_TRUE(verbs::choose_ports(devices, {}, 0, why_none).empty());
+  EXPECT_EQ(why_none, "no active port on fake0 (which " + why + ")");
+  faults->open_error = EACCES;
+  try {
+    static_cast<void>(verbs_ranks(1, same(faulty), [](Rank) { return fake_options(0, 1); }));
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.what(), ::testing::EndsWith("RDMA device fake0 " + why));
+  }
+  EXPECT_EQ(faults->fired, 3);
+}
+
+// One was built without RDMA, or told to do without: what they say to each other has other meanings.
+TEST(VerbsFake, RanksOfOtherTransportsAreNamed) {
+  const auto groups = local_groups(2);
+  const auto listeners = listeners_at("127.0.0.1", 2);
+  const auto fake = fake_verbs(fabric_for(2, 1));
+  const auto expect_mismatch = [](Rank other, const auto& make) {
+    try {
+      make();
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::mismatch);
+      EXPECT_EQ(error.ranks(), std::vector<Rank>{other});
+    }
+  };
+  const std::jthread zero(
+      [&] { expect_mismatch(1, [&] { tcp::TcpTransport(groups[0], listeners[0], tcp_secret); }); });
+  expect_mismatch(
+      0, [&] { verbs::VerbsTransport(groups[1], listeners[1], tcp_secret, fake_options(1, 1), fake); });
+}
+
+TEST(VerbsFake, ExplainsThePath) {
+  const auto ranks = fake_ranks(2);
+  EXPECT_EQ(ranks[0]->explain(1),
+            "verbs via fake0 port 1, RoCE 10.9.0.1 -> 10.9.0.2, MTU 4096, GID 1 because it is the first RoCE "
+            "v2 IPv4 "
+            "address that works");
+}
+
+TEST(VerbsFake, QueuePairsAreMadeOnFirstUse) {
+  const auto fake = fake_verbs(fabric_for(4, 1));
+  const auto ranks = verbs_ranks(4, same(fake), [](Rank rank) { return fake_options(rank, 1); });
+  EXPECT_EQ(counters_of(*fake).pairs, 0U);
+  std::byte ball{};
+  ranks[0]->sender(1, 0).try_send(&ball, 1, 1, false);
+  const Deadline deadline(std::chrono::seconds(20));
+  while (!ranks[1]->receiver(0, 0).try_receive(&ball, 1, 1) && !deadline.passed()) {
+    ranks[0]->progress();
+    ranks[1]->progress();
+  }
+  ranks[1]->sender(0, 2).try_send(&ball, 1, 1, false);
+  while (!ranks[0]->receiver(1, 2).try_receive(&ball, 1, 1) && !deadline.passed()) {
+    ranks[0]->progress();
+    ranks[1]->progress();
+  }
+  EXPECT_EQ(counters_of(*fake).pairs, 2U);  // one for both directions and all channels, at each end
+}
+
+}  // namespace
+
+}  // namespace tutti::transport::testing
