@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -20,8 +22,30 @@ namespace {
 
 constexpr std::size_t KiB = 1024;
 
-std::vector<const Algorithm*> wanted(const Network& network, const Question& question) {
-  std::vector<const Algorithm*> found;
+using Algorithms = std::vector<const Algorithm*>;
+
+Algorithms that_send_messages(Collective collective) {
+  Algorithms found;
+  for (const Algorithm& one : algorithms())
+    if (one.collective == collective && !one.one_sided) found.push_back(&one);
+  return found;
+}
+
+// Whether a rank that is no root has messages from or to all others, one after the other or at once: the
+// schedule then grows with the square of the ranks. Few of them show it.
+bool grows_with_the_square(const Algorithm& algorithm) {
+  constexpr int few = 64;
+  const Schedule schedule = algorithm.make(few, 0);
+  const auto is_message = [](const Operand& o) { return o.kind == Operand::Kind::message; };
+  std::ptrdiff_t messages = 0;
+  for (const Lane& lane : schedule.lanes[1])
+    for (const Step& step : lane)
+      messages +=
+          std::ranges::count_if(step.sources, is_message) + std::ranges::count_if(step.sinks, is_message);
+  return messages >= few;
+}
+
+Algorithms wanted(const Network& network, const Question& question) {
   if (!question.algorithm.empty()) {
     const Algorithm* one = find_algorithm(question.collective, question.algorithm);
     if (one == nullptr || one->one_sided)
@@ -29,16 +53,20 @@ std::vector<const Algorithm*> wanted(const Network& network, const Question& que
                                                            name(question.collective), question.algorithm));
     return {one};
   }
+  const Algorithms all = that_send_messages(question.collective);
+  const auto those = [&all](const auto& which) {
+    Algorithms some;
+    std::ranges::copy_if(all, std::back_inserter(some), which);
+    return some;
+  };
   const bool nodes = network.node_size > 1 && network.node_size < network.ranks;
-  for (const Algorithm& one : algorithms()) {
-    if (one.collective != question.collective || one.one_sided) continue;
-    if (one.by_nodes == nullptr && network.ranks >= flat_up_to) continue;
-    if (one.by_nodes != nullptr && !nodes) continue;
-    found.push_back(&one);
-  }
+  Algorithms found = those(
+      [&](const Algorithm* one) { return one->by_nodes != nullptr ? nodes : network.ranks < flat_up_to; });
   // Where nothing was written for nodes, ten thousand ranks are served by what there is.
-  for (const Algorithm& one : algorithms())
-    if (found.empty() && one.collective == question.collective && !one.one_sided) return {&one};
+  if (found.empty())
+    found =
+        those([](const Algorithm* one) { return one->by_nodes == nullptr && !grows_with_the_square(*one); });
+  if (found.empty()) found = {all.front()};
   return found;
 }
 
@@ -56,7 +84,7 @@ std::size_t peers(const Network& network, const Algorithm& algorithm) {
 
 // What is simulated sooner comes first, for it may spare the others: that made for nodes, and that with few
 // FIFOs.
-void sort_by_effort(const Network& network, std::vector<const Algorithm*>& algorithms) {
+void sort_by_effort(const Network& network, Algorithms& algorithms) {
   std::map<const Algorithm*, std::size_t> effort;
   for (const Algorithm* algorithm : algorithms)
     effort[algorithm] = algorithm->by_nodes != nullptr ? 0 : peers(network, *algorithm);

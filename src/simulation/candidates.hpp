@@ -31,8 +31,9 @@ struct Question {
   std::function<double(const Algorithm&)> factor{};  ///< measured over simulated time; empty: 1
 };
 
-/// From so many ranks on, flat algorithms are left out, unless asked for by name: their schedules grow with
-/// the square of the ranks, and they lose.
+/// From so many ranks on, flat algorithms are left out where there are others made for nodes, unless asked
+/// for by name: most of their schedules grow with the square of the ranks, and they lose. Where there are
+/// none (a broadcast, one rank a node), those whose schedules do not grow so come into question.
 inline constexpr int flat_up_to = 512;
 /// Beyond so many ranks, they are simulated by representatives, but for networks with multicasts.
 inline constexpr int everybody_up_to = 64;

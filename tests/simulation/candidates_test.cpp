@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -129,6 +131,27 @@ TEST(Candidates, TellTheChunkThatTheScheduleDividesIntoPieces) {
       rank_candidates(machines(1), {.bytes = 64 * MiB, .algorithm = "ring", .piece = MiB});
   EXPECT_EQ(ranking.candidates.at(0).result.chunk, 8 * MiB);
   EXPECT_EQ(ranking.candidates.at(0).result.piece, MiB);
+}
+
+// Where nothing is made for nodes, what does not grow with the square of the ranks comes into question.
+TEST(Candidates, OfManyRanksAreNotTheSimplestOnly) {
+  const Network one_a_node = uniform(flat_up_to, 5e-6, 1 / 25e9);
+  const auto fastest = [&](Collective collective, std::string algorithm) {
+    return rank_candidates(
+               one_a_node,
+               {.collective = collective, .bytes = MiB, .algorithm = std::move(algorithm), .piece = MiB / 4})
+        .candidates.at(0);
+  };
+  for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+    const double seconds = fastest(collective, "").result.seconds;
+    for (const char* algorithm : {"all_pairs", "tree"})
+      EXPECT_LE(seconds, fastest(collective, algorithm).result.seconds) << name(collective) << algorithm;
+  }
+  EXPECT_LE(fastest(Collective::broadcast, "").result.seconds,
+            fastest(Collective::broadcast, "chain").result.seconds);
+  EXPECT_LE(fastest(Collective::all_reduce, "").result.seconds,
+            fastest(Collective::all_reduce, "halving_doubling").result.seconds);
+  EXPECT_EQ(fastest(Collective::gather, "").algorithm->name, "all_pairs") << "there is no other";
 }
 
 TEST(Candidates, OfTenThousandRanksAreSimulated) {
