@@ -51,7 +51,8 @@ Choices choices_from(std::string_view text) {
     int sizes = 0;
     words >> collective >> sizes >> called;
     const Algorithm* algorithm = algorithm_named(collective, called);
-    if (!words || algorithm == nullptr) refuse("\"" + line + "\", which is unknown here");
+    if (!words || algorithm == nullptr || sizes < 0 || sizes > largest_class)
+      refuse("\"" + line + "\", which is unknown here");
     choices.keep(algorithm->collective, sizes, algorithm);
   }
   for (const Algorithm& one : algorithms())

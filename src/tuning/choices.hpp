@@ -14,7 +14,9 @@ namespace tutti::tuning {
 
 /// Sizes that take the same decision: those of one class are more than half the largest of them.
 int size_class(std::size_t bytes);
+/// Of 0 to `largest_class`.
 std::size_t largest_of(int size_class);
+inline constexpr int largest_class = 63;
 
 /// Of ranks in one scene.
 class Choices {

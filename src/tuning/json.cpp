@@ -1,6 +1,9 @@
+#include <fmt/format.h>
+
 #include <array>
-#include <cmath>
+#include <cstdint>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -21,16 +24,35 @@ constexpr std::array cost_names = {"call", "alpha", "overhead", "step", "copy", 
 // Becomes an Error with the name of the text.
 [[noreturn]] void refuse(const std::string& why) { throw std::invalid_argument(why); }
 
-int count(const Json& json, const std::string& what, int least) {
-  const auto number = json.get<int>();
-  if (number < least) refuse(what + " are fewer than " + std::to_string(least));
+// get<> alone takes 2.5 for 2, true for 1 and -1 for 2^64 - 1.
+std::uint64_t whole(const Json& json, const std::string& what, std::uint64_t least, std::uint64_t most) {
+  const bool is_whole = json.is_number_unsigned();
+  const std::uint64_t number = is_whole ? json.get<std::uint64_t>() : 0;
+  if (!is_whole || number < least || number > most)
+    refuse(fmt::format("\"{}\" is no whole number from {} to {}", what, least, most));
   return number;
 }
 
+int count(const Json& json, const std::string& what, std::uint64_t least) {
+  return static_cast<int>(whole(json, what, least, std::numeric_limits<int>::max()));
+}
+
+std::size_t size(const Json& json, const std::string& what) {
+  return whole(json, what, 1, largest_of(largest_class));
+}
+
+// Products of a few of them, of bytes and of steps remain numbers.
 double positive(const Json& json, const std::string& what) {
+  constexpr double least = 1e-100, most = 1e100;
   const auto number = json.get<double>();
-  if (!std::isfinite(number) || number <= 0) refuse(what + " is no positive number");
+  if (number < least || number > most)
+    refuse(fmt::format("\"{}\" is no number from {:g} to {:g}", what, least, most));
   return number;
+}
+
+// Whatever else stands there would count as a list of one, or of none.
+const Json::array_t& list(const Json& json, const char* key) {
+  return json.at(key).get_ref<const Json::array_t&>();
 }
 
 Json json_of(const Curve& curve) {
@@ -52,15 +74,16 @@ Curve curve_of(const Json& json) {
   Curve curve{.transport = json.at("transport").get<std::string>(),
               .ranks = count(json.at("ranks"), "ranks", 1),
               .cpus = count(json.at("cpus"), "cpus", 0)};
-  for (const Json& from : json.at("points")) {
-    Point point{.bytes = from.at("bytes").get<std::size_t>()};
+  for (const Json& from : list(json, "points")) {
+    Point point{.bytes = size(from.at("bytes"), "bytes")};
     if (!curve.points.empty() && point.bytes <= curve.points.back().bytes) refuse("sizes do not ascend");
     for (std::size_t i = 0; i < cost_names.size(); ++i)
       point.costs.*simulation::host_costs[i] = positive(from.at(cost_names[i]), cost_names[i]);
-    for (const auto& [key, factor] : from.at("factors").items()) point.factors[key] = positive(factor, key);
+    for (const auto& [key, factor] : from.at("factors").get_ref<const Json::object_t&>())
+      point.factors[key] = positive(factor, key);
     curve.points.push_back(point);
   }
-  if (curve.points.empty() || curve.points[0].bytes == 0) refuse("a curve has no points, or one of no bytes");
+  if (curve.points.empty()) refuse("a curve has no points");
   return curve;
 }
 
@@ -73,9 +96,9 @@ void keep_range(const Json& json, std::map<Scene, Choices>& kept) {
     refuse("\"" + called + "\" is no algorithm of " + operation + " that can be chosen");
   const Collective collective = algorithm->collective;
   Choices& choices = kept[{.transport = json.at("transport").get<std::string>(),
-                           .ranks = json.at("ranks").get<int>(),
+                           .ranks = count(json.at("ranks"), "ranks", 1),
                            .cpus = count(json.at("cpus"), "cpus", 0)}];
-  for (int sizes = size_class(json.at("up_to").get<std::size_t>()); sizes >= 0; --sizes)
+  for (int sizes = size_class(size(json.at("up_to"), "up_to")); sizes >= 0; --sizes)
     if (!choices.has(collective, sizes)) choices.keep(collective, sizes, algorithm);
 }
 
@@ -115,14 +138,16 @@ std::string to_json(const Tuning& tuning) {
 std::unique_ptr<const Tuning> from_json(std::string_view text, const std::string& name) {
   try {
     const Json json = Json::parse(text);
-    if (json.at("tutti_tuning").get<int>() != version) refuse("its version is not that of this library");
+    if (json.at("tutti_tuning") != version) refuse("its version is not that of this library");
     if (auto refused = json.value("refused", ""); !refused.empty())
       return std::make_unique<const Tuning>(std::move(refused));
     std::vector<Curve> curves;
-    for (const Json& curve : json.at("curves")) curves.push_back(curve_of(curve));
-    auto tuning = std::make_unique<Tuning>(json.at("machine").get<std::uint64_t>(), std::move(curves));
+    for (const Json& curve : list(json, "curves")) curves.push_back(curve_of(curve));
+    auto tuning = std::make_unique<Tuning>(
+        whole(json.at("machine"), "machine", 0, std::numeric_limits<std::uint64_t>::max()),
+        std::move(curves));
     std::map<Scene, Choices> kept;
-    for (const Json& range : json.at("choices")) keep_range(range, kept);
+    for (const Json& range : list(json, "choices")) keep_range(range, kept);
     for (auto& [scene, choices] : kept) tuning->keep(scene, std::move(choices));
     return tuning;
   } catch (const std::exception& error) {

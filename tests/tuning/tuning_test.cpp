@@ -1,7 +1,9 @@
 // What follows from measured constants, and how they are written down.
 #include <array>
 #include <span>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -162,7 +164,8 @@ TEST(Choices, AreUnderstoodByTheVersionThatWroteThem) {
   const auto without_barriers = text.substr(0, text.find("barrier"));
   for (const std::string& other :
        {std::string(), text + "all_reduce 3 juggling\n", text + "juggle 3 ring\n", text + "all_reduce\n",
-        text + "all_reduce three ring\n", without_barriers}) {
+        text + "all_reduce three ring\n", text + "all_reduce -1 ring\n", text + "all_reduce 64 ring\n",
+        without_barriers}) {
     try {
       choices_from(other);
       ADD_FAILURE() << "taken: " << other;
@@ -302,6 +305,16 @@ TEST(Json, GivesBackConstantsAndChoices) {
   EXPECT_EQ(again->curves().at(0).at(1 << 10).costs.alpha, tuning.curves()[0].at(1 << 10).costs.alpha);
 }
 
+void expect_refused(const std::string& text) {
+  try {
+    from_json(text);
+    ADD_FAILURE() << "taken: " << text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("tutti-tune"), HasSubstr("TUTTI_TUNING=off")));
+  }
+}
+
 TEST(Json, RefusesWhatIsNoTuning) {
   Tuning tuning(7, {{.transport = "shm", .ranks = 4, .points = {{1024, slow_bytes}}, .cpus = 2}});
   tuning.keep(small_sum.scene, decide_all(tuning, small_sum.scene, 64));
@@ -311,21 +324,47 @@ TEST(Json, RefusesWhatIsNoTuning) {
     text.replace(text.find(from), from.size(), to);
     return text;
   };
-  for (const std::string& text :
-       {std::string(), std::string("{}"), good.substr(0, good.size() / 2),
-        broken("\"tutti_tuning\": 2", "\"tutti_tuning\": 99"), broken("\"alpha\": ", "\"alpha\": -"),
-        broken("\"algorithm\": \"", "\"algorithm\": \"no_"),
-        broken("\"operation\": \"", "\"operation\": \"no_"), broken("\"ranks\": 4", "\"ranks\": 0"),
-        broken("\"bytes\": 1024", "\"bytes\": 0"), broken("\"copy\"", "\"cope\""),
-        broken("\"cpus\": 2", "\"cpus\": -2")}) {
-    try {
-      from_json(text);
-      ADD_FAILURE() << "taken: " << text;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("tutti-tune"), HasSubstr("TUTTI_TUNING=off")));
-    }
-  }
+  for (const std::string& text : {std::string(), std::string("{}"), good.substr(0, good.size() / 2)})
+    expect_refused(text);
+  constexpr std::pair<const char*, const char*> damages[] = {
+      {R"("tutti_tuning": 2)", R"("tutti_tuning": 99)"},
+      {R"("tutti_tuning": 2)", R"("tutti_tuning": 2.5)"},
+      {R"("machine": 7)", R"("machine": -7)"},
+      {R"("algorithm": ")", R"("algorithm": "no_)"},
+      {R"("operation": ")", R"("operation": "no_)"},
+      {R"("ranks": 4)", R"("ranks": 0)"},
+      {R"("ranks": 4)", R"("ranks": 4294967300)"},
+      {R"("ranks": 4)", R"("ranks": 4.5)"},
+      {R"("ranks": 4)", R"("ranks": true)"},
+      {R"("cpus": 2)", R"("cpus": -2)"},
+      {R"("bytes": 1024)", R"("bytes": 0)"},
+      {R"("bytes": 1024)", R"("bytes": -1)"},
+      {R"("bytes": 1024)", R"("bytes": 1e300)"},
+      {R"("up_to": 64)", R"("up_to": 0)"},
+      {R"("up_to": 64)", R"("up_to": -1)"},
+      {R"("up_to": 64)", R"("up_to": 18446744073709551615)"},
+      {R"("copy")", R"("cope")"},
+      {R"("alpha": )", R"("alpha": -)"},
+      {R"("alpha": )", R"("alpha": 1e300, "was": )"},
+      {R"("alpha": )", R"("alpha": 1e-300, "was": )"},
+      {R"("factors": {})", R"("factors": 3)"},
+      {R"("factors": {})", R"("factors": {"all_reduce ring": 1e300})"},
+      {R"("curves": )", R"("curves": null, "were": )"},
+      {R"("points": )", R"("points": {}, "were": )"},
+      {R"("choices": )", R"("choices": {}, "were": )"},
+  };
+  for (const auto& [from, to] : damages) expect_refused(broken(from, to));
+}
+
+TEST(Json, KnowsTheLargestSize) {
+  Tuning tuning = of(slow_bytes);
+  Choices choices;
+  for (int sizes = 0; sizes <= largest_class; ++sizes)
+    choices.keep(Collective::all_reduce, sizes, find_algorithm(Collective::all_reduce, "ring"));
+  tuning.keep(small_sum.scene, choices);
+  const std::string text = to_json(tuning);
+  EXPECT_THAT(text, HasSubstr("\"up_to\": 9223372036854775808"));
+  EXPECT_EQ(from_json(text)->kept(), tuning.kept());
 }
 
 }  // namespace
