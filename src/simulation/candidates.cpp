@@ -154,12 +154,9 @@ Ranking rank_candidates(const Network& network, const Question& question) {
 }
 
 int queue_pairs_per_adapter(const Network& network, const Result& result) {
-  if (!network.adapter) return 0;
-  std::map<int, int> sharing;
-  for (Rank r = 0; r < network.ranks; ++r) ++sharing[network.adapter(r)];
   int most = 0;
-  for (std::size_t i = 0; i < result.representatives.size(); ++i)
-    most = std::max(most, result.ranks[i].queue_pairs * sharing[network.adapter(result.representatives[i])]);
+  for (const auto& [adapter, pairs] : queue_pairs_by_adapter(network, result.by_rank, result.ranks))
+    most = std::max(most, pairs);
   return most;
 }
 

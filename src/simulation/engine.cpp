@@ -314,6 +314,7 @@ Result Engine::result() {
   result.steady /= calls_ - half;
   result.representatives = quotient_.representatives;
   result.members = quotient_.members;
+  result.by_rank = quotient_.by_rank;
   for (const RankCounts& counts : counts_) result.seconds = std::max(result.seconds, counts.done);
   for (std::size_t a = 0; a < counts_.size(); ++a)
     result.messages += counts_[a].messages_sent * static_cast<std::uint64_t>(quotient_.members[a]);

@@ -76,6 +76,7 @@ class Engine {
   std::vector<std::vector<Rank>> find_ends();
   /// Counts queue pairs to those, and makes messages dearer where an adapter cannot cache that many.
   void add_queue_pairs(std::vector<std::vector<Rank>> peers);
+  void make_misses_dear();
 
   void call(int actor, Spent cause);
   void enter(int actor);

@@ -92,9 +92,16 @@ void Engine::add_queue_pairs(std::vector<std::vector<Rank>> peers) {
     counts_[a].queue_pairs =
         quotient_.peers.empty() ? static_cast<int>(last - peers[a].begin()) : quotient_.peers[a];
   }
+  if (network_.queue_pairs_cached < std::numeric_limits<double>::infinity()) make_misses_dear();
+}
+
+void Engine::make_misses_dear() {
+  const auto by_adapter = queue_pairs_by_adapter(network_, quotient_.by_rank, counts_);
   for (Fifo& fifo : fifos_) {
     if (fifo.sender < 0 || !fifo.cost->network) continue;
-    const int pairs = counts_[at(lanes_[at(fifo.sender)].actor)].queue_pairs;
+    const auto a = at(lanes_[at(fifo.sender)].actor);
+    const int pairs =
+        network_.adapter ? by_adapter.at(network_.adapter(actors_[a].rank)) : counts_[a].queue_pairs;
     if (pairs > network_.queue_pairs_cached)
       fifo.gap += network_.queue_pair_miss * (1 - network_.queue_pairs_cached / pairs);
   }

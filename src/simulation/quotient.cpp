@@ -134,6 +134,7 @@ class Refinement {
         q.members.push_back(0);
       }
       ++q.members[at(kind->second)];
+      q.by_rank.push_back(kind->second);
     }
     find_fifos(q, kind_of);
     find_peers(q, kind_of);
@@ -261,6 +262,7 @@ Quotient everybody(const Network& network) {
   Quotient q;
   for (Rank r = 0; r < network.ranks; ++r) q.representatives.push_back(r);
   q.members.assign(at(network.ranks), 1);
+  q.by_rank = q.representatives;
   for (std::size_t l = 0; l < network.bandwidth.size(); ++l) q.links.push_back(static_cast<int>(l));
   q.links_alike.assign(network.bandwidth.size(), 1);
   q.kind = [&network, known = std::map<std::tuple<Rank, Rank, int>, int>()](Quotient& self, Rank from,

@@ -31,6 +31,7 @@ struct FifoKind {
 struct Quotient {
   std::vector<Rank> representatives;  ///< of every kind of rank
   std::vector<int> members;           ///< ranks of every kind
+  std::vector<int> by_rank;           ///< of every rank, its kind
   /// Other ranks that a representative's messages over the network go to or come from. Empty when everybody
   /// is simulated: `fifos` says it.
   std::vector<int> peers;

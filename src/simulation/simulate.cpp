@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "collectives/partial_build.hpp"
+#include "simulation/at.hpp"
 #include "simulation/cast.hpp"
 #include "simulation/engine.hpp"
 
@@ -73,6 +74,15 @@ Spent& Spent::operator/=(int count) {
 Result simulate(const Schedule& schedule, const Network& network, const Workload& workload, double limit) {
   Quotient quotient = everybody(network);
   return run(schedule, network, workload, quotient, false, limit);
+}
+
+std::map<int, int> queue_pairs_by_adapter(const Network& network, const std::vector<int>& by_rank,
+                                          const std::vector<RankCounts>& counts) {
+  std::map<int, int> pairs;
+  if (!network.adapter) return pairs;
+  for (Rank r = 0; r < network.ranks; ++r)
+    pairs[network.adapter(r)] += counts[at(by_rank[at(r)])].queue_pairs;
+  return pairs;
 }
 
 double crowded(const Result& result, double crowd) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include <tutti/schedule.hpp>
@@ -77,6 +78,7 @@ struct Result {
   Spent steady;  ///< a call, once calls follow each other: of the later half of `Workload::calls`
   std::vector<Rank> representatives;
   std::vector<int> members;       ///< ranks each stands for
+  std::vector<int> by_rank;       ///< of every rank, which of those stands for it
   std::vector<RankCounts> ranks;  ///< of each representative
   std::vector<LinkCounts> links;  ///< those that anything crosses; the busiest first
   std::uint64_t messages = 0;     ///< of all ranks
@@ -102,6 +104,10 @@ class Alike {
   Quotient quotient_;
   Schedule schedule_;  ///< steps of the representatives
 };
+
+/// Queue pairs of every adapter: those of all ranks that use it. `by_rank`: as of Result, index in `counts`.
+std::map<int, int> queue_pairs_by_adapter(const Network& network, const std::vector<int>& by_rank,
+                                          const std::vector<RankCounts>& counts);
 
 /// s of a call where `crowd` ranks share each processor: their work adds up, and whoever waits for a message
 /// yields.

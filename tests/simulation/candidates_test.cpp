@@ -154,6 +154,20 @@ TEST(Candidates, OfManyRanksAreNotTheSimplestOnly) {
   EXPECT_EQ(fastest(Collective::gather, "").algorithm->name, "all_pairs") << "there is no other";
 }
 
+// Of a ring, the first and the last rank of a host reach another one, by the adapter that all four share.
+TEST(QueuePairs, OfASharedAdapterAreThoseOfTheRanksThatHaveSome) {
+  for (const int ranks : {8, everybody_up_to + 16}) {
+    const Network network = hosts_network({.ranks = ranks, .size = 4, .rdma = true});
+    const auto pairs = [&](Collective collective, const char* algorithm) {
+      const Ranking ranking =
+          rank_candidates(network, {.collective = collective, .bytes = MiB, .algorithm = algorithm});
+      return queue_pairs_per_adapter(network, ranking.candidates.at(0).result);
+    };
+    EXPECT_EQ(pairs(Collective::all_reduce, "ring"), 2) << ranks;
+    EXPECT_EQ(pairs(Collective::all_to_all, "pairwise"), 4 * (ranks - 4)) << ranks;
+  }
+}
+
 TEST(Candidates, OfTenThousandRanksAreSimulated) {
   const Network network = machines(1280);
   const Ranking ranking =

@@ -142,6 +142,12 @@ TEST(QueuePairs, BeyondTheCacheCostTime) {
   network.queue_pairs_cached = 4;
   network.queue_pair_miss = 1e-6;
   expect_formula(simulate(schedule, network, workload).seconds - fast.seconds, 8 * 0.5e-6);
+  // Three ranks share an adapter, and what it caches.
+  network.adapter = [](Rank rank) { return rank / 3; };
+  network.queue_pairs_cached = 3 * 4;
+  expect_formula(simulate(schedule, network, workload).seconds - fast.seconds, 8 * 0.5e-6);
+  network.queue_pairs_cached = 3 * 8;
+  EXPECT_EQ(simulate(schedule, network, workload).seconds, fast.seconds);
 }
 
 TEST(Deadlock, IsAnError) {

@@ -99,9 +99,10 @@ TEST(Describe, SaysWhatIsFastestAndWhyNoOther) {
             "slower, not simulated to the end: all_pairs (64K 256K), double_tree (64K)\n");
   Network with_adapters = network;
   with_adapters.adapter = [](Rank) { return 0; };
-  ranking.candidates[0].result.representatives = {0, 1};
+  ranking.candidates[0].result.by_rank = {0, 1};
   ranking.candidates[0].result.ranks[0].queue_pairs = 3;
-  EXPECT_THAT(describe(with_adapters, ranking), HasSubstr("\nqueue pairs of an adapter, at most: 6\n"));
+  ranking.candidates[0].result.ranks[1].queue_pairs = 2;
+  EXPECT_THAT(describe(with_adapters, ranking), HasSubstr("\nqueue pairs of an adapter, at most: 5\n"));
   ranking.candidates.resize(1);
   ranking.candidates[0].result.links.clear();
   ranking.left_out.clear();
