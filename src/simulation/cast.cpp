@@ -84,8 +84,10 @@ execution::Shape shape_of(const Schedule& schedule, const Workload& workload, bo
     case Collective::barrier: {
       shape.divisible = true;
       shape.total = schedule.collective == Collective::barrier ? 0 : workload.bytes;
+      if (!even) break;
       constexpr std::size_t line = 64;
-      if (even) shape.total = (shape.total + chunks * line - 1) / (chunks * line) * chunks * line;
+      const std::size_t all = chunks * (shape.total < chunks * line ? size_of(workload.type) : line);
+      shape.total = (shape.total + all - 1) / all * all;
       break;
     }
     default: {

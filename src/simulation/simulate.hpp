@@ -92,7 +92,8 @@ Result simulate(const Schedule& schedule, const Network& network, const Workload
                 double limit = std::numeric_limits<double>::infinity());
 
 /// By representatives; see quotient.hpp. Chunks of a buffer that the schedule divides are all taken as large
-/// as the largest: the real ones are multiples of 64 bytes, and the last ones are smaller. All else is exact.
+/// as the largest: the real ones are multiples of 64 bytes, or of an element where there are fewer for each,
+/// and the last ones are smaller. All else is exact.
 class Alike {
  public:
   /// `network` must outlive it, and have no multicasts: whether a message is one, only all ranks' steps say.

@@ -81,6 +81,19 @@ TEST_P(Representatives, AreSimulatedAsEverybodyIs) {
   }
 }
 
+// Less than a cache line for each chunk: two elements.
+TEST(Kinds, SendNoMoreOfAShortBufferThanEverybody) {
+  const Network network = nodes(8, 4);
+  const Workload workload{.bytes = 32 * 8};
+  for (const char* algorithm : {"ring", "two_shot"}) {
+    const auto make = [&] { return find_algorithm(Collective::all_reduce, algorithm)->make(32, 0); };
+    const Result all = simulate(make(), network, workload), some = Alike(make, network).run(workload);
+    EXPECT_EQ(all.ranks[0].bytes_sent, 2U * 31 * 8) << algorithm;
+    EXPECT_EQ(some.ranks[0].bytes_sent, 2U * 31 * 8) << algorithm;
+    EXPECT_NEAR(some.seconds / all.seconds, 1, 1e-9) << algorithm;
+  }
+}
+
 TEST(Kinds, OfASymmetricAlgorithmAreFew) {
   const Network network = nodes(32, 8);
   for (const Collective collective :
