@@ -245,8 +245,9 @@ TEST_F(Tune, WithoutAHomeWantsAFile) {
 }
 
 TEST_F(Tune, RefusesWhatItDoesNotKnow) {
-  for (const char* arguments : {"--ranks 1", "--transport pigeon", "--largest 0 --rounds 0", "--json x",
-                                "--check --json ''", "--file ''", "--file -", "--nothing"})
+  for (const char* arguments :
+       {"--ranks 1", "--transport pigeon", "--largest 7", "--largest -8", "--rounds 0", "--json x",
+        "--check --json ''", "--file ''", "--file -", "--nothing"})
     EXPECT_EQ(run(arguments), 2) << arguments << output_;
 }
 

@@ -35,12 +35,10 @@ constexpr std::array collectives = {
 
 // Every fourth power of two, and the largest.
 std::vector<std::size_t> sizes(std::size_t largest) {
-  constexpr std::size_t smallest = 8, factor = 4;
+  constexpr std::size_t factor = 4;
   std::vector<std::size_t> all;
-  if (largest < smallest)
-    throw Error(ErrorCode::invalid_argument, "the largest size must be at least 8 bytes");
-  const std::size_t last = largest / smallest * smallest;
-  for (std::size_t bytes = smallest; bytes < last; bytes *= factor) all.push_back(bytes);
+  const std::size_t last = largest / tune::smallest * tune::smallest;
+  for (std::size_t bytes = tune::smallest; bytes < last; bytes *= factor) all.push_back(bytes);
   all.push_back(last);
   return all;
 }

@@ -34,7 +34,8 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("--transport", settings.transports,
                  "shm, tcp, verbs: among ranks of this machine (default shm)")
       ->check(transport_name());
-  app.add_option("-e,--largest", largest, "Largest size (default 64M)")->transform(size());
+  app.add_option("-e,--largest", largest, "Largest size (default 64M)")
+      ->transform(size(most_bytes, smallest));
   app.add_option("--rounds", settings.rounds, "Every figure is the lower quartile of so many (default 9)")
       ->check(CLI::Range(1, most_rounds));
   app.add_flag("--check", settings.check,

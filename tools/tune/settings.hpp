@@ -11,10 +11,12 @@
 
 namespace tutti::tune {
 
+inline constexpr std::size_t smallest = 8;  ///< bytes that are measured
+
 struct Settings {
   std::vector<int> ranks{2, 4, 8};
   std::vector<std::string> transports{"shm"};
-  std::size_t largest = std::size_t{64} << 20U;  ///< bytes
+  std::size_t largest = std::size_t{64} << 20U;  ///< bytes, at least `smallest`
   int rounds = 9;
   bool check = false;  ///< measure what was chosen instead
   std::string file;    ///< "": this machine's, or none where `options.tuning` is off
