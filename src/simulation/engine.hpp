@@ -16,7 +16,8 @@
 namespace tutti::simulation {
 
 /// As the executor does: a lane's step begins when all its messages have arrived, all its sinks have room
-/// and, where a rank is one thread, no other lane works. The step that can begin earliest begins first.
+/// and, where a rank is one thread, no other lane works. There, a lane goes on as long as it can, and then
+/// that which could begin earliest.
 class Engine {
  public:
   /// `calls`: how often every rank runs its program, one after the other, without waiting for the others.
