@@ -75,7 +75,7 @@ void Flows::end(double now, std::vector<int>& ended) {
 
 void Flows::settle(double now) {
   // Smaller changes are not passed on: their effects fade with distance, and a network of ten thousand nodes
-  // would be walked through for each.
+  // would be walked through for each; until they add up to more.
   constexpr double tolerance = 1e-6;
   // Far more than ever seen: a circle of roundings must not become a hang.
   const std::size_t most = 1000 + 100 * links_.size();
@@ -84,9 +84,10 @@ void Flows::settle(double now) {
     const int index = dirty_[i];
     Link& link = links_[at(index)];
     link.dirty = false;
-    const double before = std::exchange(link.level, level(index));
+    const double now_level = level(index), before = link.level;
     const bool same =
-        link.level == before || (before != never && std::abs(link.level - before) <= tolerance * before);
+        now_level == before || (before != never && std::abs(now_level - before) <= tolerance * before);
+    if (!same) link.level = now_level;
     for (const int way : link.active) {
       Way& flow = ways_[at(way)];
       if (same && flow.rate != 0) continue;

@@ -40,7 +40,7 @@ class Flows {
     double bandwidth = 0;
     std::vector<int> active;  ///< ways
     double since = 0, busy = 0;
-    double level = 0;  ///< bytes/s; infinite before its first flow
+    double level = 0;  ///< bytes/s, as last passed on; infinite before its first flow
     bool dirty = false;
   };
   struct Way {

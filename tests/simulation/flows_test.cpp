@@ -77,5 +77,21 @@ TEST(Flows, ManyEndInTheOrderOfTheirSizes) {
   EXPECT_NEAR(flows.busy(0), 5050, 1e-6);
 }
 
+// Each of them changes the rates of the others by less than is passed on.
+TEST(Flows, OfLittleWeightAddUp) {
+  constexpr int small_ones = 2000;
+  constexpr double bandwidth = 1e6, weight = 4e6, all = weight + 2 * small_ones;
+  Flows flows({bandwidth}, 0);
+  const int large = flows.add_way({{0, weight}});
+  flows.begin(large, 1000, 0);
+  for (int i = 0; i < small_ones; ++i) {
+    (void)flows.next(0);
+    flows.begin(flows.add_way({{0, 2}}), 1000, 0);
+  }
+  const auto ended = run(flows);
+  ASSERT_EQ(ended.size(), 1U + small_ones);
+  for (const Timed& one : ended) EXPECT_NEAR(one.time / (1000 * all / bandwidth), 1, 1e-5);
+}
+
 }  // namespace
 }  // namespace tutti::simulation
