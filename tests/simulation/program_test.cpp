@@ -242,6 +242,7 @@ TEST_F(Program, SaysWhatIsWrong) {
       {"all_reduce 1M --algorithm direct", "all_reduce has no algorithm \"direct\" that sends messages", 2},
       {"all_reduce 1M --json ''", "--json: names no file", 2},
       {"all_reduce 1M --plot ''", "--plot: names no file", 2},
+      {"all_reduce 1M --json - --plot -", "--plot: wants a file of its own", 2},
       {"all_reduce 1K >/dev/full", "cannot write the standard output", 1},
       {"all_reduce 1M --topology nonsense", "nonsense", 1},
       {"all_reduce 1K --json /nowhere/at/all", "cannot write /nowhere/at/all", 1},

@@ -44,6 +44,8 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     app.parse(argc, argv);
     settings.collective = parse_collective(operation);
     if (app.count("--algorithm") > 0) check_algorithm(operation, settings.algorithm);
+    if (!settings.json.empty() && settings.json == settings.plot)
+      throw CLI::ValidationError("--plot", "wants a file of its own, not that of --json");
     settings.sizes.assign(sizes.begin(), sizes.end());
   });
 }
