@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -52,12 +54,15 @@ struct Way {
 class Layout {
  public:
   explicit Layout(World world) : world_(std::move(world)) {
-    int base = 0;
     for (const Host& host : world_.hosts) {
-      bases_.push_back(base);
-      base += 2 * static_cast<int>(world_.machines[at(host.machine)].links.size());
+      bases_.push_back(link_count_);
+      const std::size_t links = 2 * world_.machines[at(host.machine)].links.size();
+      if (links > at(std::numeric_limits<int>::max() - link_count_))
+        throw Error(ErrorCode::unsupported, fmt::format("the links of {} hosts are more than can be "
+                                                        "numbered; simulate fewer hosts",
+                                                        world_.hosts.size()));
+      link_count_ += static_cast<int>(links);
     }
-    link_count_ = base;
   }
 
   [[nodiscard]] const World& world() const { return world_; }

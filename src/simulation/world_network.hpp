@@ -12,7 +12,7 @@ namespace tutti::simulation {
 /// through a rack's NVSwitch, over PCIe, or by the ports of their seats. The fabric between ports does not
 /// block. Constants for work and messages of GPUs are those of docs/simulation.md; latencies and bandwidths
 /// are the topology's. `world` is copied where it is needed. Throws Error(unsupported) for ranks that no way
-/// joins.
+/// joins, and for more links than an int counts.
 Network network_of(const topology::World& world);
 
 }  // namespace tutti::simulation

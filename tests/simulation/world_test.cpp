@@ -72,6 +72,13 @@ TEST(World, EveryWayHasALatency) {
       }
 }
 
+TEST(World, OfMoreLinksThanCanBeNumberedIsAnError) {
+  topology::World world;
+  world.machines.emplace_back().links.resize(topology::most_links);
+  world.hosts.resize((std::size_t{1} << 30U) / topology::most_links);  // each link has two directions
+  EXPECT_THROW(network_of(world), Error);
+}
+
 TEST(World, UnknownAlgorithmsAreAnError) {
   const Network network = machines("pcie-box", 1);
   EXPECT_THROW(rank_candidates(network, {.bytes = MiB, .algorithm = "bruck"}), Error);
