@@ -153,18 +153,21 @@ class Layout {
 };
 
 // Ranks between which all ways are that there are: of every kind of machine those of two hosts, and one in
-// the first rank's NVLink domain and one outside of it.
+// the first rank's NVLink domain and one outside of it. One a seat: all pairs of them are looked at.
 std::vector<Rank> examples(const World& world) {
   std::vector<Rank> found;
   std::map<int, std::set<int>> hosts;  // by machine
   std::set<std::pair<int, bool>> kinds;
+  std::set<std::tuple<int, NodeId, NodeId>> taken;
   for (Rank rank = 0; rank < world.size(); ++rank) {
     const Host& host = world.host(rank);
     std::set<int>& two = hosts[host.machine];
     if (two.size() < 2) two.insert(world.seat(rank).host);
     const bool of_a_kind =
         kinds.emplace(host.machine, host.nvlink_domain == world.host(0).nvlink_domain).second;
-    if (of_a_kind || two.contains(world.seat(rank).host)) found.push_back(rank);
+    const Seat& seat = world.seat(rank);
+    if ((of_a_kind || two.contains(seat.host)) && taken.emplace(seat.host, seat.device, seat.port).second)
+      found.push_back(rank);
   }
   return found;
 }
