@@ -79,7 +79,7 @@ TEST(Flows, ManyEndInTheOrderOfTheirSizes) {
 
 // Each of them changes the rates of the others by less than is passed on.
 TEST(Flows, OfLittleWeightAddUp) {
-  constexpr int small_ones = 2000;
+  constexpr int small_ones = 500;
   constexpr double bandwidth = 1e6, weight = 4e6, all = weight + 2 * small_ones;
   Flows flows({bandwidth}, 0);
   const int large = flows.add_way({{0, weight}});
