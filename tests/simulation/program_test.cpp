@@ -94,7 +94,7 @@ TEST_F(Program, TwoShotOfADgxFollowsItsClosedForm) {
   EXPECT_LT(seconds, gpu_bytes / 370.8e9 * 1.05);
   EXPECT_NEAR(one["busbw_gb_s"].get<double>(), gpu_bytes / seconds / 1e9, 1e-6);
   double path = 0;
-  for (const char* part : {"latency", "link", "message", "copy", "fold", "step"})
+  for (const char* part : {"latency", "link", "message", "copy", "fold", "step", "call"})
     path += one["critical_path"][std::string(part) + "_seconds"].get<double>();
   EXPECT_NEAR(path, seconds, 1e-9 * seconds);
 }

@@ -135,6 +135,17 @@ TEST_F(Program, ExplainsTheWholeDifference) {
   EXPECT_EQ(all.at("pairs").at(0).at("means"), "nvlink");
 }
 
+TEST_F(Program, ExplainsWhereAllTimeGoes) {
+  const auto all = nlohmann::json::parse(run("explain all_reduce 64K --ranks 3 --json").output);
+  for (const auto& one : all.at("prediction").at("candidates")) {
+    auto sum = one.at("besides_seconds").get<double>();
+    for (const auto& [part, spent] : one.at("critical_path").items())
+      if (part.ends_with("_seconds")) sum += spent.get<double>();
+    const auto seconds = one.at("seconds").get<double>();
+    EXPECT_NEAR(sum, seconds, 1e-9 * seconds) << one.at("algorithm");
+  }
+}
+
 TEST_F(Program, ExplainsWhatTheLibraryChoosesHere) {
   const Outcome outcome = run("explain all_reduce 8 --ranks 3");
   EXPECT_EQ(outcome.status, 0);

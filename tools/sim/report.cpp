@@ -83,13 +83,10 @@ void print(std::FILE* to, const Network& network, const Answer& answer, int link
 }
 
 nlohmann::json to_json(const simulation::Spent& spent) {
-  return {{"latency_seconds", spent.latency},
-          {"link_seconds", spent.links},
-          {"message_seconds", spent.messages},
-          {"copy_seconds", spent.copies},
-          {"fold_seconds", spent.folds},
-          {"step_seconds", spent.steps},
-          {"hops", spent.hops}};
+  return {{"latency_seconds", spent.latency},  {"link_seconds", spent.links},
+          {"message_seconds", spent.messages}, {"copy_seconds", spent.copies},
+          {"fold_seconds", spent.folds},       {"step_seconds", spent.steps},
+          {"call_seconds", spent.calls},       {"hops", spent.hops}};
 }
 
 nlohmann::json to_json(const Network& network, const Answer& answer) {
@@ -116,6 +113,7 @@ nlohmann::json to_json(const Network& network, const Answer& answer) {
          {"bytes_sent_most", most(one, [](const RankCounts& rank) { return rank.bytes_sent; })},
          {"bytes_folded_most", most(one, [](const RankCounts& rank) { return rank.bytes_folded; })},
          {"critical_path", to_json(one.result.spent)},
+         {"besides_seconds", one.besides},
          {"queue_pairs_per_adapter", pairs},
          {"queue_pair_context_bytes", static_cast<std::size_t>(pairs) * queue_pair_context_bytes},
          {"buffer_bytes_per_rank", buffers(one)},
