@@ -152,6 +152,7 @@ TEST(Candidates, OfManyRanksAreNotTheSimplestOnly) {
   EXPECT_LE(fastest(Collective::all_reduce, "").result.seconds,
             fastest(Collective::all_reduce, "halving_doubling").result.seconds);
   EXPECT_EQ(fastest(Collective::gather, "").algorithm->name, "all_pairs") << "there is no other";
+  EXPECT_EQ(fastest(Collective::all_to_all, "").algorithm->name, "pairwise") << "all others grow as fast";
 }
 
 // Of a ring, the first and the last rank of a host reach another one, by the adapter that all four share.
