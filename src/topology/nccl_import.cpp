@@ -30,8 +30,9 @@ bool is_gpu_class(const XmlElement& element, const char* key) {
 /// The link of a device to what it hangs on; nothing where the file has "" and "0", as virtual machines do,
 /// or "Unknown", as Linux says of a link that is down.
 std::optional<PcieLink> nccl_link(const XmlElement& pci) {
-  const std::string speed = pci.text("link_speed");
-  const auto lanes = static_cast<int>(pci.number("link_width", 0, 0, 64));
+  const std::string speed = pci.text("link_speed"), width = pci.text("link_width");
+  const bool is_told = !width.empty() && width != "255";  // which Linux says where it does not know
+  const auto lanes = is_told ? static_cast<int>(pci.number("link_width", 0, 0, 64)) : 0;
   double gigatransfers = 0;
   std::from_chars(speed.data(), speed.data() + speed.size(), gigatransfers);
   if (!(gigatransfers >= 0 && gigatransfers <= 1024)) pci.refuse("link_speed=\"" + speed + "\"");

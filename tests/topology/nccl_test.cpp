@@ -47,6 +47,18 @@ TEST_F(NcclFile, Complete) {
   EXPECT_DOUBLE_EQ(link_between(machine, "cpu0", "cpu1", LinkKind::socket)->bandwidth, 22);
 }
 
+// As NCCL writes them: "" without /sys, and what Linux says of a device that does not tell.
+TEST_F(NcclFile, LanesThatAreNotKnown) {
+  const auto link = [](const char* told) {
+    const Machine machine = from_text(with(complete, R"(link_speed="" link_width="0")", told), "sample");
+    return *link_between(machine, "cpu1", "gpu0", LinkKind::pcie);
+  };
+  EXPECT_TRUE(link(R"(link_speed="" link_width="")").assumed);
+  EXPECT_TRUE(link(R"(link_speed="Unknown" link_width="255")").assumed);
+  EXPECT_DOUBLE_EQ(link(R"(link_speed="32.0 GT/s PCIe" link_width="255")").bandwidth, 48) << "of 16 lanes";
+  EXPECT_THAT(refusal(with(complete, R"(link_width="16")", R"(link_width="254")")), HasSubstr("line 3"));
+}
+
 TEST_F(NcclFile, Skeleton) {
   const Machine machine = from_text(testing::skeleton, "sample");
   EXPECT_EQ(machine.count(NodeKind::gpu), 2U);
