@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "topology/assemble.hpp"
 #include "topology/hwloc.hpp"
@@ -48,20 +50,38 @@ std::optional<PcieLink> hwloc_link(const XmlElement& device) {
   return PcieLink{.bandwidth = whole * pcie_bandwidth(8, 16) / (8.0 * 16 / 8 * 128 / 130)};
 }
 
-/// The bits of a set: "0x00000003", "0x1,0x0" with the highest word first; "0xf...f" endless sets are none.
-std::set<int> bits(const std::string& text) {
-  std::set<int> found;
-  int word = static_cast<int>(std::ranges::count(text, ','));
-  for (std::size_t at = 0; at <= text.size() && word >= 0; --word) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    std::uint32_t value = 0;
-    if (text.compare(at, 2, "0x") == 0) std::from_chars(text.data() + at + 2, text.data() + end, value, 16);
-    for (int bit = 0; bit < 32; ++bit)
-      if ((value >> bit & 1U) != 0) found.insert(32 * word + bit);
-    at = end + 1;
+/// A set as hwloc writes it: "0x00000003", "0x1,,0x0" with the highest word first. Endless ones, "0xf...f",
+/// are taken for empty.
+class Bits {
+ public:
+  explicit Bits(const std::string& text) {
+    if (text.find("...") != std::string::npos) return;
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find(',', at), text.size());
+      std::uint32_t word = 0;
+      if (text.compare(at, 2, "0x") == 0) std::from_chars(text.data() + at + 2, text.data() + end, word, 16);
+      words_.push_back(word);
+      at = end + 1;
+    }
+    std::ranges::reverse(words_);
   }
-  return found;
-}
+
+  [[nodiscard]] bool any() const {
+    return std::ranges::any_of(words_, [](std::uint32_t word) { return word != 0; });
+  }
+  [[nodiscard]] bool has(int bit) const {
+    const auto at = static_cast<std::size_t>(bit) / 32;
+    return at < words_.size() && (words_[at] >> (bit % 32) & 1U) != 0;
+  }
+  [[nodiscard]] bool overlaps(const Bits& other) const {
+    for (std::size_t i = 0; i < std::min(words_.size(), other.words_.size()); ++i)
+      if ((words_[i] & other.words_[i]) != 0) return true;
+    return false;
+  }
+
+ private:
+  std::vector<std::uint32_t> words_;  ///< the lowest first
+};
 
 bool is_device(const XmlElement& element, std::string_view type) {
   return element.name == "object" && element.text("type") == type;
@@ -78,10 +98,13 @@ class HwlocImporter {
     const auto machine = std::ranges::find_if(
         topology.children, [](const XmlElement& child) { return is_device(child, "Machine"); });
     if (machine == topology.children.end()) topology.refuse("holds no Machine");
-    arch_ = info(*machine, "Architecture");
-    domains(*machine, -1, {});
+    arch_ = architecture(*machine, topology);
+    std::map<int, Domain> found;
+    find_domains(*machine, -1, {}, found);
+    add_domains(std::move(found));
     if (domains_.empty()) machine->refuse("holds no NUMANode with processors");
-    devices(*machine, {});
+    const NodeId first = domains_.begin()->second;
+    devices(*machine, {.parent = first, .cpu = first});
     PeerLinks told;
     for (const XmlElement& child : topology.children)
       if (child.name.starts_with("distances2")) distances(child, told);
@@ -92,7 +115,23 @@ class HwlocImporter {
   }
 
  private:
-  void domains(const XmlElement& object, int package, std::map<std::string, std::string> processor) {
+  /// In NCCL's words. Version 3 tells it of the topology, not of the machine.
+  static std::string architecture(const XmlElement& machine, const XmlElement& topology) {
+    std::string told = info(machine, "Architecture");
+    if (told.empty()) told = info(topology, "Architecture");
+    if (told == "aarch64") return "arm64";
+    return told.starts_with("ppc64") ? "ppc64" : told;
+  }
+
+  /// A NUMA node of the file.
+  struct Domain {
+    Bits processors;
+    Node cpu;
+  };
+
+  /// All of them, by the system's number.
+  void find_domains(const XmlElement& object, int package, std::map<std::string, std::string> processor,
+                    std::map<int, Domain>& found) {
     if (is_device(object, "Package")) {
       package = static_cast<int>(object.number("os_index", -1, -1, most_xml_number));
       for (const auto& [key, name] : {std::pair{"vendor", "CPUVendor"},
@@ -101,33 +140,52 @@ class HwlocImporter {
                                       {"label", "CPUModel"}})
         if (auto value = info(object, name); !value.empty()) processor[key] = std::move(value);
     }
-    // Memory without processors (of a GPU, or CXL's) is no place to run at.
-    if (is_device(object, "NUMANode") && !bits(object.text("cpuset")).empty()) {
+    if (is_device(object, "NUMANode")) {
       Node cpu{.label = processor["label"], .package = package, .details = processor};
       cpu.details.erase("label");
-      if (!arch_.empty()) cpu.details["arch"] = arch_ == "aarch64" ? "arm64" : arch_;
+      if (!arch_.empty()) cpu.details["arch"] = arch_;
       cpu.details["affinity"] = object.text("cpuset");
       const int index = static_cast<int>(object.number("os_index", 0, 0, most_xml_number));
       cpu.details["numaid"] = std::to_string(index);
-      domains_[index] = add_cpu(machine_, std::move(cpu));
+      found.emplace(index, Domain{Bits(object.text("cpuset")), std::move(cpu)});
     }
     for (const XmlElement& child : object.children)
-      if (child.name == "object") domains(child, package, processor);
+      if (child.name == "object") find_domains(child, package, processor, found);
+  }
+
+  /// Memory without processors (of a GPU, or CXL's) is no place to run at. Nor is memory of another kind
+  /// (HBM), which hwloc gives the processors near to it: that is theirs whose domain the system counts first.
+  void add_domains(std::map<int, Domain> found) {
+    std::vector<std::pair<Bits, NodeId>> added;
+    for (auto& [index, domain] : found) {
+      if (!domain.processors.any()) continue;
+      const auto first = std::ranges::find_if(
+          added, [&one = domain](const auto& other) { return other.first.overlaps(one.processors); });
+      if (first == added.end()) {
+        domains_[index] = add_cpu(machine_, std::move(domain.cpu));
+        added.emplace_back(std::move(domain.processors), domains_[index]);
+      } else {
+        domains_[index] = first->second;
+      }
+    }
   }
 
   struct Place {
     NodeId parent = no_node;  ///< what a device hangs on
-    bool certain = false;     ///< that its NUMA domain is known
+    NodeId cpu = no_node;     ///< its NUMA domain
+    bool certain = false;     ///< that this is known
     int bridges = 0;          ///< from the host bridge down
   };
 
   /// `object`: neither bridge nor device; its node set says where its host bridges are.
   void devices(const XmlElement& object, Place place) {
     if (const std::string* nodes = object.attribute("nodeset"); nodes != nullptr) {
-      std::vector<NodeId> near;
-      for (const int index : bits(*nodes))
-        if (const auto at = domains_.find(index); at != domains_.end()) near.push_back(at->second);
-      place = {.parent = near.empty() ? domains_.begin()->second : near.front(), .certain = near.size() == 1};
+      const Bits told(*nodes);
+      std::set<NodeId> near;
+      for (const auto& [index, cpu] : domains_)
+        if (told.has(index)) near.insert(cpu);
+      const NodeId cpu = near.empty() ? domains_.begin()->second : *near.begin();
+      place = {.parent = cpu, .cpu = cpu, .certain = near.size() == 1};
     }
     for (const XmlElement& child : object.children) {
       if (is_device(child, "Bridge"))
@@ -240,9 +298,9 @@ class HwlocImporter {
   }
 
   void say_if_uncertain(const Place& place, const std::string& address) {
-    if (!place.certain && domains_.size() > 1)
-      machine_.unseen.push_back(fmt::format("which NUMA domain {} is near to; taken: cpu{}", address,
-                                            machine_.node(domains_.begin()->second).index));
+    if (!place.certain && machine_.count(NodeKind::cpu) > 1)
+      machine_.unseen.push_back(
+          fmt::format("which NUMA domain {} is near to; taken: {}", address, name(machine_.node(place.cpu))));
   }
 
   /// A matrix of bandwidths in MB/s between GPUs, and switches, in the order of `indexes`.
@@ -291,7 +349,7 @@ class HwlocImporter {
 
   Machine machine_;
   std::string arch_;
-  std::map<int, NodeId> domains_;       ///< by the system's number of the NUMA domain
+  std::map<int, NodeId> domains_;       ///< by the system's number of the NUMA node
   std::map<std::string, NodeId> gpus_;  ///< by "PCIDev:12" and "OSDev:34"
   std::map<std::string, NodeId> nics_;  ///< by PCI address without the function
   std::set<std::string> switches_;

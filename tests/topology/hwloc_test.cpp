@@ -8,8 +8,11 @@
 namespace tutti::topology {
 namespace {
 
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::lstopo;
+using ::testing::Not;
 using testing::refusal;
 using testing::with;
 
@@ -58,6 +61,48 @@ TEST_F(HwlocFile, WhatIsNotKnownIsSaid) {
   const Machine machine = from_text(testing::lstopo, "sample");
   EXPECT_THAT(machine.unseen, Contains(HasSubstr("which NUMA domain 0000:80:02.0 is near to")));
   EXPECT_THAT(machine.unseen, Contains(HasSubstr("rates of network ports")));
+}
+
+// As hwloc shows HBM, and memory behind CXL: with the processors that are near to it.
+TEST_F(HwlocFile, MemoryOfAnotherKindIsNoDomain) {
+  const std::string own = R"(<object type="NUMANode" os_index="0" cpuset="0x0000000f" )";
+  const std::string hbm =
+      R"(<object type="NUMANode" os_index="2" cpuset="0x0000000f" nodeset="0x00000004"/>)";
+  const std::string package = R"(cpuset="0x0000000f" nodeset="0x00000001" gp_index="2")";
+  const Machine machine = from_text(
+      with(with(lstopo, own, hbm + own), package, R"(cpuset="0x0000000f" nodeset="0x00000005")"), "sample");
+  EXPECT_EQ(machine.count(NodeKind::cpu), 2U);
+  EXPECT_EQ(machine.node(machine.find("cpu0")).details.at("numaid"), "0");
+  EXPECT_THAT(machine.unseen, Not(Contains(HasSubstr("0000:04:00.0")))) << "its package has one domain";
+}
+
+/// On the second of two packages, which has two domains, a GPU.
+constexpr const char* of_version_three = R"(<topology version="3.0">
+  <object type="Machine" cpuset="0x000000ff" nodeset="0x00000007">
+    <object type="Package" os_index="0" cpuset="0x0000000f" nodeset="0x00000001">
+      <object type="NUMANode" os_index="0" cpuset="0x0000000f" nodeset="0x00000001"/>
+    </object>
+    <object type="Package" os_index="1" cpuset="0x000000f0" nodeset="0x00000006">
+      <object type="NUMANode" os_index="1" cpuset="0x00000030" nodeset="0x00000002"/>
+      <object type="NUMANode" os_index="2" cpuset="0x000000c0" nodeset="0x00000004"/>
+      <object type="PCIDev" pci_busid="0000:80:00.0" pci_type="0302 [10de:1db8] [10de:131d] a1"/>
+    </object>
+  </object>
+  <info name="Architecture" value="aarch64"/>
+</topology>)";
+
+TEST_F(HwlocFile, ArchitectureOfVersionThree) {
+  const Machine machine = from_text(of_version_three, "sample");
+  EXPECT_EQ(machine.node(machine.find("cpu2")).details.at("arch"), "arm64");
+}
+
+TEST_F(HwlocFile, TheDomainThatIsTakenIsSaid) {
+  const Machine machine = from_text(of_version_three, "sample");
+  EXPECT_THAT(machine.unseen, ElementsAre("which NUMA domain 0000:80:00.0 is near to; taken: cpu1"));
+  EXPECT_EQ(path(machine, machine.find("cpu1"), machine.find("gpu0")).hops(), 1U);
+  const Machine bare = from_text(
+      with(with(of_version_three, R"(nodeset="0x00000006")", ""), R"(nodeset="0x00000007")", ""), "sample");
+  EXPECT_THAT(bare.unseen, ElementsAre(HasSubstr("taken: cpu0")));
 }
 
 TEST_F(HwlocFile, LongDomains) {
