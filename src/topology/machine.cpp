@@ -18,6 +18,31 @@ namespace {
 
 bool is_rate(double value) { return std::isfinite(value) && value >= 0 && value < 1e9; }
 
+/// Whether a link leads from such a node to such another one. PCIe links and wires have a direction.
+bool may_join(LinkKind kind, NodeKind a, NodeKind b) {
+  using enum NodeKind;
+  const auto are = [&](NodeKind one, NodeKind other) {
+    return (a == one && b == other) || (a == other && b == one);
+  };
+  const auto takes_nvlinks = [](NodeKind node) { return node == gpu || node == nvswitch; };
+  switch (kind) {
+    case LinkKind::memory:
+      return are(cpu, memory);
+    case LinkKind::socket:
+      return are(cpu, cpu);
+    case LinkKind::pcie:
+      return (a == cpu || a == bridge) && (b == bridge || b == gpu || b == nic);
+    case LinkKind::c2c:
+      return are(gpu, cpu);
+    case LinkKind::nvlink:
+    case LinkKind::xgmi:
+      return are(gpu, cpu) || (takes_nvlinks(a) && takes_nvlinks(b));
+    case LinkKind::wire:
+      return a == nic && b == port;
+  }
+  return false;
+}
+
 /// PCIe links make trees: whoever walks up or down them comes to an end.
 void check_trees(const Machine& machine) {
   std::vector<NodeId> parent(machine.nodes.size(), no_node);
@@ -154,11 +179,13 @@ void check(const Machine& machine) {
       refuse(machine,
              fmt::format("a {} link joins nodes {} and {} of {}", name(link.kind), link.a, link.b, nodes));
     if (link.a == link.b) refuse(machine, fmt::format("{} is linked to itself", name(machine.node(link.a))));
+    const Node &a = machine.node(link.a), &b = machine.node(link.b);
+    if (!may_join(link.kind, a.kind, b.kind))
+      refuse(machine, fmt::format("no {} link leads from {} to {}", name(link.kind), name(a), name(b)));
     if (!is_rate(link.bandwidth) || link.bandwidth == 0 || !is_rate(link.latency) || link.count < 1 ||
         link.count > most_side_by_side)
       refuse(machine, fmt::format("the {} link of {} and {} has {} GB/s, {} us, count {}", name(link.kind),
-                                  name(machine.node(link.a)), name(machine.node(link.b)), link.bandwidth,
-                                  link.latency, link.count));
+                                  name(a), name(b), link.bandwidth, link.latency, link.count));
   }
   check_trees(machine);
 }

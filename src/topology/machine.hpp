@@ -106,8 +106,8 @@ std::string name(const Node& node);
 std::string detail(const Node& node, const std::string& key, std::string_view otherwise = "");
 
 /// Throws Error(invalid_argument) that says what is wrong with a machine that others gave: links of nodes
-/// that are not there, PCIe links that are no trees, rates that are none, more nodes or links than
-/// `most_nodes`, `most_links`, an NVSwitch to be shared that is not there.
+/// that are not there, or that such links do not join, PCIe links that are no trees, rates that are none,
+/// more nodes or links than `most_nodes`, `most_links`, an NVSwitch to be shared that is not there.
 void check(const Machine& machine);
 /// Equal for machines of one build: all but name and what was unseen. 64 bits of FNV-1a over the JSON form.
 std::uint64_t hash(const Machine& machine);

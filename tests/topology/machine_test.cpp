@@ -64,6 +64,25 @@ TEST(Machine, RefusesWhatIsNone) {
         bad.add(Link{.a = b, .b = a, .bandwidth = 1});
       },
       "are a circle");
+  // Who walks down from a processor comes to an end.
+  refuses(
+      [](Machine& bad) {
+        const NodeId a = bad.add(Node{.kind = NodeKind::bridge}), b = bad.add(Node{.kind = NodeKind::bridge});
+        for (const auto& [from, to] : {std::pair{bad.find("cpu0"), a}, {a, b}, {b, a}})
+          bad.add(Link{.a = from, .b = to, .kind = LinkKind::c2c, .bandwidth = 1});
+      },
+      "no c2c link leads from cpu0 to bridge1");
+  for (const auto& [kind, from, to] : {std::tuple{LinkKind::memory, "cpu0", "cpu1"},
+                                       {LinkKind::socket, "cpu0", "gpu0"},
+                                       {LinkKind::pcie, "gpu0", "nic0"},
+                                       {LinkKind::pcie, "cpu0", "cpu1"},
+                                       {LinkKind::nvlink, "gpu0", "nic0"},
+                                       {LinkKind::wire, "port0", "nic0"}})
+    refuses(
+        [what = kind, a = from, b = to](Machine& bad) {
+          bad.add(Link{.a = bad.find(a), .b = bad.find(b), .kind = what, .bandwidth = 1});
+        },
+        "link leads from");
   Machine growing;
   EXPECT_THROW(for (std::size_t i = 0; i <= most_nodes; ++i) growing.add(Node{}), Error);
 }
