@@ -93,35 +93,37 @@ std::string help_on_topologies() {
   return text;
 }
 
-void add_show(CLI::App& app) {
+void add_show(CLI::App& app, Command& chosen) {
   auto topology = std::make_shared<std::string>("this");
   auto* command =
       app.add_subcommand("show", "Shows a machine: the tree, each GPU's network ports, rings, all paths");
   command->add_option("topology", *topology, help_on_topologies());
-  command->callback([topology] { show(*topology); });
+  command->callback([topology, &chosen] { chosen = [topology] { show(*topology); }; });
 }
 
-void add_export(CLI::App& app) {
+void add_export(CLI::App& app, Command& chosen) {
   auto topology = std::make_shared<std::string>("this");
   auto format = std::make_shared<std::string>("json");
   auto* command = app.add_subcommand("export", "Writes a machine to stdout");
   command->add_option("topology", *topology, help_on_topologies());
   command->add_option("--format", *format, "json (default), nccl (for NCCL_TOPO_FILE) or svg (a drawing)")
       ->check(CLI::IsMember({"json", "nccl", "svg"}));
-  command->callback([topology, format] { write(*topology, *format); });
+  command->callback(
+      [topology, format, &chosen] { chosen = [topology, format] { write(*topology, *format); }; });
 }
 
-void add_paths(CLI::App& app) {
+void add_paths(CLI::App& app, Command& chosen) {
   auto topology = std::make_shared<std::string>("this");
   auto from = std::make_shared<std::string>(), to = std::make_shared<std::string>();
   auto* command = app.add_subcommand("paths", "Shows the path from a device to another");
   command->add_option("from", *from, "A device: gpu0, port2, a PCI address, mlx5_3")->required();
   command->add_option("to", *to, "Another one")->required();
   command->add_option("--topology", *topology, help_on_topologies());
-  command->callback([topology, from, to] { paths(*topology, *from, *to); });
+  command->callback(
+      [topology, from, to, &chosen] { chosen = [topology, from, to] { paths(*topology, *from, *to); }; });
 }
 
-void add_means(CLI::App& app) {
+void add_means(CLI::App& app, Command& chosen) {
   auto question = std::make_shared<Question>();
   auto* command =
       app.add_subcommand("means", "Shows by what means two ranks talk, and why not by a better one");
@@ -135,7 +137,7 @@ void add_means(CLI::App& app) {
       ->check(CLI::Range(0, 1024));
   command->add_option("--memory", question->memory, "Where the buffers are: gpu (default) or cpu")
       ->check(CLI::IsMember({"cpu", "gpu"}));
-  command->callback([question] { means(*question); });
+  command->callback([question, &chosen] { chosen = [question] { means(*question); }; });
 }
 
 }  // namespace tutti::topo

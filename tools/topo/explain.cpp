@@ -30,6 +30,7 @@ using simulation::size_text;
 
 struct Request {
   std::string operation{}, topology{};  ///< no topology: this machine, with CPU buffers
+  Collective collective = Collective::all_reduce;
   std::size_t bytes = 0;
   int nodes = 1, ranks = 0;
   bool json = false;
@@ -44,7 +45,6 @@ struct Explanation {
 
 Explanation explain(const Request& request, const topology::World& world) {
   if (world.size() < 2) throw Error(ErrorCode::invalid_argument, "one rank talks to nobody; see --ranks");
-  const Collective collective = parse_collective(request.operation);
   const bool described = !request.topology.empty();
   Explanation found;
   found.kinds =
@@ -54,7 +54,7 @@ Explanation explain(const Request& request, const topology::World& world) {
                             .host_size = world.size() / request.nodes,
                             .cpus = described ? 0 : own_cpus()};
   Circumstances circumstances;
-  circumstances.collective = collective;
+  circumstances.collective = request.collective;
   circumstances.bytes = request.bytes;
   circumstances.ranks = scene.ranks;
   circumstances.transport = scene.transport;
@@ -63,13 +63,13 @@ Explanation explain(const Request& request, const topology::World& world) {
   const auto choices = tuning->choices(scene);
   circumstances.choices = choices.get();
   found.library = select(circumstances);
-  simulation::Question question{.collective = collective, .bytes = request.bytes};
+  simulation::Question question{.collective = request.collective, .bytes = request.bytes};
   if (described) {
     found.network = simulation::network_of(world);
   } else {
     const tuning::Costs costs = tuning->costs(scene, request.bytes);
     found.network = tuning::network_of(scene, costs);
-    question = tuning::candidates_for({scene, collective, request.bytes}, costs);
+    question = tuning::candidates_for({scene, request.collective, request.bytes}, costs);
   }
   found.answer = {request.nodes, request.bytes, simulation::rank_candidates(found.network, question)};
   return found;
@@ -137,7 +137,7 @@ void answer(const Request& request) {
 
 }  // namespace
 
-void add_explain(CLI::App& app) {
+void add_explain(CLI::App& app, Command& chosen) {
   auto request = std::make_shared<Request>();
   auto* command = app.add_subcommand(
       "explain", "Shows by what transports and which schedule an operation goes, and why by no other");
@@ -145,15 +145,20 @@ void add_explain(CLI::App& app) {
   command->add_option("bytes", request->bytes, "Size as nccl-tests counts it: 64M")
       ->required()
       ->transform(size(sim::most_bytes));
-  auto* topology = command->add_option("--topology", request->topology,
-                                       "A built-in machine or a file (default: this machine's own ranks)");
+  auto* topology = command
+                       ->add_option("--topology", request->topology,
+                                    "A built-in machine or a file (default: this machine's own ranks)")
+                       ->check(file_name());
   command->add_option("--nodes", request->nodes, "So many machines (default 1)")
       ->check(CLI::Range(1, 100'000))
       ->needs(topology);
   command->add_option("--ranks", request->ranks, "Ranks on each (default: one a GPU; on this machine 2)")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--json", request->json, "All that is known, for programs");
-  command->callback([request] { answer(*request); });
+  command->callback([request, &chosen] {
+    request->collective = parse_collective(request->operation);
+    chosen = [request] { answer(*request); };
+  });
 }
 
 }  // namespace tutti::topo

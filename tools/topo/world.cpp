@@ -48,7 +48,7 @@ void show_world(const WorldRequest& request) {
 
 }  // namespace
 
-void add_world(CLI::App& app) {
+void add_world(CLI::App& app, Command& chosen) {
   auto request = std::make_shared<WorldRequest>();
   auto* command = app.add_subcommand(
       "world", "Under mpirun, mpiexec, srun or torchrun: where all ranks are, and by what means they talk");
@@ -57,7 +57,7 @@ void add_world(CLI::App& app) {
                       "Network interface to meet at (default: TUTTI_INTERFACE)");
   add_timeout(*command, request->options.timeout);
   command->preparse_callback([request](std::size_t) { request->options = Options::from_environment(); });
-  command->callback([request] { show_world(*request); });
+  command->callback([request, &chosen] { chosen = [request] { show_world(*request); }; });
 }
 
 }  // namespace tutti::topo
