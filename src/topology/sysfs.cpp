@@ -38,15 +38,22 @@ std::vector<std::string> names(const std::string& directory) {
   return found;
 }
 
-/// Gbit/s; 0: the system does not say, or the port is down.
+std::string entry_of(const std::string& root, const Node& port) {
+  if (!port.rdma) return root + "/sys/class/net/" + port.label;
+  return root + "/sys/class/infiniband/" + port.label + "/ports/" + detail(port, "port", "1");
+}
+
+/// Gbit/s; 0: the system does not say.
 double gigabits(const std::string& root, const Node& port) {
-  if (!port.rdma) return std::max(0.0, number(root + "/sys/class/net/" + port.label + "/speed")) / 1000;
-  const auto at = port.details.find("port");
-  const std::string of = at == port.details.end() ? "1" : at->second;
-  const std::string entry = root + "/sys/class/infiniband/" + port.label + "/ports/" + of;
-  const std::string state = line(entry + "/state");
-  const bool active = state.empty() || state.starts_with("4");  // "4: ACTIVE"; others have a rate as well
-  return active ? number(entry + "/rate") : 0;
+  const std::string entry = entry_of(root, port);
+  return port.rdma ? number(entry + "/rate") : std::max(0.0, number(entry + "/speed")) / 1000;
+}
+
+/// Whether the system says so: a port without a cable has a rate as well.
+bool is_down(const std::string& root, const Node& port) {
+  const std::string state = line(entry_of(root, port) + (port.rdma ? "/state" : "/operstate"));
+  if (state.empty() || state == "unknown") return false;  // not all drivers tell
+  return !state.starts_with(port.rdma ? "4" : "up");      // "4: ACTIVE"
 }
 
 bool has_port(const Machine& machine, const std::string& label) {
@@ -82,14 +89,24 @@ void add_rdma_devices(Machine& machine, const std::string& root) {
   }
 }
 
-/// Where no adapter is seen at all: the interfaces that have a speed, or at least are up.
+/// Ports that are down keep no link: nobody is given one that data cannot go through.
+void cut_off_what_is_down(Machine& machine, const std::string& root) {
+  std::erase_if(machine.links, [&](const Link& link) {
+    const Node& port = machine.node(link.b);
+    if (link.kind != LinkKind::wire || !is_down(root, port)) return false;
+    machine.unseen.push_back(fmt::format("what is behind {}, which is down", port.label));
+    return true;
+  });
+}
+
+/// Where no adapter is seen that is up: the interfaces that are.
 void add_interfaces(Machine& machine, const std::string& root) {
   const std::string all = root + "/sys/class/net/";
   for (const std::string& name : names(all)) {
     const std::string state = line(all + name + "/operstate");
     if (name == "lo" || state != "up") continue;
     add_hidden(machine, all + name + "/device", {.label = name},
-               "no network adapter is on the PCI bus that this process sees");
+               "no network adapter on the PCI bus that this process sees is up");
   }
 }
 
@@ -106,7 +123,9 @@ bool has_gpudirect(const std::string& root) {
 
 void add_what_sysfs_knows(Machine& machine, const std::string& root) {
   add_rdma_devices(machine, root);
-  if (machine.count(NodeKind::port) == 0) add_interfaces(machine, root);
+  cut_off_what_is_down(machine, root);
+  if (std::ranges::find(machine.links, LinkKind::wire, &Link::kind) == machine.links.end())
+    add_interfaces(machine, root);
   const bool gpudirect = has_gpudirect(root);
   for (Node& node : machine.nodes) {
     const auto vendor = node.details.find("vendor");

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "samples.hpp"
+#include "topology/affinity.hpp"
 #include "topology/assemble.hpp"
 #include "topology/discover.hpp"
 #include "topology/nvml.hpp"
@@ -66,19 +67,40 @@ TEST_F(Discover, RatesOfPorts) {
   EXPECT_THAT(machine.unseen, Not(Contains(HasSubstr("eth0"))));
 }
 
-TEST_F(Discover, APortThatIsDownHasNoRate) {
+// Such a port has a rate as well, or is taken for as fast as the adapter.
+TEST_F(Discover, NobodyIsGivenAPortThatIsDown) {
   Machine machine = two_domains();
   const NodeId nic = add_device(machine, 0, {.kind = NodeKind::nic}, pcie_link(16, 16));
   for (const char* name : {"mlx5_0", "mlx5_1"}) {
     add_unknown_port(machine, nic, {.label = name, .rdma = true, .details = {{"port", "1"}}});
     file("/sys/class/infiniband/" + std::string(name) + "/ports/1/rate", "10 Gb/sec (4X SDR)\n");
   }
-  file("/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
-  file("/sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
+  file("/sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
+  file("/sys/class/infiniband/mlx5_1/ports/1/state", "4: ACTIVE\n");
+  for (const char* name : {"eth0", "eth1"}) add_unknown_port(machine, nic, {.label = name});
+  file("/sys/class/net/eth0/operstate", "down\n");
+  file("/sys/class/net/eth1/operstate", "unknown\n");
   add_what_sysfs_knows(machine, root_);
-  EXPECT_DOUBLE_EQ(rate_of(machine, "mlx5_0"), 1.25);
-  EXPECT_DOUBLE_EQ(rate_of(machine, "mlx5_1"), -1);
-  EXPECT_THAT(machine.unseen, Contains(HasSubstr("the rate of mlx5_1")));
+  EXPECT_NO_THROW(check(machine));
+  EXPECT_DOUBLE_EQ(rate_of(machine, "mlx5_0"), 0) << "no link";
+  EXPECT_DOUBLE_EQ(rate_of(machine, "mlx5_1"), 1.25);
+  EXPECT_DOUBLE_EQ(rate_of(machine, "eth0"), 0) << "no link";
+  EXPECT_DOUBLE_EQ(rate_of(machine, "eth1"), -1);
+  EXPECT_THAT(machine.unseen, Contains("what is behind mlx5_0, which is down"));
+  EXPECT_THAT(machine.unseen, Not(Contains(HasSubstr("the rate of mlx5_0"))));
+  const std::vector<NodeId> cpu = {machine.find("cpu0")};
+  EXPECT_EQ(ports_of(machine, cpu)[0].front(), machine.find("mlx5_1"));
+}
+
+TEST_F(Discover, InterfacesWhereAllAdaptersAreDown) {
+  Machine machine = two_domains();
+  const NodeId nic = add_device(machine, 0, {.kind = NodeKind::nic}, pcie_link(16, 16));
+  add_unknown_port(machine, nic, {.label = "eth0"});
+  file("/sys/class/net/eth0/operstate", "down\n");
+  file("/sys/class/net/wlan0/operstate", "up\n");
+  add_what_sysfs_knows(machine, root_);
+  const std::vector<NodeId> cpu = {machine.find("cpu0")};
+  EXPECT_EQ(ports_of(machine, cpu)[0], (std::vector{machine.find("wlan0")}));
 }
 
 TEST_F(Discover, DevicesThatAreOnNoBus) {
@@ -101,7 +123,7 @@ TEST_F(Discover, InterfacesOfAContainer) {
   add_what_sysfs_knows(machine, root_);
   EXPECT_EQ(machine.count(NodeKind::port), 1U);
   EXPECT_NE(machine.find("eth0"), no_node);
-  EXPECT_THAT(machine.unseen, Contains(HasSubstr("no network adapter is on the PCI bus")));
+  EXPECT_THAT(machine.unseen, Contains(HasSubstr("no network adapter on the PCI bus")));
 }
 
 TEST_F(Discover, GpuDirectNeedsTheDriver) {
