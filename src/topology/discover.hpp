@@ -21,8 +21,9 @@ struct Discovery {
 /// The same with what makes no part of the machine's identity.
 Discovery discover_all();
 
-/// The rates of ports, which hwloc does not tell, and RDMA devices and interfaces that it does not see
-/// because nothing of them is on the PCI bus. `root` goes in front of "/sys/class/..."; empty: this machine.
+/// The rates of ports, which hwloc does not tell, and of GPUs that idle, of which it tells other ones, and
+/// RDMA devices and interfaces that it does not see because nothing of them is on the PCI bus. `root` goes in
+/// front of "/sys/class/..."; empty: this machine.
 void add_what_sysfs_knows(Machine& machine, const std::string& root = {});
 
 }  // namespace tutti::topology

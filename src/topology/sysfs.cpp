@@ -110,6 +110,23 @@ void add_interfaces(Machine& machine, const std::string& root) {
   }
 }
 
+/// hwloc tells the rate of the moment, which GPUs lower while they idle: what counts is the one that a GPU
+/// and its slot have in common.
+void wake_up_gpus(Machine& machine, const std::string& root) {
+  for (Link& link : machine.links) {
+    const Node& gpu = machine.node(link.b);
+    if (link.kind != LinkKind::pcie || gpu.kind != NodeKind::gpu || gpu.pci.empty()) continue;
+    const std::string device = root + "/sys/bus/pci/devices/" + gpu.pci;
+    const double own = number(device + "/max_link_speed"), slot = number(device + "/../max_link_speed");
+    const double lanes = number(device + "/current_link_width");
+    if (own <= 0 || lanes < 1 || lanes > 32) continue;  // 255: Linux does not know
+    const PcieLink awake = pcie_link(slot > 0 ? std::min(own, slot) : own, static_cast<int>(lanes));
+    link.bandwidth = awake.bandwidth;
+    link.count = awake.lanes;
+    link.assumed = false;
+  }
+}
+
 /// Whether adapters reach the memory of NVIDIA's GPUs: through nvidia-peermem, or dma-buf, which the open
 /// kernel module has.
 bool has_gpudirect(const std::string& root) {
@@ -122,6 +139,7 @@ bool has_gpudirect(const std::string& root) {
 }  // namespace
 
 void add_what_sysfs_knows(Machine& machine, const std::string& root) {
+  wake_up_gpus(machine, root);
   add_rdma_devices(machine, root);
   cut_off_what_is_down(machine, root);
   if (std::ranges::find(machine.links, LinkKind::wire, &Link::kind) == machine.links.end())

@@ -2,6 +2,7 @@
 // rate.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -124,6 +125,29 @@ TEST_F(Discover, InterfacesOfAContainer) {
   EXPECT_EQ(machine.count(NodeKind::port), 1U);
   EXPECT_NE(machine.find("eth0"), no_node);
   EXPECT_THAT(machine.unseen, Contains(HasSubstr("no network adapter on the PCI bus")));
+}
+
+TEST_F(Discover, RatesOfGpusThatIdle) {
+  Machine machine = two_domains();
+  for (const char* gpu : {"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"})
+    add_device(machine, 0, {.kind = NodeKind::gpu, .pci = gpu}, pcie_link(2.5, 16));
+  const auto rate = [&](const char* gpu) {
+    return std::ranges::find(machine.links, machine.find(gpu), &Link::b)->bandwidth;
+  };
+  const std::string slots = "/sys/devices/pci0000:00/0000:00:01.0", devices = "/sys/bus/pci/devices/";
+  file(slots + "/max_link_speed", "16.0 GT/s PCIe\n");
+  file(slots + "/0000:01:00.0/max_link_speed", "32.0 GT/s PCIe\n");
+  file(slots + "/0000:01:00.0/current_link_width", "16\n");
+  file(devices + "0000:02:00.0/max_link_speed", "32.0 GT/s PCIe\n");
+  file(devices + "0000:02:00.0/current_link_width", "8\n");
+  file(devices + "0000:03:00.0/max_link_speed", "Unknown\n");
+  file(devices + "0000:03:00.0/current_link_width", "255\n");
+  std::filesystem::create_directory_symlink(root_ + slots + "/0000:01:00.0",
+                                            root_ + devices + "0000:01:00.0");
+  add_what_sysfs_knows(machine, root_);
+  EXPECT_DOUBLE_EQ(rate("0000:01:00.0"), 24) << "no more than its slot";
+  EXPECT_DOUBLE_EQ(rate("0000:02:00.0"), 24) << "of eight lanes";
+  EXPECT_DOUBLE_EQ(rate("0000:03:00.0"), 3) << "not told";
 }
 
 TEST_F(Discover, GpuDirectNeedsTheDriver) {
