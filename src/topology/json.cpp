@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -17,6 +18,7 @@ namespace tutti::topology {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Given = nlohmann::json;  // reads keys in a tree: ordered_json compares each with all before it
 constexpr int format_version = 1;
 
 [[noreturn]] void refuse(const std::string& why) {
@@ -88,7 +90,20 @@ std::uint64_t fnv1a(std::string_view text) {
   return value;
 }
 
-Node node_from(const Json& json) {
+/// nlohmann would cut any number to fit.
+int whole_number(const Given& json, const char* key) {
+  constexpr double most = 1e9;
+  const Given& value = json.at(key);
+  if (!value.is_number_integer() || std::abs(value.get<double>()) > most)
+    refuse(fmt::format("\"{}\" is no whole number up to {:.0f}", key, most));
+  return value.get<int>();
+}
+
+int whole_number(const Given& json, const char* key, int otherwise) {
+  return json.contains(key) ? whole_number(json, key) : otherwise;
+}
+
+Node node_from(const Given& json) {
   const auto named = json.at("node").get<std::string>();
   const auto digits = named.find_first_of("0123456789");
   if (digits == std::string::npos || named.size() - digits > 6 ||
@@ -100,13 +115,13 @@ Node node_from(const Json& json) {
     node.pci = pci_address(told);
     if (node.pci.empty()) refuse("\"" + told + "\" is no PCI address");
   }
-  node.package = json.value("package", -1);
+  node.package = whole_number(json, "package", -1);
   node.rdma = json.value("rdma", false);
   if (json.contains("details")) node.details = json["details"].get<decltype(node.details)>();
   return node;
 }
 
-Link link_from(const Json& json, const std::map<std::string, NodeId>& named) {
+Link link_from(const Given& json, const std::map<std::string, NodeId>& named) {
   const auto end = [&](const char* key) {
     const auto wanted = json.at(key).get<std::string>();
     const auto at = named.find(wanted);
@@ -118,36 +133,36 @@ Link link_from(const Json& json, const std::map<std::string, NodeId>& named) {
           .kind = link_kind(json.at("link").get<std::string>()),
           .bandwidth = json.at("bandwidth_gbs").get<double>(),
           .latency = json.at("latency_us").get<double>(),
-          .count = json.value("count", 1),
+          .count = whole_number(json, "count", 1),
           .assumed = json.value("assumed", false)};
 }
 
 /// Calls `read` with all rows of a list, and says of a mistake in which one it is.
 template <class Read>
-void for_each(const Json& json, const char* list, Read read) {
+void for_each(const Given& json, const char* list, Read read) {
   int number = 0;
-  for (const Json& row : json.at(list)) {
+  for (const Given& row : json.at(list)) {
     ++number;
     try {
       read(row);
-    } catch (const Json::exception& error) {
+    } catch (const Given::exception& error) {
       refuse(fmt::format("row {} of \"{}\": {}", number, list, error.what()));
     }
   }
 }
 
-Machine machine_from(const Json& json) {
-  if (const auto version = json.at("tutti_topology").get<int>(); version != format_version)
+Machine machine_from(const Given& json) {
+  if (const auto version = whole_number(json, "tutti_topology"); version != format_version)
     refuse(fmt::format("version {}; this program reads {}", version, format_version));
   Machine machine;
   machine.name = json.value("name", "");
-  machine.nvlink_machines = json.value("nvlink_machines", 1);
+  machine.nvlink_machines = whole_number(json, "nvlink_machines", 1);
   std::map<std::string, NodeId> named;
-  for_each(json, "nodes", [&](const Json& row) {
+  for_each(json, "nodes", [&](const Given& row) {
     machine.nodes.push_back(node_from(row));
     named.emplace(name(machine.nodes.back()), static_cast<NodeId>(machine.nodes.size()) - 1);
   });
-  for_each(json, "links", [&](const Json& row) { machine.links.push_back(link_from(row, named)); });
+  for_each(json, "links", [&](const Given& row) { machine.links.push_back(link_from(row, named)); });
   if (json.contains("unseen")) machine.unseen = json["unseen"].get<std::vector<std::string>>();
   return machine;
 }
@@ -170,10 +185,10 @@ std::string to_json(const Machine& machine) {
 
 Machine from_json(std::string_view text) {
   try {
-    Machine machine = machine_from(Json::parse(text));
+    Machine machine = machine_from(Given::parse(text));
     check(machine);
     return machine;
-  } catch (const Json::exception& error) {
+  } catch (const Given::exception& error) {
     refuse(error.what());
   }
 }

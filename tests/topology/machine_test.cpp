@@ -12,6 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::known;
 using testing::refusal;
+using testing::with;
 
 TEST(Machine, NumbersAndFindsItsDevices) {
   Machine machine;
@@ -146,6 +147,27 @@ TEST(MachineJson, ErrorsSayWhatIsWrongAndWhere) {
               HasSubstr("row 2 of \"nodes\""));
   EXPECT_THAT(refusal(R"({"tutti_topology": 1, "nodes": [{"node": "gpu0", "pci": "\"/><x"}], "links": []})"),
               HasSubstr("is no PCI address"));
+}
+
+TEST(MachineJson, NumbersAreNotCutToFit) {
+  const std::string good = to_json(known("nvl72"));
+  EXPECT_EQ(refusal(good), "");
+  for (const auto& [key, value] : {std::pair{"\"tutti_topology\": ", "1"},
+                                   {"\"nvlink_machines\": ", "18"},
+                                   {"\"package\":", "1"},
+                                   {"\"count\":", "18"}})
+    for (const char* bad : {"4294967297", "1.5", "1e300", "true"}) {
+      const std::string told = std::string(key) + value;
+      EXPECT_THAT(refusal(with(good, told, std::string(key) + bad)), HasSubstr("is no whole number"))
+          << key << bad;
+    }
+}
+
+// What is not known is passed over, in a time that grows as the text does.
+TEST(MachineJson, ManyKeys) {
+  std::string text = R"({"tutti_topology": 1, "nodes": [], "links": [])";
+  for (int i = 0; i < 1'000'000; ++i) text += ",\n\"" + std::to_string(i) + "\": 0";
+  EXPECT_EQ(refusal(text + "}"), "");
 }
 
 TEST(MachineJson, TakesPciAddressesAsPeopleWriteThem) {
