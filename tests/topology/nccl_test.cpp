@@ -185,6 +185,10 @@ TEST_F(NcclFile, WrittenAsNcclReadsIt) {
   odd.node(odd.find("port0")).label = "<&\"\n>";
   const Machine back = from_text(to_nccl_xml(odd), "odd");
   EXPECT_EQ(back.node(back.find("port0")).label, "<&\">") << "XML has no way to write a line break in it";
+  odd.node(odd.find("port0")).label = "\xc3\xa9\xff\xf0\x9f\x90\x84\xef\xbf\xbf";
+  EXPECT_EQ(from_text(to_nccl_xml(odd), "odd").node(odd.find("port0")).label,
+            "\xc3\xa9\xef\xbf\xbd\xf0\x9f\x90\x84\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd")
+      << "bytes that are no character, and a character that XML has not";
   odd.node(odd.find("cpu0")).details["numaid"] = "<&\">";
   EXPECT_EQ(detail(from_text(to_nccl_xml(odd), "odd").nodes.at(0), "numaid"), "<&\">");
   // What is no machine that anyone read is still XML.
