@@ -176,9 +176,10 @@ void add_peer_links(Machine& machine, NodeId a, NodeId b, LinkKind kind, int cou
 }
 
 void PeerLinks::tell(const Ends& ends, int count, double each) {
+  constexpr int too_many = most_side_by_side + 1;  // which `check` refuses; the sum of a file may be any
   if (count <= 0) return;
   Told& told = told_[ends];
-  told.count += count;
+  told.count = std::min(told.count + std::min(count, too_many), too_many);
   told.each = each;
 }
 

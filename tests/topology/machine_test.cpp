@@ -88,6 +88,19 @@ TEST(Machine, RefusesWhatIsNone) {
   EXPECT_THROW(for (std::size_t i = 0; i <= most_nodes; ++i) growing.add(Node{}), Error);
 }
 
+TEST(PeerLinks, AreNotCountedBeyondWhatIsRefused) {
+  Machine machine;
+  const NodeId cpu = add_cpu(machine, Node{});
+  const NodeId gpu = add_device(machine, cpu, {.kind = NodeKind::gpu}, std::nullopt);
+  const PeerLinks::Ends ends{gpu, the_nvswitch(machine), LinkKind::nvlink};
+  PeerLinks told;
+  for (int i = 0; i < 4; ++i) told.tell(ends, 1 << 30, 20);
+  told.tell(ends, 4, 20);  // 2^32 + 4 in all
+  told.join(machine);
+  EXPECT_EQ(machine.links.back().count, most_side_by_side + 1);
+  EXPECT_THROW(check(machine), Error);
+}
+
 TEST(MachineJson, ComesBackAsItWas) {
   for (const std::string& name : builtin_names()) {
     Machine machine = known(name);
