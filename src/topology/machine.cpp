@@ -8,6 +8,8 @@
 
 #include <tutti/error.hpp>
 
+#include "topology/assemble.hpp"
+
 namespace tutti::topology {
 
 namespace {
@@ -104,7 +106,9 @@ NodeId Machine::other_end(LinkId id, NodeId end) const { return link(id).a == en
 NodeId Machine::find(std::string_view text) const {
   for (const auto matches :
        {+[](const Node&node, std::string_view wanted) { return topology::name(node) == wanted; },
-        +[](const Node&node, std::string_view wanted) { return node.pci == wanted; },
+        +[](const Node&node, std::string_view wanted) {
+          return !node.pci.empty() && node.pci == pci_address(wanted);
+        },
         +[](const Node&node, std::string_view wanted) { return node.label == wanted; }}) {
     const auto at = std::ranges::find_if(nodes, [&](const Node& node) { return matches(node, text); });
     if (!text.empty() && at != nodes.end()) return static_cast<NodeId>(at - nodes.begin());

@@ -22,7 +22,8 @@ TEST(Machine, NumbersAndFindsItsDevices) {
   const LinkId link = machine.add(Link{.a = cpu, .b = first, .bandwidth = 1});
   EXPECT_EQ(name(machine.node(second)), "gpu1");
   EXPECT_EQ(machine.find("gpu0"), first);
-  EXPECT_EQ(machine.find("0000:01:00.0"), first);
+  for (const char* address : {"0000:01:00.0", "01:00.0", "00000000:01:00.0"})
+    EXPECT_EQ(machine.find(address), first) << address;
   EXPECT_EQ(machine.find("the other"), second);
   EXPECT_EQ(machine.find(""), no_node);
   EXPECT_EQ(machine.find("gpu2"), no_node);
