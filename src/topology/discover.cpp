@@ -1,6 +1,8 @@
 #include "topology/discover.hpp"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "topology/hwloc.hpp"
 #include "topology/nvml.hpp"
@@ -9,9 +11,9 @@ namespace tutti::topology {
 
 namespace {
 
-Machine processors_and_devices() {
+Machine processors_and_devices([[maybe_unused]] const std::set<std::string>& gpus) {
 #if TUTTI_HAVE_HWLOC
-  return from_hwloc_xml(hwloc_xml_of_this_machine());
+  return from_hwloc_xml(hwloc_xml_of_this_machine(), gpus);
 #else
   Machine machine;
   add_cpu(machine, Node{});
@@ -30,11 +32,16 @@ bool has_nvidia(const Machine& machine) {
 }  // namespace
 
 Discovery discover_all() {
-  Discovery found{.machine = processors_and_devices()};
+  std::string why_not;
+  const auto gpus = read_nvml(why_not);
+  std::set<std::string> addresses;
+  if (gpus)
+    for (const NvmlGpu& gpu : *gpus)
+      if (!gpu.pci.empty()) addresses.insert(gpu.pci);
+  Discovery found{.machine = processors_and_devices(addresses)};
   Machine& machine = found.machine;
   machine.name = "this";
-  std::string why_not;
-  if (const auto gpus = read_nvml(why_not)) {
+  if (gpus) {
     add_gpus(machine, *gpus);
     if (!gpus->empty()) found.nvlink_domain = gpus->front().fabric;
   } else if (has_nvidia(machine)) {

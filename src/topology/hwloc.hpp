@@ -4,6 +4,7 @@
 /// line.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -11,8 +12,9 @@
 
 namespace tutti::topology {
 
-/// Throws Error(invalid_argument) with the line.
-Machine from_hwloc_xml(std::string_view text);
+/// `computing`: PCI addresses of GPUs that are known otherwise; display controllers are GPUs only where a
+/// driver computes on them. Throws Error(invalid_argument) with the line.
+Machine from_hwloc_xml(std::string_view text, const std::set<std::string>& computing = {});
 
 /// What hwloc sees of this machine, as such a file: all processors, also those that this process may not use,
 /// bridges, GPUs and adapters. Throws Error(system).

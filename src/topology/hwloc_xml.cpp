@@ -89,6 +89,8 @@ bool is_device(const XmlElement& element, std::string_view type) {
 
 class HwlocImporter {
  public:
+  explicit HwlocImporter(const std::set<std::string>& computing) : computing_(computing) {}
+
   Machine run(const XmlElement& topology) {
     if (topology.name != "topology") topology.refuse("a file of hwloc begins with <topology>");
     const std::string version = topology.text("version");
@@ -219,7 +221,7 @@ class HwlocImporter {
   void device(const XmlElement& element, const Place& place) {
     PciType type(element.text("pci_type"));
     Node node{.pci = pci_address(element.text("pci_busid")), .details = std::move(type.details)};
-    const bool computes = is_gpu(element, type.base);
+    const bool computes = is_gpu(element, type.base) || computing_.contains(node.pci);
     if (!computes && !type.base.starts_with("02")) return;
     if (node.pci.empty()) element.refuse("pci_busid=\"" + element.text("pci_busid") + "\" is no PCI address");
     if (computes)
@@ -347,6 +349,7 @@ class HwlocImporter {
       machine_.node(the_nvswitch(machine_)).details["switches"] = std::to_string(switches_.size());
   }
 
+  const std::set<std::string>& computing_;
   Machine machine_;
   std::string arch_;
   std::map<int, NodeId> domains_;       ///< by the system's number of the NUMA node
@@ -357,6 +360,8 @@ class HwlocImporter {
 
 }  // namespace
 
-Machine from_hwloc_xml(std::string_view text) { return HwlocImporter().run(parse_xml(text)); }
+Machine from_hwloc_xml(std::string_view text, const std::set<std::string>& computing) {
+  return HwlocImporter(computing).run(parse_xml(text));
+}
 
 }  // namespace tutti::topology

@@ -37,6 +37,14 @@ TEST_F(HwlocFile, DevicesAndTheirPlaces) {
   EXPECT_NEAR(near.bandwidth, 6, 1e-3) << "x8 of the third generation";
 }
 
+TEST_F(HwlocFile, DisplayControllersThatAreKnownToCompute) {
+#if TUTTI_HAVE_EXPAT
+  const Machine machine = from_hwloc_xml(lstopo, {"0000:0b:00.0"});
+  EXPECT_EQ(machine.count(NodeKind::gpu), 3U);
+  EXPECT_EQ(path(machine, machine.find("0000:0b:00.0"), machine.find("cpu0")).hops(), 1U);
+#endif
+}
+
 TEST_F(HwlocFile, NvlinksFromTheMatrix) {
   const Machine machine = from_text(testing::lstopo, "sample");
   const auto links = [&](const char* a, const char* b) {
