@@ -13,10 +13,9 @@ namespace tutti::topology {
 
 namespace {
 
-std::string host_text() {
-  std::string text;
-  for (const std::byte byte : this_host()) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
-  return text;
+std::string host_bytes() {
+  const HostId id = this_host();
+  return {reinterpret_cast<const char*>(id.data()), id.size()};
 }
 
 /// The NUMA domain that this thread runs in at the moment.
@@ -36,7 +35,7 @@ NodeId near_cpu(const Machine& machine) {
 Place this_place(int gpu) {
   Discovery seen = discover_all();
   Place place{.machine = std::move(seen.machine),
-              .host = host_text(),
+              .host = host_bytes(),
               .nvlink_domain = std::move(seen.nvlink_domain)};
   place.device = gpu < 0 ? near_cpu(place.machine) : place.machine.find(fmt::format("gpu{}", gpu));
   if (place.device == no_node)

@@ -74,15 +74,15 @@ TEST(Machine, RefusesWhatIsNone) {
           bad.add(Link{.a = from, .b = to, .kind = LinkKind::c2c, .bandwidth = 1});
       },
       "no c2c link leads from cpu0 to bridge1");
-  for (const auto& [kind, from, to] : {std::tuple{LinkKind::memory, "cpu0", "cpu1"},
+  for (const auto& [what, from, to] : {std::tuple{LinkKind::memory, "cpu0", "cpu1"},
                                        {LinkKind::socket, "cpu0", "gpu0"},
                                        {LinkKind::pcie, "gpu0", "nic0"},
                                        {LinkKind::pcie, "cpu0", "cpu1"},
                                        {LinkKind::nvlink, "gpu0", "nic0"},
                                        {LinkKind::wire, "port0", "nic0"}})
     refuses(
-        [what = kind, a = from, b = to](Machine& bad) {
-          bad.add(Link{.a = bad.find(a), .b = bad.find(b), .kind = what, .bandwidth = 1});
+        [of = what, a = from, b = to](Machine& bad) {
+          bad.add(Link{.a = bad.find(a), .b = bad.find(b), .kind = of, .bandwidth = 1});
         },
         "link leads from");
   Machine growing;

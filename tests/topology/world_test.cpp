@@ -172,6 +172,7 @@ TEST(Exchange, ThisProcessHasAPlace) {
   const Place place = this_place();
   EXPECT_EQ(place.machine.node(place.device).kind, NodeKind::cpu);
   EXPECT_EQ(place.host, this_place().host);
+  EXPECT_LT(exchange_among({place}).bytes.at(0), 110 + place.nvlink_domain.size());
   EXPECT_THROW(this_place(4000), Error);
 }
 
