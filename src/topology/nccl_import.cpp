@@ -68,10 +68,10 @@ class NcclImporter {
     for (const char* key : {"numaid", "affinity", "arch", "vendor"}) keep(node, element, key);
     keep(node, element, "familyid", "family");
     keep(node, element, "modelid", "model");
-    const NodeId id = add_cpu(machine_, std::move(node));
+    cpu_ = add_cpu(machine_, std::move(node));
     for (const XmlElement& below : element.children) {
-      if (below.name == "pci") pci(below, id);
-      if (below.name == "nic") nic(below, id, {.kind = NodeKind::nic}, std::nullopt, nullptr);
+      if (below.name == "pci") pci(below, cpu_);
+      if (below.name == "nic") nic(below, cpu_, {.kind = NodeKind::nic}, std::nullopt, nullptr);
     }
   }
 
@@ -120,7 +120,7 @@ class NcclImporter {
     if (more == nullptr) return;
     for (const XmlElement& peer : more->children)
       if (peer.name == "nvlink" || peer.name == "xgmi" || peer.name == "c2c")
-        links_.push_back({id, &peer, parent});
+        links_.push_back({id, &peer, cpu_});
   }
 
   void nic(const XmlElement& element, NodeId parent, Node node, std::optional<PcieLink> link,
@@ -160,16 +160,8 @@ class NcclImporter {
   struct PeerLink {
     NodeId gpu = no_node;
     const XmlElement* element = nullptr;
-    NodeId parent = no_node;
+    NodeId cpu = no_node;  ///< that of the GPU
   };
-
-  [[nodiscard]] NodeId cpu_of(NodeId node) const {
-    while (machine_.node(node).kind != NodeKind::cpu)
-      node = std::ranges::find_if(machine_.links, [&](const Link& link) {
-               return link.kind == LinkKind::pcie && link.b == node;
-             })->a;
-    return node;
-  }
 
   [[nodiscard]] double rate_of_one(NodeId gpu, LinkKind kind) const {
     const auto& details = machine_.node(gpu).details;
@@ -180,14 +172,14 @@ class NcclImporter {
 
   void join_peers() {
     PeerLinks told;
-    for (const auto& [gpu, element, parent] : links_) {
+    for (const auto& [gpu, element, cpu] : links_) {
       const int count = static_cast<int>(element->number("count", 1, 0, most_side_by_side));
       const LinkKind kind = element->name == "xgmi" ? LinkKind::xgmi : LinkKind::nvlink;
       if (element->name == "c2c") {
         const auto each = static_cast<double>(element->number("bw", 0, 1, most_xml_number)) / 1000;
-        told.tell({gpu, cpu_of(parent), LinkKind::c2c}, count, each);
+        told.tell({gpu, cpu, LinkKind::c2c}, count, each);
       } else if (has_class(*element, "tclass", "0x068001")) {
-        told.tell({gpu, cpu_of(parent), kind}, count, rate_of_one(gpu, kind));
+        told.tell({gpu, cpu, kind}, count, rate_of_one(gpu, kind));
       } else if (has_class(*element, "tclass", "0x0680")) {
         told.tell({gpu, the_nvswitch(machine_), kind}, count, rate_of_one(gpu, kind));
       } else if (const NodeId peer = peer_of(gpu, *element); peer != no_node) {
@@ -229,6 +221,7 @@ class NcclImporter {
   }
 
   Machine machine_;
+  NodeId cpu_ = no_node;  ///< whose devices are being read
   std::set<std::string> hosts_;
   std::map<std::string, NodeId> by_address_;
   std::vector<PeerLink> links_;
