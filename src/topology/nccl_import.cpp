@@ -130,7 +130,9 @@ class NcclImporter {
     if (pci != nullptr) remember(machine_.node(id).pci, id);
     for (const XmlElement& net : element.children) {
       if (net.name != "net" || net.number("net", 1, 0, 1) == 0) continue;
-      const bool has_guid = net.text("guid").find_first_not_of("0x") != std::string::npos;
+      // NCCL's sockets have guids as well: their number. Their port is 0, where RDMA devices count from 1.
+      const bool has_guid =
+          net.text("guid").find_first_not_of("0x") != std::string::npos && net.text("port") != "0";
       Node port{.label = net.text("name"),
                 .rdma = has_guid || net.number("gdr", 0, -most_xml_number, most_xml_number) > 0};
       keep(port, net, "dev");

@@ -47,6 +47,17 @@ TEST_F(NcclFile, Complete) {
   EXPECT_DOUBLE_EQ(link_between(machine, "cpu0", "cpu1", LinkKind::socket)->bandwidth, 22);
 }
 
+TEST_F(NcclFile, SocketsSpeakNoRdma) {
+  const std::string sockets = R"(port="0" guid="0x0" gdr="0"/>
+      <net name="eth1" dev="3" speed="10000" port="0" guid="0x1" gdr="0"/>)";
+  const Machine machine = from_text(with(with(complete, R"(port="0" guid="0x0" gdr="0"/>)", sockets),
+                                         R"(maxconn="1" gdr="1")", R"(maxconn="1" gdr="0")"),
+                                    "sample");
+  EXPECT_FALSE(machine.node(machine.find("eth0")).rdma);
+  EXPECT_FALSE(machine.node(machine.find("eth1")).rdma);
+  EXPECT_TRUE(machine.node(machine.find("mlx5_1")).rdma) << "without GPUDirect, too";
+}
+
 // As NCCL writes them: "" without /sys, and what Linux says of a device that does not tell.
 TEST_F(NcclFile, LanesThatAreNotKnown) {
   const auto link = [](const char* told) {
