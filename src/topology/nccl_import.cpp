@@ -71,7 +71,7 @@ class NcclImporter {
     cpu_ = add_cpu(machine_, std::move(node));
     for (const XmlElement& below : element.children) {
       if (below.name == "pci") pci(below, cpu_);
-      if (below.name == "nic") nic(below, cpu_, {.kind = NodeKind::nic}, std::nullopt, nullptr);
+      if (below.name == "nic") nic(below, cpu_, {}, std::nullopt);
     }
   }
 
@@ -85,7 +85,7 @@ class NcclImporter {
     if (child(element, "gpu") != nullptr || is_gpu_class(element, "class"))
       gpu(element, parent, std::move(node), link);
     else if (const XmlElement* ports = child(element, "nic"); ports != nullptr)
-      nic(*ports, parent, std::move(node), link, &element);
+      nic(*ports, parent, std::move(node), link);
     else if (has_class(element, "class", "0x02"))
       nic_of_skeleton(parent, std::move(node), link, element);
     else if (has_class(element, "class", "0x0680"))
@@ -123,11 +123,22 @@ class NcclImporter {
         links_.push_back({id, &peer, cpu_});
   }
 
-  void nic(const XmlElement& element, NodeId parent, Node node, std::optional<PcieLink> link,
-           const XmlElement* pci) {
+  /// The functions of one adapter are one node, as they share its PCIe link; so they are to NCCL.
+  NodeId adapter(NodeId parent, Node node, std::optional<PcieLink> link) {
     node.kind = NodeKind::nic;
-    const NodeId id = add_device(machine_, parent, std::move(node), link);
-    if (pci != nullptr) remember(machine_.node(id).pci, id);
+    const std::string address = node.pci;  // empty: on no bus
+    const std::string device = address.substr(0, address.rfind('.'));
+    const auto known = adapters_.find(device);
+    const NodeId id =
+        known != adapters_.end() ? known->second : add_device(machine_, parent, std::move(node), link);
+    if (address.empty()) return id;
+    adapters_.emplace(device, id);
+    remember(address, id);
+    return id;
+  }
+
+  void nic(const XmlElement& element, NodeId parent, Node node, std::optional<PcieLink> link) {
+    const NodeId id = adapter(parent, std::move(node), link);
     for (const XmlElement& net : element.children) {
       if (net.name != "net" || net.number("net", 1, 0, 1) == 0) continue;
       // NCCL's sockets have guids as well: their number. Their port is 0, where RDMA devices count from 1.
@@ -145,13 +156,10 @@ class NcclImporter {
   /// Taken to have one port as fast as its PCIe link. RDMA: InfiniBand's class, or a vendor of whose Ethernet
   /// adapters all recent ones speak it (Mellanox, Amazon's EFA).
   void nic_of_skeleton(NodeId parent, Node node, std::optional<PcieLink> link, const XmlElement& element) {
-    node.kind = NodeKind::nic;
     const std::string vendor = element.text("vendor"), device = element.text("device");
     const bool rdma = has_class(element, "class", "0x0207") || vendor == "0x15b3" ||
                       (vendor == "0x1d0f" && device.starts_with("0xefa"));
-    const NodeId id = add_device(machine_, parent, std::move(node), link);
-    remember(machine_.node(id).pci, id);
-    add_unknown_port(machine_, id, {.rdma = rdma});
+    add_unknown_port(machine_, adapter(parent, std::move(node), link), {.rdma = rdma});
     ++bare_nics_;
   }
 
@@ -226,6 +234,7 @@ class NcclImporter {
   NodeId cpu_ = no_node;  ///< whose devices are being read
   std::set<std::string> hosts_;
   std::map<std::string, NodeId> by_address_;
+  std::map<std::string, NodeId> adapters_;  ///< by PCI address without the function
   std::vector<PeerLink> links_;
   int bare_gpus_ = 0, bare_nics_ = 0, nvswitches_ = 0, shared_addresses_ = 0;
 };

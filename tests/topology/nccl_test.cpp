@@ -47,6 +47,20 @@ TEST_F(NcclFile, Complete) {
   EXPECT_DOUBLE_EQ(link_between(machine, "cpu0", "cpu1", LinkKind::socket)->bandwidth, 22);
 }
 
+// As to NCCL: they share a PCIe link.
+TEST_F(NcclFile, FunctionsOfOneAdapterAreOne) {
+  const std::string first = R"(<pci busid="0000:08:00.0" )";
+  const std::string second = R"(<pci busid="0000:08:00.1" class="0x020700">
+        <nic><net name="mlx5_2" dev="3" speed="200000" port="1" guid="0x12" gdr="1"/></nic>
+      </pci>)";
+  const Machine machine = from_text(with(complete, first, second + first), "sample");
+  EXPECT_EQ(machine.count(NodeKind::nic), 2U) << "and that on no bus";
+  EXPECT_EQ(path(machine, machine.find("mlx5_0"), machine.find("mlx5_2")).hops(), 2U);
+  const Machine bare = from_text(with(testing::skeleton, "0101:00:00.0", "0102:00:00.1"), "sample");
+  EXPECT_EQ(bare.count(NodeKind::nic), 1U);
+  EXPECT_EQ(bare.count(NodeKind::port), 2U);
+}
+
 TEST_F(NcclFile, SocketsSpeakNoRdma) {
   const std::string sockets = R"(port="0" guid="0x0" gdr="0"/>
       <net name="eth1" dev="3" speed="10000" port="0" guid="0x1" gdr="0"/>)";
