@@ -198,6 +198,7 @@ struct Impl {
   void count_in(Task& task);
   void take_ticket(Task& task);
   void take_number(Task& task);
+  void copy_input(Task& task) const;
   void begin_main(Task& task);
   static void decide(Task& task);
   [[nodiscard]] static PathTrial::Turn own_turn(const Plan& plan, const PathTrial::Turn& of_all);

@@ -328,6 +328,30 @@ void Impl::decide(Task& task) {
   task.turn.path = task.plan->trial->path(task.plan->presumed);
 }
 
+// Of v-forms the blocks: what lies between them is nobody's, or no memory at all.
+void Impl::copy_input(Task& task) const {
+  const Plan& plan = *task.plan;
+  const Call& call = task.call;
+  const std::byte* const input = task.buffers.input;
+  kernels::FoldModifiers modifiers;
+  modifiers.scaled_sources = plan.key.scaled ? 1 : 0;
+  modifiers.factor = call.reduction.factor;
+  task.input_copy.resize(task.sizes.in_bytes);
+  const auto copy = [&](std::size_t offset, std::size_t bytes) {
+    if (bytes == 0) return;
+    std::byte* const to = task.input_copy.data() + offset;
+    const std::byte* const from = input + offset;
+    kernels::fold_for(call.type, plan.key.op)({&to, 1}, {&from, 1}, bytes / size_of(call.type), modifiers);
+  };
+  if (task.counted) {
+    const auto blocks = shape_of(call, group.rank, group.size).input;
+    for (const auto& block : blocks) copy(block.offset, block.bytes);
+  } else {
+    copy(0, task.sizes.in_bytes);
+  }
+  task.buffers.input = task.input_copy.data();
+}
+
 void Impl::begin_main(Task& task) {
   const Plan& plan = *task.plan;
   const execution::Program* program = nullptr;  // on the memory of others
@@ -349,19 +373,7 @@ void Impl::begin_main(Task& task) {
   if (task.scratch.size() < program->scratch_bytes) task.scratch.resize(program->scratch_bytes);
   task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out),
                   task.scratch.data(), task.on_others ? &task.peers : nullptr};
-  if (plan.copies_input && !task.on_others) {
-    const std::size_t bytes = task.sizes.in_bytes;
-    task.input_copy.resize(bytes);
-    std::byte* const to = task.input_copy.data();
-    const std::byte* const from = task.buffers.input;
-    kernels::FoldModifiers modifiers;
-    modifiers.scaled_sources = plan.key.scaled ? 1 : 0;
-    modifiers.factor = task.call.reduction.factor;
-    if (bytes != 0)
-      kernels::fold_for(task.call.type, plan.key.op)({&to, 1}, {&from, 1}, bytes / size_of(task.call.type),
-                                                     modifiers);
-    task.buffers.input = task.input_copy.data();
-  }
+  if (plan.copies_input && !task.on_others) copy_input(task);
   task.execution.begin(*program, task.buffers, task.tag);
 }
 

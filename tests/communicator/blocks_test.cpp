@@ -1,12 +1,15 @@
-// Where blocks of v-forms may lie in an output: anywhere, but not on each other.
+// Where blocks of v-forms may lie: anywhere, but in an output not on each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mappings.hpp"
 #include "communicator/check.hpp"
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
@@ -116,6 +119,52 @@ TEST_P(BlocksOfCalls, LeaveGapsAlone) {
             comm.all_to_all_v(std::span(in), counts, {}, std::span(out), counts, at);
           ASSERT_EQ(out, want) << "round " << round;
         }
+      },
+      over(GetParam()));
+}
+
+/// Two pages of numbers, and between them one that nobody may touch.
+class PagesApart {
+ public:
+  PagesApart()
+      : memory_(
+            ::mmap(nullptr, 3 * page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    EXPECT_NE(memory_, MAP_FAILED);
+    EXPECT_EQ(::mprotect(static_cast<std::byte*>(memory_) + page_bytes(), page_bytes(), PROT_NONE), 0);
+  }
+  PagesApart(const PagesApart&) = delete;
+  PagesApart& operator=(const PagesApart&) = delete;
+  ~PagesApart() { ::munmap(memory_, 3 * page_bytes()); }
+  [[nodiscard]] float* data() const { return static_cast<float*>(memory_); }
+  /// Where the second one begins, in numbers.
+  static std::size_t second() { return 2 * page_bytes() / sizeof(float); }
+
+ private:
+  void* memory_;
+};
+
+// A call with a factor copies its input.
+TEST_P(BlocksOfCalls, ReadNoGaps) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        const PagesApart in;
+        const Numbers counts{10, 20}, at{PagesApart::second(), 7};
+        const auto mine = counts[static_cast<std::size_t>(comm.rank())];
+        for (std::size_t r = 0; r < 2; ++r)
+          std::fill_n(in.data() + at[r], counts[r], static_cast<float>(comm.rank() + 1));
+        for (const auto& [reduction, sum] :
+             {std::pair{Reduction(ReduceOp::sum), 3.0F}, {scaled_sum(2), 6.0F}})
+          for (const bool waits : {false, true}) {
+            std::vector<float> out(mine);
+            if (waits)
+              comm.async()
+                  .reduce_scatter_v(in.data(), out.data(), counts, at, DataType::float32, reduction)
+                  .wait();
+            else
+              comm.reduce_scatter_v(in.data(), out.data(), counts, at, DataType::float32, reduction);
+            EXPECT_EQ(out, std::vector<float>(mine, sum));
+          }
       },
       over(GetParam()));
 }
