@@ -90,6 +90,15 @@ void require_own_apart(const Call& call, Rank rank) {
       refuse(call, "in place, this rank's block must not overlap that of rank " + std::to_string(r));
 }
 
+// Further on, counts are what makes a call a v-form.
+void require_no_other_counts(const Call& call) {
+  const bool both = call.operation == Operation::all_to_all_v;
+  if (!call.in_counts.empty() && !both && call.operation != Operation::reduce_scatter_v)
+    refuse(call, "takes no in_counts");
+  if (!call.out_counts.empty() && !both && call.operation != Operation::all_gather_v)
+    refuse(call, "takes no out_counts");
+}
+
 // Offset in bytes between input and output when they are in place; negative: the output starts later.
 struct Geometry {
   std::size_t in_bytes = 0, out_bytes = 0;
@@ -173,6 +182,7 @@ Sizes check(const Call& call, Rank rank, int size) {
   if (call.root < 0 || call.root >= size)
     refuse(call, "rank " + std::to_string(call.root) + " does not exist; ranks are 0 to " +
                      std::to_string(size - 1));
+  require_no_other_counts(call);
   const Geometry g = geometry(call, rank, size);
   Sizes sizes{g.in_bytes, g.out_bytes, false};
   if (g.in_bytes != 0 && call.in == nullptr) refuse(call, "the input pointer is null");

@@ -16,7 +16,8 @@ struct Sizes {
 
 /// Throws Error(invalid_argument) for null pointers with counts, overlap that is not in place, unknown types
 /// and operations, roots out of range, sizes that overflow, count arrays of another length than the number of
-/// ranks, blocks of an output that overlap each other, a block for the rank itself that it does not expect.
+/// ranks or that the operation does not take, blocks of an output that overlap each other, a block for the
+/// rank itself that it does not expect.
 Sizes check(const Call& call, Rank rank, int size);
 
 /// What so many elements of the call's type take. Throws Error(invalid_argument) for an unknown type, and for

@@ -76,6 +76,42 @@ std::vector<BadCall> bad_calls() {
        [=](Communicator& c) { c.all_to_all_v(m, both, {}, m + 32, both, two, f32); }},
       {"a block for itself that it does not expect", "this rank sends itself 1 elements and expects 2",
        [=](Communicator& c) { c.all_to_all_v(m, two, {}, m + 32, pairs, {}, f32); }},
+      {"counts of what has none", "takes no in_counts",
+       [=](Communicator& c) {
+         c.call({.operation = Operation::all_reduce,
+                 .type = f32,
+                 .in = m,
+                 .out = m + 32,
+                 .count = 3,
+                 .in_counts = two});
+       }},
+      {"counts of what goes to one", "takes no out_counts",
+       [=](Communicator& c) {
+         c.call({.operation = Operation::send,
+                 .type = f32,
+                 .root = 1 - c.rank(),
+                 .in = m,
+                 .count = 3,
+                 .out_counts = two});
+       }},
+      {"counts of the other side", "takes no in_counts",
+       [=](Communicator& c) {
+         c.call({.operation = Operation::all_gather_v,
+                 .type = f32,
+                 .in = m,
+                 .out = m + 32,
+                 .in_counts = two,
+                 .out_counts = two});
+       }},
+      {"counts of the other side of a reduction", "takes no out_counts",
+       [=](Communicator& c) {
+         c.call({.operation = Operation::reduce_scatter_v,
+                 .type = f32,
+                 .in = m,
+                 .out = m + 32,
+                 .in_counts = two,
+                 .out_counts = two});
+       }},
       {"too many displacements", "needs as many displacements as counts, or none",
        [=](Communicator& c) { c.all_to_all_v(m, two, three, m + 32, two, {}, f32); }},
       {"sizes of spans", "all_reduce: input and output sizes do not fit (3 and 4 elements)",
