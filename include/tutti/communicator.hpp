@@ -126,8 +126,8 @@ class Registration {
 /// no asynchronous work under way when it passes to another thread.
 ///
 /// Destroying it tells the others that this rank left in order; destroying it while an exception passes
-/// through tells them that it failed. After fork, every operation in the child throws Error(forked); what
-/// only asks (`rank`, `stats`, `explain`) does not.
+/// through tells them that it failed. After fork, every operation in the child throws Error(forked), and so
+/// does `explain`; what only asks for numbers (`rank`, `stats`) does not.
 class Communicator : public Operations<Communicator, void> {
  public:
   /// Joins the group named by `id` as `rank` of `size`, at most 2^20. Rank 0 must be in the process that made
