@@ -76,6 +76,15 @@ std::string explain_trial(const Plan& plan) {
   return text + measured(*plan.trial, mapped ? "each other's memory" : "attach");
 }
 
+std::string explain_zero_copy(const Plan& plan, bool direct_memory) {
+  if (plan.key.scaled) return "no: what is reduced is a copy of the input, times its factor\n";
+  if (!plan.mapped)
+    return direct_memory ? "no: the call is too small for it to pay, or its operation has no such form\n"
+                         : "no: no memory was allocated or registered with this communicator\n";
+  if (plan.by_messages()) return "no: not in place\n";
+  return plan.mapped_name + ", if the buffers of all ranks are allocated, registered or in one process\n";
+}
+
 }  // namespace
 
 // Everybody's bytes among some ranks, by sends and receives of this communicator that its user's do not meet.
@@ -213,15 +222,9 @@ std::string Impl::explain(const Call& call) {
   const auto plan = planner->plan(call, sizes);
   text += "  algorithm " + plan->name + ": " + std::string(plan->choice.why) + "; pieces of " +
           std::to_string(plan->program.piece) + " bytes a chunk";
-  if (plan->copies_input) text += "; in place: reads a copy of the input";
-  text += "\n  zero copy: ";
-  if (plan->mapped)
-    text += plan->mapped_name + ", if the buffers of all ranks are allocated, registered or in one process\n";
-  else
-    text += planner->setting().direct_memory
-                ? "no: the call is too small for it to pay, or its operation has no such form\n"
-                : "no: no memory was allocated or registered with this communicator\n";
-  if (plan->trial) text += explain_trial(*plan);
+  if (plan->copies_input && !plan->key.scaled) text += "; in place: reads a copy of the input";
+  text += "\n  zero copy: " + explain_zero_copy(*plan, planner->setting().direct_memory);
+  if (plan->trial && !plan->by_messages()) text += explain_trial(*plan);
   if (plan->own_trial) text += explain_own_trial(*plan);
   return text;
 }

@@ -75,6 +75,8 @@ struct Plan {
   /// Between `program` and `past_caches`, by this rank alone: where ranks do not know each other's sizes.
   std::shared_ptr<PathTrial> own_trial;
   Path own_presumed = Path::slots;  ///< likewise
+  /// Calls go by messages, wherever buffers are: what others would read is a copy, or written over too soon.
+  [[nodiscard]] bool by_messages() const { return key.scaled || (key.in_place && !direct_in_place); }
   /// Calls run `program` on the caller's buffers, whatever others do.
   [[nodiscard]] bool plain() const {
     return !copies_input && !asks && trial == nullptr && own_trial == nullptr;

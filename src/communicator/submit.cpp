@@ -289,8 +289,7 @@ void Impl::offer(Task& task) {
   const Call& call = task.call;
   auto& direct = shm->direct();
   // What CUDA has mapped, another process may be unable to read.
-  const bool by_messages = plan.key.scaled || (task.sizes.in_place && !plan.direct_in_place) ||
-                           !host_buffers.plain(call, task.sizes);
+  const bool by_messages = plan.by_messages() || !host_buffers.plain(call, task.sizes);
   const bool each = !plan.counts.empty();
   OfferedMemory::Offer whole;
   whole.input = direct.offer(call.in, task.sizes.in_bytes);

@@ -81,6 +81,46 @@ TEST(Explaining, OnOneRankChangesNoCall) {
       over("shm", 5s));
 }
 
+// Threads reach each other's memory, but not a copy.
+TEST(Explaining, SaysWhichCallsGoByMessagesWhereverTheirBuffersAre) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        const std::vector<float> in(200'000, 1);
+        std::vector<float> out(in.size());
+        Call call{.operation = Operation::all_reduce,
+                  .type = DataType::float32,
+                  .in = in.data(),
+                  .out = out.data(),
+                  .count = in.size()};
+        const auto says = [&](const char* part) {
+          return comm.explain(call).find(part) != std::string::npos;
+        };
+        EXPECT_TRUE(says("zero copy: direct, if the buffers")) << comm.explain(call);
+        call.in = out.data();
+        EXPECT_TRUE(says("zero copy: direct, if the buffers")) << comm.explain(call);
+        call.in = in.data();
+        call.reduction = scaled_sum(2);
+        EXPECT_TRUE(says("zero copy: no: what is reduced is a copy of the input, times its factor"))
+            << comm.explain(call);
+        EXPECT_FALSE(says("in place")) << comm.explain(call);
+        const std::uint64_t before = comm.stats().bytes_direct;
+        comm.call(call);
+        EXPECT_EQ(out.back(), 4.0F);
+        EXPECT_EQ(comm.stats().bytes_direct, before);
+
+        call = {.operation = Operation::all_to_all,
+                .type = DataType::float32,
+                .in = out.data(),
+                .out = out.data(),
+                .count = out.size() / 2};
+        EXPECT_TRUE(says("zero copy: no: not in place")) << comm.explain(call);
+        call.in = in.data();
+        EXPECT_TRUE(says("zero copy: direct_pull, if the buffers")) << comm.explain(call);
+      },
+      over("shm"));
+}
+
 TEST(OptionsOfRanks, MustAgreeOnWhereResultsGoPastTheCaches) {
   const auto id = UniqueId::create();
   bootstrap::test::on_threads(2, [&](Rank rank) {
