@@ -13,10 +13,12 @@ namespace tutti {
 
 Builder::Builder(std::string name, Collective collective, int ranks, int chunks, int lanes, int scratch)
     : partial_(PartialBuild::current()) {
-  if (ranks < 1 || lanes < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("schedule \"{}\" needs at least one rank and one lane, not {} and {}", name,
-                            ranks, lanes));
+  if (ranks < 1 || lanes < 1 || chunks < 0 || scratch < 0) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("schedule \"{}\" has {} ranks, {} lanes, {} chunks and {} of scratch; it needs at "
+                    "least one rank and one lane, and no number of chunks is negative",
+                    name, ranks, lanes, chunks, scratch));
   }
   schedule_.name = std::move(name);
   schedule_.collective = collective;

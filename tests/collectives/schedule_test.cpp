@@ -66,6 +66,8 @@ TEST(Builder, KeepsStepsInOrderAndDropsUnusedLanes) {
 TEST(Builder, RefusesRanksAndLanesThatAreNotThere) {
   EXPECT_THROW(Builder("none", Collective::barrier, 0, 0), Error);
   EXPECT_THROW(Builder("none", Collective::barrier, 1, 0, 0), Error);
+  EXPECT_THROW(Builder("less", Collective::all_reduce, 1, -1), Error);
+  EXPECT_THROW(Builder("less", Collective::all_reduce, 1, 1, 1, -1), Error);
   Builder b("two", Collective::barrier, 2, 0, 2);
   EXPECT_THROW(b.at(2), Error);
   EXPECT_THROW(b.at(-1), Error);
