@@ -122,8 +122,9 @@ class Registration {
   std::shared_ptr<detail::Region> region_;
 };
 
-/// A group of ranks. Move-only handle. One thread at a time, except `abort`, which any thread may call; with
-/// no asynchronous work under way when it passes to another thread.
+/// A group of ranks. Move-only handle; one that was moved from is only destroyed or assigned to. One thread
+/// at a time, except `abort`, which any thread may call; with no asynchronous work under way when it passes
+/// to another thread.
 ///
 /// Destroying it tells the others that this rank left in order; destroying it while an exception passes
 /// through tells them that it failed. After fork, every operation in the child throws Error(forked), and so
