@@ -49,6 +49,20 @@ class VerbsRest : public ::testing::Test {
   void ask(Rank rank) {
     for (const Deadline idle(std::chrono::milliseconds(20)); !idle.passed();) at(rank).progress();
   }
+  /// This rank goes, and rank 0 has seen that.
+  void leave(Rank rank) {
+    ranks_.at(static_cast<std::size_t>(rank)).reset();
+    std::byte ball{};
+    const auto is_gone = [&] {
+      try {
+        at(0).receiver(rank, 0).try_receive(&ball, 1, 1);
+      } catch (const Error&) {
+        return true;
+      }
+      return false;
+    };
+    ASSERT_TRUE(until(is_gone, {0}));
+  }
   template <class Condition>
   bool until(Condition condition, std::chrono::milliseconds time = std::chrono::seconds(20)) {
     for (const Deadline deadline(time); !deadline.passed();) {
@@ -126,6 +140,24 @@ TEST_F(VerbsRest, ADeviceThatHoldsFewerThanTheCapHasRoomForOneMore) {
   receive(3, 0);
 }
 
+// It holds three: that of the one who left, two that were used, and none for rank 4 unless one of these
+// rests.
+TEST_F(VerbsRest, WhatAPeerThatHasLeftHoldsIsNoRoomForOneMore) {
+  fake_ = fake_verbs(fabric_for(5, 2, with_room_for(3)));
+  start({never, never, never, never, never});
+  send(0, 1);
+  receive(1, 0);
+  leave(1);
+  std::byte ball{};
+  for (const Rank peer : {2, 3}) {
+    send(0, peer);
+    ASSERT_TRUE(until([&] { return at(peer).receiver(0, 0).try_receive(&ball, 1, 1); }, {0, peer}));
+  }
+  ASSERT_TRUE(until([&] { return at(0).traffic().queue_pairs == 4; }, {0, 2, 3}));  // two rails
+  send(0, 4);
+  EXPECT_TRUE(until([&] { return at(4).receiver(0, 0).try_receive(&ball, 1, 1); }, {0, 4}));
+}
+
 TEST_F(VerbsRest, MorePeersAtATimeThanADeviceHoldsAreReportedWithItsLimit) {
   fake_ = fake_verbs(fabric_for(4, 1, with_room_for(2)));
   ranks_ = verbs_ranks(4, same(fake_), [](Rank rank) {
@@ -151,17 +183,8 @@ TEST_F(VerbsRest, APeerThatHasLeftKeepsNobodyOpen) {
   start({1, never, never, never});
   send(0, 1);
   receive(1, 0);
-  ranks_[1].reset();
+  leave(1);
   std::byte ball{};
-  const auto has_left = [&] {
-    try {
-      at(0).receiver(1, 0).try_receive(&ball, 1, 1);
-    } catch (const Error&) {
-      return true;
-    }
-    return false;
-  };
-  ASSERT_TRUE(until(has_left, {0}));
   for (const Rank peer : {2, 3}) {
     send(0, peer);
     ASSERT_TRUE(until([&] { return at(peer).receiver(0, 0).try_receive(&ball, 1, 1); }, {0, peer}));

@@ -304,9 +304,14 @@ bool VerbsTransport::look_around() {
 }
 
 // Where a device holds fewer queue pairs than there are peers, there is room for one more once others idle.
+// Those of peers that have left take room, too.
 int VerbsTransport::most_idle_links() const {
+  const auto is_left_over = [](const auto& owned) { return owned.second->finished(); };
   int most = shared_.options.connected_peers;
-  for (const auto& rail : shared_.rails) most = std::min(most, rail->most_idle_pairs());
+  for (std::size_t k = 0; k < shared_.rails.size(); ++k) {
+    const auto left_over = std::ranges::count_if(shared_.owners[k], is_left_over);
+    most = std::min(most, shared_.rails[k]->most_idle_pairs() - static_cast<int>(left_over));
+  }
   return most;
 }
 
