@@ -125,8 +125,11 @@ TEST_P(VerbsErrors, ANegativeResultIsAnErrnoToo) {
 TEST_P(VerbsErrors, AQueuePairThatIsNotGrantedIsReported) {
   start();
   faults_->create_pair_error = ENOMEM;
-  EXPECT_THAT(error_of_sending().what(), AllOf(HasSubstr("creating a queue pair"), HasSubstr("ulimit -l")));
+  const auto error = error_of_sending();
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("creating a queue pair"), HasSubstr("ulimit -l")));
+  EXPECT_EQ(error.ranks(), std::vector<Rank>{0}) << "whose limit it is";
   EXPECT_EQ(faults_->fired, 1);
+  EXPECT_THAT(error_of_sending().what(), HasSubstr("creating a queue pair")) << "for good";
 }
 
 TEST_P(VerbsErrors, InlineThatIsNotGrantedIsDoneWithout) {
@@ -151,7 +154,7 @@ TEST_P(VerbsErrors, AReceiveThatIsRefusedIsReported) {
   EXPECT_THAT(error_of_sending().what(), HasSubstr("posting a receive"));
 }
 
-TEST_P(VerbsErrors, AReceiveThatIsRefusedNamesThePeerAndLosesNothing) {
+TEST_P(VerbsErrors, AReceiveThatIsRefusedNamesBothRanksAndLosesNothing) {
   start();
   use();
   faults_->receive_error = ENOMEM;
@@ -162,7 +165,7 @@ TEST_P(VerbsErrors, AReceiveThatIsRefusedNamesThePeerAndLosesNothing) {
     ADD_FAILURE() << "no error came";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("posting a receive"), HasSubstr("to rank 1")));
-    EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
+    EXPECT_EQ(error.ranks(), std::vector<Rank>{0}) << "whose device it is";
   }
   std::byte got{};
   EXPECT_TRUE(ranks_[0]->receiver(1, 0).try_receive(&got, 1, 3));
@@ -230,8 +233,10 @@ TEST_P(VerbsErrors, AnUnreachableAddressIsReported) {
   start();
   faults_->reaching_rtr_error = ENETUNREACH;
   faults_->reaching_rtr_times = 1'000'000;
-  EXPECT_THAT(error_of_sending().what(),
+  const auto error = error_of_sending();
+  EXPECT_THAT(error.what(),
               AllOf(HasSubstr("to RTR"), HasSubstr("Network is unreachable"), HasSubstr("ip route")));
+  EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
 }
 
 TEST_P(VerbsErrors, ASignalOfWhatThereIsNotIsReported) {
@@ -372,6 +377,56 @@ TEST(VerbsFakeErrors, ALostMessageIsNoticedByWhoAwaitsSomebodyElse) {
     EXPECT_EQ(error.code(), ErrorCode::peer_lost);
     EXPECT_EQ(error.ranks(), std::vector<Rank>{1}) << error.what();
   }
+}
+
+TEST(VerbsFakeErrors, AQueuePairWhoseReceivesAreRefusedTakesNoRoom) {
+  const auto fake = fake_verbs(fabric_for(1, 1, without_shared_receives()));
+  const auto faults = std::make_shared<VerbsFaults>();
+  FaultyVerbs faulty(fake, faults);
+  const auto device = verbs::discover(faulty, "/nonexistent").at(0);
+  const verbs::Port& port = device.ports.at(0);
+  verbs::Rail rail(faulty, {device, port}, {port.gids.at(0), ""}, {}, 0, 1);
+  faults->receive_error = ENOMEM;
+  EXPECT_THROW(static_cast<void>(rail.make_pair(1)), Error);
+  EXPECT_EQ(faults->fired, 1);
+  EXPECT_EQ(counters_of(*fake).pairs, 0U);
+  const auto pair = rail.make_pair(1);
+  EXPECT_EQ(counters_of(*fake).pairs, 1U);
+  rail.forget_pair(*pair);
+}
+
+// Rank 1 connects while rank 0 looks for a message of rank 2.
+TEST(VerbsFakeErrors, AConnectionThatCannotBeUsedFailsItsLinkAlone) {
+  const auto fake = fake_verbs(fabric_for(3, 1));
+  const auto faults = std::make_shared<VerbsFaults>();
+  const std::shared_ptr<verbs::Verbs> faulty = std::make_shared<FaultyVerbs>(fake, faults);
+  const auto ranks = verbs_ranks(
+      3, [&](Rank rank) { return rank == 0 ? faulty : fake; },
+      [](Rank rank) { return fake_options(rank, 1); });
+  const std::byte ball{1};
+  std::byte got{};
+  const Deadline deadline(std::chrono::seconds(20));
+  faults->create_pair_error = ENOMEM;
+  ranks[1]->sender(0, 0).try_send(&ball, 1, 1, false);
+  while (faults->fired == 0 && !deadline.passed())
+    EXPECT_NO_THROW(static_cast<void>(ranks[0]->receiver(2, 0).try_receive(&got, 1, 1)));
+  ASSERT_EQ(faults->fired, 1);
+  for (int k = 0; k < 2; ++k) {
+    try {
+      static_cast<void>(ranks[0]->receiver(1, 0).try_receive(&got, 1, 1));
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("creating a queue pair"), HasSubstr("to rank 1")));
+      EXPECT_EQ(error.ranks(), std::vector<Rank>{0});
+    }
+  }
+  ranks[2]->sender(0, 0).try_send(&ball, 1, 1, false);
+  bool taken = false;
+  while (!taken && !deadline.passed()) {
+    taken = ranks[0]->receiver(2, 0).try_receive(&got, 1, 1);
+    ranks[2]->progress();
+  }
+  EXPECT_TRUE(taken);
 }
 
 TEST(VerbsFakeErrors, WhoLeavesSaysGoodbyeToPeersBehindOneThatFails) {

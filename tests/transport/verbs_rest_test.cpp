@@ -175,6 +175,7 @@ TEST_F(VerbsRest, MorePeersAtATimeThanADeviceHoldsAreReportedWithItsLimit) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr("fake0 port 1: 2 queue pairs"),
                                                ::testing::HasSubstr("max_cqe")));
+    EXPECT_EQ(error.ranks(), std::vector<Rank>{0}) << "whose device it is";
   }
 }
 

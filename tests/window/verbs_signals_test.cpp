@@ -1,6 +1,9 @@
 // Notifications over RDMA: as immediates while the target has receives, as totals otherwise.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cerrno>
 #include <future>
 #include <map>
 #include <numeric>
@@ -109,6 +112,22 @@ TEST_F(VerbsSignals, AnAddressThatIsUnreachableForAWhileIsTriedAgain) {
   faults_->reaching_rtr_times = 3;  // some of who asks, some of who answers
   put_and_notify(0, 1, 8, 3);
   EXPECT_EQ(faults_->fired, 3);
+  EXPECT_EQ(signalled(1, 3, 0), 1U);
+}
+
+TEST_F(VerbsSignals, WhoseLimitIsReachedIsNamed) {
+  open(2);
+  const tutti::Block block{.bytes = 8};
+  const auto put = [&] { way(0, 1).put({&block, 1}); };
+  for (std::atomic<int>* refused : {&faults_->create_pair_error, &faults_->register_error}) {
+    *refused = ENOMEM;
+    const auto thrown = bootstrap::test::thrown_by(put);
+    EXPECT_EQ(thrown.code, ErrorCode::system);
+    EXPECT_THAT(thrown.text, ::testing::HasSubstr("ulimit -l"));
+    EXPECT_EQ(thrown.ranks, std::vector<Rank>{0}) << thrown.text;
+  }
+  EXPECT_EQ(faults_->fired, 2);
+  put_and_notify(0, 1, 8, 3);
   EXPECT_EQ(signalled(1, 3, 0), 1U);
 }
 

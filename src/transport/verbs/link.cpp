@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bootstrap/frame.hpp"
 #include "transport/verbs/stripe.hpp"
 
 namespace tutti::transport::verbs {
@@ -71,7 +72,7 @@ bool Link::has_room(int channel, const Outgoing& message, int parts) const {
 }
 
 bool Link::post(int channel, std::uint64_t sequence, Outgoing& message) {
-  if (resting() && !finished()) wake();
+  if (resting() && !finished()) introduce();
   if (!ready() || asked_ || finished() || !offers_[static_cast<std::size_t>(channel)]) return false;
   const std::size_t bytes = message.header.bytes;
   const int parts = parts_of(bytes, rails_, shared_.agreed.stripe_from);
@@ -206,7 +207,7 @@ bool Link::post_credit(int channel) {
   if (released_[c] - told_[c] < channel_credits || finished()) return false;
   // Messages may have been on their way when this side said how far it was and that it rests. Their sender
   // may be waiting for credits, and cannot wake a link on which it may not post.
-  if (resting()) wake();
+  if (resting()) introduce();
   if (!ready() || asked_ || finished() || pairs_[rail]->room() < 1) return false;
   const Signal signal = shared_.rails[rail]->signal_for(0);
   add_signal(rail, signal, Write{},
@@ -276,9 +277,9 @@ void Link::check() {
         {peer_});
 }
 
-void Link::fail(Error why) {
+void Link::fail(const Error& why) {
   if (!failure_) {
-    failure_ = std::move(why);
+    failure_ = bootstrap::with_context(why, "", {shared_.rank});
     stop_watching();
   }
   if (!shared_.failure) shared_.failure = failure_;

@@ -52,7 +52,7 @@ class Link {
   [[nodiscard]] bool unused() const { return !control_; }
   [[nodiscard]] bool ready() const { return connected() && ready_taken_; }
   [[nodiscard]] bool connecting() const { return !finished() && !ready() && !resting(); }
-  /// Uses a connection that this rank made, or that the peer made.
+  /// Uses a connection that this rank made, or that the peer made. What goes wrong fails the link.
   void begin(PrivateDescriptor connection, bool mine);
   /// What became of a queue pair that rdma_cm connects.
   void managed_outcome(std::size_t rail, const ConnectionManager::Outcome& outcome);
@@ -102,8 +102,9 @@ class Link {
 
   /// Throws what made this link unusable, if anything did.
   void check();
-  /// The device or the peer's data say that it cannot be used any more.
-  void fail(Error why);
+  /// The device or the peer's data say that it cannot be used any more. Where they blame nobody, this rank is
+  /// at fault.
+  void fail(const Error& why);
   /// The device refused something or failed at it: fails, unless the peer has gone, which explains it.
   void fail_unless_gone(const Error& why);
   void violated(const char* what);
@@ -119,6 +120,8 @@ class Link {
 
   [[nodiscard]] bool connected() const { return hello_taken_ && connected_rails_ == (1U << rails_) - 1; }
   void make_pairs();
+  /// Queue pairs, where there are none, and the peer is told of them; else it has failed.
+  void introduce();
   void close_pairs();
   void connect_pairs();
   [[nodiscard]] bool resting() const { return control_ && pairs_.empty(); }
@@ -127,7 +130,6 @@ class Link {
   void ask();
   void rest_if_agreed();
   void rest();
-  void wake();
   void stop_watching();
   void say_hello();
   void say_ready();

@@ -37,9 +37,22 @@ void Link::begin(PrivateDescriptor connection, bool mine) {
   control_ = Control(std::move(connection));
   began_ = mine;
   if (failure_) return;  // a device died before the peers met
-  shared_.watch(control_.fd(), static_cast<std::uint32_t>(peer_));
-  if (pairs_.empty()) make_pairs();
-  say_hello();
+  try {
+    shared_.watch(control_.fd(), static_cast<std::uint32_t>(peer_));
+  } catch (const Error& error) {
+    return fail(error);
+  }
+  introduce();
+}
+
+// Whoever looks around, or sends, may do so for other peers.
+void Link::introduce() {
+  try {
+    if (pairs_.empty()) make_pairs();
+    say_hello();
+  } catch (const Error& error) {
+    fail(error);
+  }
 }
 
 // One that is closed, or that nobody reads any more, would be readable for ever.
@@ -136,7 +149,7 @@ void Link::take(const Hello& hello) {
   }
   if (hello_taken_ || hello.rails != static_cast<std::uint32_t>(rails_) || hello.epoch != epoch_)
     return violated("it introduces itself twice, or counts other devices than it said first");
-  if (pairs_.empty()) wake();
+  if (pairs_.empty()) introduce();
   if (failure_) return;
   hello_taken_ = true;
   theirs_ = hello;

@@ -90,13 +90,4 @@ void Link::close_pairs() {
   pending_.clear();
 }
 
-void Link::wake() {
-  try {
-    make_pairs();
-    say_hello();
-  } catch (const Error& error) {
-    fail(error);
-  }
-}
-
 }  // namespace tutti::transport::verbs

@@ -119,8 +119,7 @@ bool QueuePair::to_rtr(const Address& peer, bool last_try) {
   a.ah_attr.grh.traffic_class = static_cast<std::uint8_t>(setting_.traffic_class);
   const int code = try_modify(a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-  const bool no_way = code == ENETUNREACH || code == EHOSTUNREACH || code == ETIMEDOUT;
-  if (code != 0 && (last_try || !no_way)) throw modify_error("RTR", code);
+  if (code != 0 && (last_try || !is_unreachable(code))) throw modify_error("RTR", code);
   return code == 0;
 }
 

@@ -86,7 +86,7 @@ std::unique_ptr<QueuePair> Rail::make_pair(Rank peer) {
                     "(max_cqe / {}, max_qp: see ibv_devinfo -v); talk to fewer peers at a time (rings "
                     "and trees do), or go without this device (TUTTI_VERBS_DEVICES)",
                     setting.place.device, setting.place.port, pairs_, sends_a_peer + receives_a_peer),
-        {peer});
+        {rank_});
   setting.domain = domain_.get();
   setting.completions = completions_.get();
   setting.shared_receives = shared_.get();
@@ -94,8 +94,13 @@ std::unique_ptr<QueuePair> Rail::make_pair(Rank peer) {
   setting.receives = receives_a_peer;
   auto pair = std::make_unique<QueuePair>(verbs_, setting);
   ++pairs_;
-  post_receives(*pair, peer);
-  if (manager_) manager_->expect(pair->number(), pair->address().token);
+  try {
+    post_receives(*pair, peer);
+    if (manager_) manager_->expect(pair->number(), pair->address().token);
+  } catch (...) {
+    forget_pair(*pair);
+    throw;
+  }
   return pair;
 }
 

@@ -53,9 +53,7 @@ std::string where(const Place& place) {
                         : fmt::format("{} port {} to rank {}", place.device, place.port, place.peer);
 }
 
-std::vector<Rank> at_fault(const Place& place) {
-  return place.peer < 0 ? std::vector<Rank>{} : std::vector<Rank>{place.peer};
-}
+std::vector<Rank> at_fault(Rank rank) { return rank < 0 ? std::vector<Rank>{} : std::vector<Rank>{rank}; }
 
 }  // namespace
 
@@ -70,8 +68,10 @@ Error completion_error(const Place& place, ibv_wc_status status, std::uint32_t v
   return {silent ? ErrorCode::peer_lost : ErrorCode::system,
           fmt::format("verbs, {}: {}{} [status {} \"{}\", vendor code {:#x}]; {}", where(place), text, tried,
                       static_cast<int>(status), ::ibv_wc_status_str(status), vendor_code, remedy),
-          at_fault(place)};
+          at_fault(place.peer)};
 }
+
+bool is_unreachable(int code) { return code == ENETUNREACH || code == EHOSTUNREACH || code == ETIMEDOUT; }
 
 std::string call_text(int code) {
   const char* remedy = "";
@@ -82,14 +82,14 @@ std::string call_text(int code) {
     remedy = "; the limit of a control group is reached: see rdma.max, or raise what the container may have";
   if (code == EPERM || code == EACCES || code == ENOENT)
     remedy = "; the process may not use /dev/infiniband; in containers --device=/dev/infiniband";
-  if (code == ENETUNREACH || code == EHOSTUNREACH || code == ETIMEDOUT)
+  if (is_unreachable(code))
     remedy = "; the address of the peer's port cannot be reached from this port: see ip route";
   return std::generic_category().message(code) + remedy;
 }
 
 Error call_error(const Place& place, const std::string& what, int code) {
   return {ErrorCode::system, fmt::format("verbs, {}: {}: {}", where(place), what, call_text(code)),
-          at_fault(place)};
+          at_fault(is_unreachable(code) ? place.peer : place.rank)};
 }
 
 EventMeaning meaning_of(ibv_event_type event) {
@@ -117,7 +117,7 @@ Error event_error(const Place& place, ibv_event_type event) {
               "verbs, {}: the device reports \"{}\"; look at the kernel's log (dmesg), then restart the job "
               "without this device (TUTTI_VERBS_DEVICES)",
               where(place), ::ibv_event_type_str(event)),
-          at_fault(place)};
+          at_fault(place.peer)};
 }
 
 }  // namespace tutti::transport::verbs

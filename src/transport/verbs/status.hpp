@@ -33,10 +33,13 @@ Error completion_error(const Place& place, ibv_wc_status status, std::uint32_t v
 
 /// The errno of a call that failed with this result: most providers return it, some its negative, some -1.
 inline int errno_of(int result) { return result == -1 ? errno : std::abs(result); }
+/// An errno that says that there is no way to the peer's address.
+bool is_unreachable(int code);
 /// Why a call failed, and the remedy: "Permission denied; ...".
 std::string call_text(int code);
 /// The error of a call that failed: "verbs: creating a queue pair on rx0 port 1 for rank 3: Cannot allocate
-/// memory; ...".
+/// memory; ...". At fault is this rank, whose device or limit it is; the peer where its address cannot be
+/// reached.
 Error call_error(const Place& place, const std::string& what, int code);
 /// What a call has made. Throws `call_error` with errno for nullptr.
 template <class T>

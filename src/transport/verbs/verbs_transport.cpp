@@ -221,6 +221,7 @@ void VerbsTransport::connect(Rank peer) {
     auto socket = tcp::dial({address, contact.port}, secret_, hello, {deadline, group_.check_members});
     assert(socket);  // nobody opens an inbox's place for control
     link(peer).begin(std::move(socket), true);
+    link(peer).check();
   } catch (const Error& error) {
     throw bootstrap::while_connecting(error, fmt::format("verbs to rank {}: ", peer), group_.rank, peer);
   }

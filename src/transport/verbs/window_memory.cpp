@@ -9,6 +9,10 @@
 #include <cstring>
 #include <thread>
 
+#include <tutti/error.hpp>
+
+#include "bootstrap/frame.hpp"
+
 namespace tutti::transport::verbs {
 
 namespace {
@@ -27,6 +31,14 @@ std::string WindowMemory::explain() const {
 
 void WindowMemory::ensure_connected() {
   if (pair_) return;
+  try {
+    connect();
+  } catch (const Error& error) {
+    throw bootstrap::while_connecting(error, "", access_.exposure().rank, target_);
+  }
+}
+
+void WindowMemory::connect() {
   Verbs& calls = access_.verbs();
   QueuePairSetting setting = access_.setting(target_);
   completions_ = CompletionQueue(calls.create_cq(access_.context(), sends + 1, nullptr), {&calls});

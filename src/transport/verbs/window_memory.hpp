@@ -58,6 +58,7 @@ class WindowMemory final : public RemoteMemory {
   };
 
   void ensure_connected();
+  void connect();
   void move(std::span<const tutti::Block> blocks, ibv_wr_opcode opcode);
   /// The target has a receive for one more immediate.
   [[nodiscard]] bool may_signal() const;
