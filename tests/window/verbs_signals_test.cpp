@@ -7,6 +7,7 @@
 #include <future>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "bootstrap/ranks.hpp"
 #ifdef TUTTI_HAVE_VERBS
@@ -129,6 +130,24 @@ TEST_F(VerbsSignals, WhoseLimitIsReachedIsNamed) {
   EXPECT_EQ(faults_->fired, 2);
   put_and_notify(0, 1, 8, 3);
   EXPECT_EQ(signalled(1, 3, 0), 1U);
+}
+
+// There are receives for one source.
+TEST_F(VerbsSignals, WhoAsksAgainTakesThePlaceThatItHad) {
+  open(2);
+  bool lost = true;
+  at(0).to[1] = at(0).access->reach(1, [&](auto question) {
+    auto answer = at(1).access->answer(0, question);
+    if (std::exchange(lost, false)) throw Error(ErrorCode::timeout, "rank 1 did not answer", {1});
+    return answer;
+  });
+  const auto before = counters_of(*fake_).pairs;
+  const tutti::Block block{.bytes = 8};
+  EXPECT_EQ(bootstrap::test::thrown_by([&] { way(0, 1).put({&block, 1}); }).code, ErrorCode::timeout);
+  for (int k = 0; k < 200; ++k) put_and_notify(0, 1, 8, 3), signalled(1, 3, 0);
+  EXPECT_EQ(counters_of(*fake_).pairs, before + 2);
+  EXPECT_EQ(signalled(1, 3, 0), 200U);
+  EXPECT_EQ(word(1, 3, 0), 0U);
 }
 
 TEST_F(VerbsSignals, WithoutReceivesTotalsAreWrittenUntilTheTargetLooks) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
 #include <span>
 
 #include "base/timespec.hpp"
@@ -49,14 +50,24 @@ void ServedPairs::serve(QueuePairSetting setting, const WindowQuestion& question
       .setting = setting, .pair = std::make_unique<QueuePair>(verbs_, setting), .question = question};
   source.pair->connect_patiently(question.address);  // who takes signals of others does not wait for it
   const std::scoped_lock lock(mutex_);
-  if (sources_.size() < most_) {
+  const auto earlier = std::ranges::find_if(
+      sources_, [&](const auto& one) { return one.second.setting.place.peer == setting.place.peer; });
+  std::optional<std::uint32_t> replaced;
+  if (earlier != sources_.end()) {
+    replaced = earlier->first;
+    source.returned = earlier->second.returned;
+  } else if (sources_.size() < most_) {
     source.returned = reinterpret_cast<std::uint64_t*>(returned_.data()) + sources_.size();
+  }
+  if (source.returned != nullptr) {
     for (int posted = 0; posted < signals_a_source; posted += returned_at_once) post_receives(source);
+    *source.returned = 0;
     answer.signals = signals_a_source;
   }
   answer.address = source.pair->address();
   const std::uint32_t number = source.pair->number();
   sources_.emplace(number, std::move(source));
+  if (replaced) sources_.erase(*replaced);
 }
 
 // They hold no bytes: an immediate has none.

@@ -32,7 +32,8 @@ class ServedPairs {
   ServedPairs(const ServedPairs&) = delete;
   ServedPairs& operator=(const ServedPairs&) = delete;
 
-  /// Makes the other end of a queue pair; fills in `address` and `signals`. Throws Error(system).
+  /// Makes the other end of a queue pair; fills in `address` and `signals`. A rank that asks again has given
+  /// up its earlier pair, whose place the new one takes. Throws Error(system).
   void serve(QueuePairSetting setting, const WindowQuestion& question, WindowAnswer& answer);
   /// Takes what has come; true if there was anything. Throws Error(system).
   bool take();
