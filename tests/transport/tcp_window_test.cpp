@@ -1,6 +1,7 @@
 // The server of a window's memory, and who talks to it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -95,6 +96,59 @@ TEST_F(TcpWindow, WhyAQuestionWasRefusedIsTold) {
   EXPECT_EQ(thrown.text, "tutti: system: rank 0 refuses: creating a queue pair: out of memory");
   EXPECT_EQ(thrown.ranks, std::vector<Rank>{0});
   EXPECT_THAT(ask(), ::testing::ElementsAreArray(question)) << "the connection goes on";
+}
+
+TEST_F(TcpWindow, AnEmptyQuestionIsAnswered) {
+  tcp::Served served;
+  served.ask = [](Rank, std::span<const std::byte> question) {
+    return std::vector<std::byte>(question.size() + 1);
+  };
+  const tcp::WindowServer server(served, 0, {10, world_of_rank_1, world_of_rank_2}, inbox_);
+  const auto memory = reached_by(world_of_rank_2);
+  EXPECT_EQ(memory->ask({}, Deadline(std::chrono::seconds(20))).size(), 1U);
+}
+
+/// A connection that is served by nobody but the test.
+class TcpWindowTurns : public ::testing::Test {
+ protected:
+  static constexpr std::size_t turn = 4096;
+  TcpWindowTurns() {
+    served_.memory = memory_;
+    served_.turn_bytes = turn;
+  }
+  void get(std::size_t bytes) {
+    const tcp::WindowFrame frame{.kind = tcp::WindowKind::get, .b = bytes};
+    ASSERT_EQ(::send(peer_.get(), &frame, sizeof frame, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof frame));
+  }
+  /// Bytes that have come at the peer.
+  std::size_t take() {
+    std::vector<std::byte> room(memory_.size());
+    std::size_t sum = 0;
+    for (ssize_t got = 1; got > 0; sum += static_cast<std::size_t>(std::max<ssize_t>(got, 0)))
+      got = ::recv(peer_.get(), room.data(), room.size(), MSG_DONTWAIT);
+    return sum;
+  }
+
+  std::vector<std::byte> memory_ = std::vector<std::byte>(16 * turn);
+  tcp::Served served_;
+  std::pair<FileDescriptor, FileDescriptor> ends_ = connected_sockets();
+  FileDescriptor peer_ = std::move(ends_.second);
+  tcp::ServedConnection connection_{1, PrivateDescriptor(std::move(ends_.first)), served_};
+};
+
+TEST_F(TcpWindowTurns, OfGetsAreBounded) {
+  for (const std::size_t bytes : {memory_.size(), turn / 4}) {
+    const std::size_t gets = memory_.size() / bytes;
+    for (std::size_t k = 0; k < gets; ++k) get(bytes);
+    for (std::size_t left = memory_.size() + gets * sizeof(tcp::WindowFrame); left > 0;) {
+      ASSERT_TRUE(connection_.advance());
+      const std::size_t moved = take();
+      ASSERT_GT(moved, 0U);
+      ASSERT_LE(moved, std::min(left, 2 * turn)) << "gets of " << bytes << " bytes";
+      left -= moved;
+    }
+    EXPECT_EQ(connection_.events(), POLLIN);
+  }
 }
 
 /// Frames of a server that is not there.

@@ -23,7 +23,6 @@ namespace tutti::transport::tcp {
 namespace {
 
 constexpr std::size_t input_bytes = 16 << 10;
-constexpr std::size_t turn_bytes = 4 << 20;  ///< that one peer may move before the others have their turn
 constexpr std::uint64_t tell_every = 64;  ///< operations, at most, before the peer learns that they are done
 
 }  // namespace
@@ -65,7 +64,7 @@ bool ServedConnection::begin(const WindowFrame& frame) {
       if (!within(frame.a, frame.b)) return false;
       payload_ = served_.memory.data() + frame.a;
       payload_left_ = frame.b;
-      if (frame.b == 0) ++finished_;
+      if (frame.b == 0) take_payload();
       return true;
     case WindowKind::get:
       if (!within(frame.a, frame.b)) return false;
@@ -97,6 +96,7 @@ bool ServedConnection::begin(const WindowFrame& frame) {
       payload_ = question_.data();
       payload_left_ = frame.b;
       asking_ = true;
+      if (frame.b == 0) take_payload();
       return true;
     default:
       return false;
@@ -132,7 +132,7 @@ ServedConnection::Flow ServedConnection::read() {
       used_ += taken;
     } else {
       const auto got =
-          bootstrap::receive_some(socket_.get(), {payload_, std::min(payload_left_, turn_bytes)});
+          bootstrap::receive_some(socket_.get(), {payload_, std::min(payload_left_, served_.turn_bytes)});
       if (!got) return Flow::over;
       if (*got == 0) return Flow::blocked;
       taken = *got;
@@ -161,7 +161,7 @@ ServedConnection::Flow ServedConnection::write() {
   while (heads_sent_ < heads_.size() || tail_left_ > 0) {
     std::array<iovec, 2> parts{};
     parts[0] = {heads_.data() + heads_sent_, heads_.size() - heads_sent_};
-    parts[1] = {const_cast<std::byte*>(tail_), std::min(tail_left_, turn_bytes)};
+    parts[1] = {const_cast<std::byte*>(tail_), std::min(tail_left_, served_.turn_bytes)};
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
@@ -173,7 +173,7 @@ ServedConnection::Flow ServedConnection::write() {
     tail_ += static_cast<std::size_t>(sent) - of_heads;
     tail_left_ -= static_cast<std::size_t>(sent) - of_heads;
     moved_ += static_cast<std::size_t>(sent);
-    if (tail_left_ > 0 && moved_ >= turn_bytes) return Flow::blocked;  // by the others' turn
+    if (tail_left_ > 0 && moved_ >= served_.turn_bytes) return Flow::blocked;  // by the others' turn
   }
   heads_.clear();
   heads_sent_ = 0;
@@ -195,7 +195,7 @@ bool ServedConnection::advance() {
     if (flow == Flow::over) return false;
     if (before > payload_left_) moved_ += before - payload_left_;
     const bool idle = flow == Flow::blocked;
-    more_ = !idle && (moved_ >= turn_bytes || finished_ - begun >= 4 * tell_every);
+    more_ = !idle && (moved_ >= served_.turn_bytes || finished_ - begun >= 4 * tell_every);
     if (finished_ > told_ && (idle || more_ || finished_ - told_ >= tell_every))
       answer({.kind = WindowKind::done}, nullptr, 0);
     if (idle || more_) return write() != Flow::over;

@@ -2,6 +2,7 @@
 /// The owner's side of a window over TCP: one connection of a peer, and what it asks for.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,6 +17,9 @@
 
 namespace tutti::transport::tcp {
 
+/// Bytes that one peer may move before the others have their turn.
+inline constexpr std::size_t default_turn = std::size_t{4} << 20;
+
 /// What a server serves. Called on its thread.
 struct Served {
   std::span<std::byte> memory;
@@ -25,6 +29,7 @@ struct Served {
   /// Another transport's question, of a rank; may be empty. Throws Error: the rank that asks throws it, too.
   std::function<std::vector<std::byte>(Rank, std::span<const std::byte>)> ask;
   std::string congestion;  ///< of connections: see congestion.hpp
+  std::size_t turn_bytes = default_turn;
 };
 
 /// A state machine over a non-blocking socket. A peer that asks for what is not there, or stops reading its
