@@ -10,9 +10,21 @@
 
 namespace tutti {
 
-/// Throws Error(system) "WHAT: <text of errno>".
+/// An Error(system) that remembers the errno that it tells.
+class SystemError : public Error {
+ public:
+  /// "WHAT: <text of errno>".
+  SystemError(const std::string& what, int number)
+      : Error(ErrorCode::system, what + ": " + std::generic_category().message(number)), number_(number) {}
+  [[nodiscard]] int number() const noexcept { return number_; }
+
+ private:
+  int number_;
+};
+
+/// Throws SystemError.
 [[noreturn]] inline void throw_errno(const std::string& what, int code = errno) {
-  throw Error(ErrorCode::system, what + ": " + std::generic_category().message(code));
+  throw SystemError(what, code);
 }
 
 }  // namespace tutti

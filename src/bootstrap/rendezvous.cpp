@@ -9,9 +9,9 @@
 #include <cstring>
 #include <list>
 #include <mutex>
-#include <system_error>
 
 #include "base/fork_guard.hpp"
+#include "base/system_error.hpp"
 #include "bootstrap/frame.hpp"
 #include "bootstrap/hmac.hpp"
 #include "topology/interface.hpp"
@@ -109,7 +109,8 @@ FileDescriptor take_listener(const UniqueId& id) {
     return listen_at(endpoint);
   } catch (const Error& error) {
     const auto [code, ranks, text] = to_fault(error);
-    const bool taken = text.ends_with(std::generic_category().message(EADDRINUSE));
+    const auto* refused = dynamic_cast<const SystemError*>(&error);
+    const bool taken = refused != nullptr && refused->number() == EADDRINUSE;
     throw Error(
         code,
         "rank 0 cannot be met: " + text +

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
+#include "base/system_error.hpp"
 #include "bootstrap/ranks.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "topology/interface.hpp"
@@ -91,6 +93,16 @@ TEST(UniqueId, APortThatStaysTakenIsAnError) {
   EXPECT_EQ(thrown.code, ErrorCode::system);
   EXPECT_THAT(thrown.text, testing::HasSubstr("another program has the port: set TUTTI_PORT"));
   EXPECT_EQ(thrown.text.find("tutti: ", 1), std::string::npos) << thrown.text;
+}
+
+TEST(UniqueId, APortThatIsTakenIsKnownByItsErrno) {
+  const auto taken = listen_at({"127.0.0.1", 0});
+  try {
+    listen_at(local_endpoint(taken.get()));
+    FAIL() << "the port was given twice";
+  } catch (const SystemError& error) {
+    EXPECT_EQ(error.number(), EADDRINUSE) << error.what();
+  }
 }
 
 }  // namespace
