@@ -165,6 +165,18 @@ TEST_F(VerbsSignals, WithoutReceivesTotalsAreWrittenUntilTheTargetLooks) {
   EXPECT_EQ(word(1, 0, 0), 500 - receives / 2);
 }
 
+// As devices do it where a source has gone; here it has not.
+TEST_F(VerbsSignals, ASourceWhoseReceivesAreRefusedWritesTotals) {
+  open(2);
+  for (int k = 0; k < receives / 2; ++k) put_and_notify(0, 1, 8, 0);
+  faults_->receive_error = EINVAL;
+  EXPECT_EQ(signalled(1, 0, 0), receives / 2U);
+  EXPECT_EQ(faults_->fired, 1);
+  for (int k = 0; k < 100; ++k) put_and_notify(0, 1, 8, 0), signalled(1, 0, 0);
+  EXPECT_EQ(signalled(1, 0, 0), std::uint64_t{receives});
+  EXPECT_EQ(word(1, 0, 0), 100 - receives / 2U);
+}
+
 TEST_F(VerbsSignals, SourcesBeyondTheCompletionQueueWriteTotals) {
   FakeDevice small;
   small.max_cqe = 120;  // for one source

@@ -111,7 +111,16 @@ void ServedPairs::take(const ibv_wc& completion) {
   if (source.taken - *source.returned >= returned_at_once && source.pair->room() > 0) give_back(source);
 }
 
+// Devices refuse posts to a pair whose source has gone. One that lives goes on without receives.
 void ServedPairs::give_back(Source& source) {
+  try {
+    post_back(source);
+  } catch (const Error&) {
+    source.failed = true;
+  }
+}
+
+void ServedPairs::post_back(Source& source) {
   post_receives(source);
   *source.returned += returned_at_once;
   Write write;

@@ -48,11 +48,12 @@ class ServedPairs {
     std::uint64_t* returned =
         nullptr;  ///< what was written to the source; registered. nullptr: it has no receives
     std::uint64_t taken = 0;
-    bool failed = false;
+    bool failed = false;  ///< gets no more receives
   };
   void take(const ibv_wc& completion);
   void post_receives(const Source& source);
   void give_back(Source& source);
+  void post_back(Source& source);
 
   Verbs& verbs_;
   const Exposure& exposure_;
