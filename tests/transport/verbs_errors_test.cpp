@@ -172,6 +172,23 @@ TEST_P(VerbsErrors, AReceiveThatIsRefusedNamesBothRanksAndLosesNothing) {
   EXPECT_EQ(got, ball);
 }
 
+TEST_P(VerbsErrors, SlotsThatCannotBeRegisteredFailTheirLink) {
+  start();
+  use();
+  faults_->register_error = ENOMEM;
+  std::byte ball{};
+  for (int k = 0; k < 2; ++k) {
+    try {
+      ranks_[0]->receiver(1, 3).try_receive(&ball, 1, 1);
+      ADD_FAILURE() << "no error came";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("ulimit -l"));
+      EXPECT_EQ(error.ranks(), std::vector<Rank>{0});
+    }
+  }
+  EXPECT_EQ(faults_->fired, 1);
+}
+
 // Devices refuse posts to a queue pair whose peer has gone, here before this rank has looked that it has.
 
 TEST_P(VerbsErrors, APostThatIsRefusedBecauseThePeerHasLeftSaysThat) {

@@ -23,6 +23,7 @@ struct VerbsFaults {
   std::atomic<int> completion_status{-1};   ///< the next completion of a send has this ibv_wc_status
   std::atomic<std::int64_t> immediate{-1};  ///< bits of the next immediate that is received
   std::atomic<int> open_error{0};           ///< errno of the next open_device
+  std::atomic<int> query_result{0};         ///< of the next query_device
   std::atomic<int> create_pair_error{0};    ///< errno of the next create_qp
   std::atomic<int> create_shared_error{0};  ///< errno of the next create_srq
   std::atomic<int> register_error{0};       ///< errno of the next reg_mr
@@ -93,6 +94,9 @@ class FaultyVerbs final : public ForwardingVerbs {
 
   ibv_context* open_device(const std::string& name) override {
     return fails(faults_->open_error) ? nullptr : to_->open_device(name);
+  }
+  int query_device(ibv_context* c, ibv_device_attr* a) override {
+    return fails(faults_->query_result) ? errno : to_->query_device(c, a);
   }
   ibv_mr* reg_mr(ibv_pd* d, void* at, std::size_t bytes, int access) override {
     return fails(faults_->register_error) ? nullptr : to_->reg_mr(d, at, bytes, access);

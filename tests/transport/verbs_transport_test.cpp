@@ -1,6 +1,8 @@
 // What the verbs transport posts, whom it reaches and what it says of that, on the fake fabric.
 #include <gmock/gmock.h>
 
+#include <cerrno>
+
 #include <tutti/error.hpp>
 
 #include "rig.hpp"
@@ -99,6 +101,15 @@ TEST(VerbsFake, ADeviceThatCannotBeOpenedIsNamed) {
     EXPECT_THAT(error.what(), ::testing::EndsWith("RDMA device fake0 " + why));
   }
   EXPECT_EQ(faults->fired, 3);
+}
+
+TEST(VerbsFake, ADeviceThatCannotBeQueriedSaysWhy) {
+  auto faults = std::make_shared<VerbsFaults>();
+  FaultyVerbs faulty(fake_verbs(fake_devices(1)), faults);
+  for (const int result : {EINVAL, -EINVAL}) {  // both are in use
+    faults->query_result = result;
+    EXPECT_EQ(verbs::describe(verbs::discover(faulty).at(0)), "fake0 cannot be queried: Invalid argument");
+  }
 }
 
 // One was built without RDMA, or told to do without: what they say to each other has other meanings.

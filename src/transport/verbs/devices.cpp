@@ -176,7 +176,7 @@ std::vector<Device> discover(Verbs& verbs, const std::string& sysfs, const std::
     }
     ibv_device_attr attributes{};
     if (const int code = verbs.query_device(context.get(), &attributes); code != 0) {
-      device.unusable = "cannot be queried: " + call_text(code);
+      device.unusable = "cannot be queried: " + call_text(errno_of(code));
       continue;
     }
     device.vendor = attributes.vendor_id;

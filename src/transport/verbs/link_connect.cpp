@@ -88,8 +88,12 @@ void Link::receive_on(int channel) {
 }
 
 void Link::give_offer(int channel) {
-  offered_ |= bit(channel);
-  control_.send(ControlKind::offer, receiver(channel).offer());
+  try {
+    control_.send(ControlKind::offer, receiver(channel).offer());
+    offered_ |= bit(channel);
+  } catch (const Error& error) {  // no memory for the slots
+    fail(error);
+  }
 }
 
 bool Link::advance() {
