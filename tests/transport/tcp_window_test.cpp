@@ -205,6 +205,14 @@ TEST_F(TcpWindowFrames, WhatWasDoneBeforeALossIsKnown) {
   EXPECT_EQ(memory_->known_done(), 1U);
 }
 
+TEST_F(TcpWindowFrames, WhatWasDoneBeforeNothingCouldBeSentIsKnown) {
+  memory_->notify(0);
+  answer({.kind = tcp::WindowKind::done, .number = 1});
+  ends_.first.reset();
+  EXPECT_EQ(thrown_by([&] { memory_->notify(0); }).code, ErrorCode::peer_lost);
+  EXPECT_EQ(memory_->known_done(), 1U);
+}
+
 TEST_F(TcpWindowFrames, AnAnswerOfAnotherLengthAnswersNothing) {
   const Block block{.bytes = 8};
   memory_->get({&block, 1});

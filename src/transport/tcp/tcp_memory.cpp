@@ -115,8 +115,10 @@ void TcpMemory::write() {
     const auto sent =
         uninterrupted([&] { return ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
     if (sent < 0) {
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      lost("closed the connection (" + std::generic_category().message(errno) + ")");
+      const int why = errno;
+      if (why == EAGAIN || why == EWOULDBLOCK) return;
+      read();  // what was done before is known
+      lost("closed the connection (" + std::generic_category().message(why) + ")");
     }
     written_ += static_cast<std::size_t>(sent);
     while (!out_.empty() && written_ >= sizeof(WindowFrame) + out_.front().bytes) {
