@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bootstrap/frame.hpp"
 #include "transport/verbs/link.hpp"
 
 namespace tutti::transport::verbs {
@@ -163,7 +164,7 @@ void Link::take(const Hello& hello) {
       if (auto* manager = shared_.rails[rail]->manager(); manager != nullptr && shared_.rank < peer_)
         manager->connect(pairs_[rail]->number(), theirs_.addresses.at(rail));
   } catch (const Error& error) {
-    return fail(error);
+    return fail(bootstrap::with_context(error, "", {peer_}));  // what cannot be reached
   }
   connect_pairs();
   say_ready();  // rdma_cm may have connected all before
