@@ -23,10 +23,12 @@ def run(libraries, ranks_list, operations, sizes, repeats, place):
 
 
 def table(results, libraries):
-    """One line a number of ranks, operation and size; a cell: first / next, and by how much the first is dearer."""
+    """One line a number of ranks, operation and size; a cell: first / next, and by how much the first is dearer. Wrong
+    results do not count."""
     cells = collections.defaultdict(list)
     for r in results:
-        cells[(r["ranks"], r["op"], r["bytes"], r["library"])].append(r)
+        if r["correct"]:
+            cells[(r["ranks"], r["op"], r["bytes"], r["library"])].append(r)
     lines = ["| ranks, operation, size | " + " | ".join(report.NAMES[x] for x in libraries) + " |",
              "|---|" + "---|" * len(libraries)]
     for point in sorted({key[:3] for key in cells}):

@@ -1,6 +1,8 @@
 """What scripts/bench-peers and bench-tcp make of programs that measure, fail or are not there, and of packages that are
 not; and what scripts/bench-rdma does with what was measured."""
 
+import importlib.machinery
+import importlib.util
 import json
 import os
 import shutil
@@ -13,11 +15,23 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "bench", "peers"))
 
+import first  # noqa: E402
 import launch  # noqa: E402
 import report  # noqa: E402
 import screening  # noqa: E402
 import sweep  # noqa: E402
 import variants  # noqa: E402
+
+def script(name):
+    """A script as a module."""
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), os.path.join(ROOT, "scripts", name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+bench_tcp = script("bench-tcp")
+
 
 RESULT = {"ranks": 2, "op": "all_reduce", "bytes": 8, "library": "gloo", "variant": "new", "correct": True,
           "first_us": 2, "next_us": 1, "median_us": 1, "rewritten": False, "rtt_ns": None}
@@ -313,6 +327,19 @@ class Figures(unittest.TestCase):
         self.assertEqual(report.bus_factor("all_gather", 4), 0.75)
         self.assertEqual(report.bus_factor("shift", 4), 1)
         self.assertEqual(report.bus_factor("ping_pong", 2), 2)
+
+    def test_a_wrong_result_is_no_first_call(self):
+        lines = first.table([RESULT, {**RESULT, "first_us": 100, "next_us": 0, "correct": False}], ["gloo"])
+        self.assertEqual(lines[2:], ["| 2, all_reduce, 8 B | 2.00 / 1.00, +1.00 |"])
+
+    def test_over_tcp_what_is_sent_one_way_is_held_against_the_rate_one_way(self):
+        operations = ("all_reduce", "shift", *bench_tcp.ONE_WAY)
+        points = {("unchanged", 2, op, 1000): {"tutti": {"us": 1}} for op in operations}
+        lines = bench_tcp.share_of_iperf(points, operations, ["tutti"], one_way=5, both_ways=2)
+        shares = {line.split(",")[0][2:]: line.split("| ")[2] for line in lines if ", 1000 B" in line}
+        self.assertEqual(shares, {"all_reduce": "1.00 (50%) |", "shift": "1.00 (50%) |", "broadcast": "1.00 (20%) |",
+                                  "reduce": "1.00 (20%) |", "gather": "0.50 (10%) |", "scatter": "0.50 (10%) |",
+                                  "ping_pong": "2.00 (40%) |"})
 
 
 class Launches(unittest.TestCase):
