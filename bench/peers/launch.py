@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -97,8 +98,15 @@ def commands(variant, ranks, arguments, place, store):
              f"MASTER_ADDR={place.address}", f"MASTER_PORT={port}", *run] for rank in range(ranks)]
 
 
+def leave_on_signals():
+    """A script that is told to end ends by an exception, so that what it has started and made goes with it."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup leaves it
+            signal.signal(number, lambda caught, _: sys.exit(128 + caught))
+
+
 def finish(processes, seconds):
-    """Waits for all; kills what is left when one failed or time is up. True when all ended well."""
+    """Waits for all, but no longer than `seconds`, nor than 2 s after one failed. True when all ended well."""
     deadline = time.monotonic() + seconds
     running = list(processes)
     while running and time.monotonic() < deadline:
@@ -109,10 +117,20 @@ def finish(processes, seconds):
         if any(p.poll() for p in running):
             deadline = min(deadline, time.monotonic() + 2)
         running = [p for p in running if p.poll() is None]
-    for process in running:
-        process.kill()
-        process.wait()
     return not running and all(p.returncode == 0 for p in processes)
+
+
+def end(processes):
+    """Ends those that still run: asked to, a launcher ends its ranks, which are left if it is killed."""
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + 5
+    for process in processes:
+        try:
+            process.wait(timeout=max(0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def measure(variant, ranks, points, how, place, limit):
@@ -123,9 +141,12 @@ def measure(variant, ranks, points, how, place, limit):
     with tempfile.TemporaryDirectory() as store, tempfile.TemporaryFile("w+") as output, \
             tempfile.TemporaryFile("w+") as errors:
         processes = []
-        for command in commands(variant, ranks, arguments, place, store):
-            processes.append(subprocess.Popen(command, stdout=output, stderr=errors, stdin=subprocess.DEVNULL))
-        well = finish(processes, limit)
+        try:
+            for command in commands(variant, ranks, arguments, place, store):
+                processes.append(subprocess.Popen(command, stdout=output, stderr=errors, stdin=subprocess.DEVNULL))
+            well = finish(processes, limit)
+        finally:
+            end(processes)
         output.seek(0)
         errors.seek(0)
         results = [json.loads(line) for line in output if line.startswith("{") and line.endswith("}\n")]

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ import screening  # noqa: E402
 import sweep  # noqa: E402
 import variants  # noqa: E402
 
+
 def script(name):
     """A script as a module."""
     loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), os.path.join(ROOT, "scripts", name))
@@ -31,7 +33,6 @@ def script(name):
 
 
 bench_tcp = script("bench-tcp")
-
 
 RESULT = {"ranks": 2, "op": "all_reduce", "bytes": 8, "library": "gloo", "variant": "new", "correct": True,
           "first_us": 2, "next_us": 1, "median_us": 1, "rewritten": False, "rtt_ns": None}
@@ -66,10 +67,13 @@ class Scripts(unittest.TestCase):
         with open(self.path("out", "screen.json"), encoding="utf-8") as file:
             return json.load(file)
 
+    def command(self, *options):
+        return [os.path.join(ROOT, "scripts", "bench-peers"), "--build", self.folder, "--out", self.path("out"),
+                "--ranks", "2", "--ops", "all_reduce", "--sizes", "8", "--repeats", "1", *options]
+
     def run_script(self, *options):
-        command = [os.path.join(ROOT, "scripts", "bench-peers"), "--build", self.folder, "--out", self.path("out"),
-                   "--ranks", "2", "--ops", "all_reduce", "--sizes", "8", "--repeats", "1", *options]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        done = subprocess.run(self.command(*options), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False)
         return done.returncode, done.stdout
 
     def test_measures_nothing_without_programs(self):
@@ -83,6 +87,22 @@ class Scripts(unittest.TestCase):
         self.assertEqual(status, 1, output)
         self.assertIn("nothing was measured", output)
         self.assertFalse(os.path.exists(self.path("out", "first.md")))
+
+    def test_what_it_started_ends_with_it(self):
+        os.mkfifo(self.path("begun"))
+        os.mkdir(self.path("tmp"))
+        self.build("gloo", f"""case "$*" in *"--rank 1 "*) exec sleep 30;; esac
+trap 'touch {self.path("ended")}; exit 1' TERM
+echo >{self.path("begun")}
+for i in $(seq 300); do sleep 0.1; done""")
+        script = subprocess.Popen(self.command("--first"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  env={**os.environ, "TMPDIR": self.path("tmp")})
+        with open(self.path("begun"), encoding="utf-8") as begun:
+            begun.read()
+        script.terminate()
+        self.assertEqual(script.wait(), 128 + signal.SIGTERM)
+        self.assertTrue(os.path.exists(self.path("ended")))
+        self.assertEqual(os.listdir(self.path("tmp")), [])
 
     def test_names_a_launch_that_failed(self):
         self.build("gloo", MEASURED)
