@@ -10,7 +10,7 @@ target_compile_options(tutti-nccl-objects PRIVATE -ffp-contract=off)
 tutti_strict(tutti-nccl-objects)
 
 add_library(tutti-nccl SHARED $<TARGET_OBJECTS:tutti-nccl-objects>)
-target_link_libraries(tutti-nccl PRIVATE tutti)
+target_link_libraries(tutti-nccl PRIVATE tutti fmt::fmt)  # as its objects do
 target_link_options(tutti-nccl PRIVATE -Wl,--version-script=${tutti_nccl_exports})
 set_target_properties(tutti-nccl PROPERTIES OUTPUT_NAME nccl VERSION 2.28.9 SOVERSION 2 INSTALL_RPATH "$ORIGIN/../.."
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/nccl LINK_DEPENDS ${tutti_nccl_exports})
