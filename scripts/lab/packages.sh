@@ -16,12 +16,12 @@ update_lists() {
   apt --own-lists update >&2
 }
 
-unpack() {  # PACKAGE FOLDER
+unpack() {  # PACKAGE FOLDER, which callers remove when they are interrupted, and with it what was downloaded by then
   local download
-  download=$(mktemp -d -p "$cache")
+  mkdir -p "$2" && download=$(mktemp -d -p "$2") || return
   {
     (cd "$download" && apt download "$1") || { update_lists && (cd "$download" && apt download "$1"); }
-  } >&2 && mkdir -p "$2" && dpkg -x "$download"/*.deb "$2" ||
+  } >&2 && dpkg -x "$download"/*.deb "$2" ||
     { rm -rf "$download"; echo "rdma-lab: cannot download $1" >&2; return 1; }
   rm -rf "$download"
 }
