@@ -1,0 +1,44 @@
+#include "../../bench/peers/harness.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+namespace {
+
+/// One rank, whose calls copy their input and count those that got the one of the call before.
+class Counting final : public bench::Backend {
+ public:
+  [[nodiscard]] int rank() const override { return 0; }
+  [[nodiscard]] int size() const override { return 1; }
+  void barrier() override {}
+  double max(double value) override { return value; }
+  std::function<void()> prepare(const bench::Call& call, float* in, float* out) override {
+    return [=, this] {
+      const std::span<const float> input(in, call.total);
+      if (std::ranges::equal(input, before_)) ++same;
+      before_.assign(input.begin(), input.end());
+      std::copy_n(in, call.total, out);
+    };
+  }
+  int same = 0;
+
+ private:
+  std::vector<float> before_;
+};
+
+TEST(Harness, WhatRewritesItsInputsDoesSoFromItsFirstCallOn) {
+  bench::Options rewriting;
+  rewriting.points = {"all_reduce:256"};
+  rewriting.modes = {"rewritten"};
+  rewriting.seconds = 0.001;
+  Counting backend;
+  testing::internal::CaptureStdout();
+  EXPECT_TRUE(bench::run(backend, rewriting));
+  testing::internal::GetCapturedStdout();
+  EXPECT_EQ(backend.same, 1);  // the call after the last one, which checks
+}
+
+}  // namespace
