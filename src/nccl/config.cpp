@@ -8,6 +8,7 @@
 
 #include <tutti/error.hpp>
 
+#include "bootstrap/variables.hpp"
 #include "nccl/result.hpp"
 #include "topology/interface.hpp"
 
@@ -101,7 +102,7 @@ Config default_config() { return with_environment({}); }
 
 Options options_from_environment() {
   Options options = Options::from_environment();
-  if (std::getenv("TUTTI_TIMEOUT") == nullptr) options.timeout = std::chrono::minutes(30);
+  if (!bootstrap::variable("TUTTI_TIMEOUT")) options.timeout = std::chrono::minutes(30);
   const char* interface = std::getenv("NCCL_SOCKET_IFNAME");
   if (options.interface.empty() && interface != nullptr && *interface != '\0')
     options.interface = interface_like(interface);

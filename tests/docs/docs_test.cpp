@@ -135,6 +135,16 @@ TEST(Settings, AreAllOnTheirPageAndNoOthers) {
   EXPECT_EQ(matches(variables, "`(TUTTI_[A-Z_]+)`"), read);
 }
 
+TEST(Settings, OfLaunchersAreAllOnTheirPageAndNoOthers) {
+  const std::string variable = "((?:MASTER|LOCAL|MPI|PMIX?|OMPI|SLURM|TORCHELASTIC)_[A-Z_]+|RANK|WORLD_SIZE)";
+  Names read;
+  for (const auto& entry : fs::recursive_directory_iterator(source("src/bootstrap")))
+    read.merge(matches(text_of(entry.path()), '"' + variable + '"'));
+  EXPECT_TRUE(read.contains("PMI_FD") && read.contains("RANK") && read.contains("SLURM_STEP_ID"));
+  const std::string page = text_of(source("docs/settings.md"));
+  EXPECT_EQ(matches(page.substr(0, page.find("## Environment variables")), '`' + variable + '`'), read);
+}
+
 TEST(Settings, OfTheBuildAreAllOnTheirPageAndNoOthers) {
   std::string lists = text_of(source("CMakeLists.txt"));
   for (const auto& entry : fs::directory_iterator(source("cmake"))) lists += text_of(entry.path());

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 
 #include "bootstrap/rendezvous.hpp"
@@ -27,7 +28,8 @@ class NcclEnvironment : public testing::Test {
 
  private:
   static void clear() {
-    for (const char* name : {"NCCL_SOCKET_IFNAME", "NCCL_MAX_CTAS", "TUTTI_INTERFACE"}) ::unsetenv(name);
+    for (const char* name : {"NCCL_SOCKET_IFNAME", "NCCL_MAX_CTAS", "TUTTI_INTERFACE", "TUTTI_TIMEOUT"})
+      ::unsetenv(name);
   }
 };
 
@@ -45,6 +47,16 @@ TEST_F(NcclEnvironment, SaysWhichInterface) {
     }
   ::setenv("TUTTI_INTERFACE", "127.0.0.1", 1);
   EXPECT_EQ(interface_for("nothing"), "127.0.0.1");
+}
+
+// A variable that is empty is not set, as everywhere.
+TEST_F(NcclEnvironment, SaysHowLongToWait) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(options_from_environment().timeout, 30min);
+  ::setenv("TUTTI_TIMEOUT", "", 1);
+  EXPECT_EQ(options_from_environment().timeout, 30min);
+  ::setenv("TUTTI_TIMEOUT", "2.5", 1);
+  EXPECT_EQ(options_from_environment().timeout, 2500ms);
 }
 
 // An id says nothing of how many hosts there are.
