@@ -127,8 +127,8 @@ class Registration {
 /// to another thread.
 ///
 /// Destroying it tells the others that this rank left in order; destroying it while an exception passes
-/// through tells them that it failed. After fork, every operation in the child throws Error(forked), and so
-/// does `explain`; what only asks for numbers (`rank`, `stats`) does not.
+/// through tells them that it failed. After fork, every call in the child throws Error(forked), but for
+/// `rank`, `size`, `local_rank`, `local_size`, `stats` and `use_default`; `abort` reaches nobody there.
 class Communicator : public Operations<Communicator, void> {
  public:
   /// Joins the group named by `id` as `rank` of `size`, at most 2^20. Rank 0 must be in the process that made
@@ -171,8 +171,9 @@ class Communicator : public Operations<Communicator, void> {
   /// way too. Returns within one second, from any thread. Idempotent.
   void abort(const std::string& reason = "abort was called") noexcept;
 
-  /// `count` elements, zeroed, that peers on this host reach directly: operations whose buffers are all such
-  /// memory copy nothing through the library. RDMA devices send from it without a copy, to other hosts.
+  /// `count` elements, zeroed, that peers on this host reach directly. Most operations of 512 KiB and more
+  /// whose buffers are all such memory copy nothing through the library; shorter ones, from 16 KiB on, where
+  /// that proves faster (`explain` says). RDMA devices send from it without a copy, to other hosts.
   /// Its pages are there when this returns, on this rank's NUMA node, and this rank has mapped its peers', if
   /// those of all ranks of the host are 1 GiB at most (Linux 5.14); else its first calls do that. Collective;
   /// counts may differ. Throws Error(invalid_argument) beyond 64 GiB a rank, once all ranks have made the
@@ -192,18 +193,19 @@ class Communicator : public Operations<Communicator, void> {
   [[nodiscard]] Registration register_memory(void* data, std::size_t bytes);
 
   /// Runs calls of `schedule.collective` with its root by this schedule, until another `use` or
-  /// `use_default`. It is proved first: Error(invalid_schedule) with the fault, or when it reduces in
-  /// another order than Options::rank_order asks; where it holds only out of place, calls in place copy their
-  /// input. Calls with blocks of different sizes go on by the library's own, and results are bitwise
-  /// equal on all ranks only if the schedule folds in the same order for each (Proof::same_everywhere).
+  /// `use_default`. It is proved first: Error(invalid_schedule) with the fault, or when it is for another
+  /// number of ranks, reaches into memory of other ranks (which theirs need not allow), or reduces in another
+  /// order than Options::rank_order asks; where it holds only out of place, calls in place copy their input.
+  /// Calls with blocks of different sizes go on by the library's own, and results are bitwise equal on all
+  /// ranks only if the schedule folds in the same order for each (Proof::same_everywhere).
   /// Collective: all ranks pass the same one, else the next such call is a mismatch.
   void use(const Schedule& schedule);
   /// Calls of `collective` choose by themselves again. Collective. Throws nothing.
   void use_default(Collective collective);
 
   /// Which transport, algorithm, message size and path a call would take, and why; several lines. Throws what
-  /// the call itself would before it sends anything: Error(invalid_argument), or aborted when the
-  /// communicator is unusable.
+  /// the call itself would before it sends anything: Error(invalid_argument), aborted when the communicator
+  /// is unusable, or forked.
   [[nodiscard]] std::string explain(const Call& call) const;
   /// `explain`, and what the simulator makes of the call on the machines that the ranks are on: the means of
   /// each kind of pair and why better ones are refused, lanes, chunk and predicted time of the fastest

@@ -167,9 +167,11 @@ class GpuRegistration {
 class Gpu {
  public:
   /// On the calling thread's current device. Collective over the communicator, which must outlive it. Throws
-  /// Error(unsupported) in a build without CUDA, and without a driver or device; Error(mismatch) when options
-  /// differ; Error(system) when what is written by one rank does not arrive at another, by any way. What is
-  /// wrong on one rank before its memory is reached by others is thrown on all.
+  /// Error(unsupported) in a build without CUDA, without a driver or device, and for more than 64 ranks;
+  /// Error(invalid_argument) for `GpuOptions::blocks` out of range, or more than the device runs side by
+  /// side; Error(mismatch) when options differ; Error(system) when what is written by one rank does not
+  /// arrive at another, by any way. What is wrong on one rank before its memory is reached by others is
+  /// thrown on all.
   explicit Gpu(Communicator& communicator, const GpuOptions& options = {});
   Gpu(Gpu&&) noexcept;
   Gpu& operator=(Gpu&&) noexcept;

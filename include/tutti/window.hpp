@@ -178,12 +178,13 @@ class Window {
 
   /// Waits until `count` notifications of this number have come that were not taken before, and takes them.
   /// `from`: those of one rank only. Throws Error: timeout after `timeout` (default: the communicator's)
-  /// naming what is missing; peer_lost when `from`, or without it any rank, has died meanwhile; aborted.
-  /// Takes nothing when it throws.
+  /// naming what is missing; peer_lost when `from` has died or destroyed the communicator, or without it any
+  /// rank has died or all others have destroyed theirs; invalid_argument for a number or a rank that there is
+  /// not; aborted; forked. Takes nothing when it throws.
   void wait_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank,
                          std::optional<std::chrono::milliseconds> timeout = std::nullopt);
   /// Takes them and returns true if they have come; moves things along. Throws Error: invalid_argument;
-  /// aborted.
+  /// aborted; forked.
   [[nodiscard]] bool test_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank);
 
  private:
