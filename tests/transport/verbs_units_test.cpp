@@ -157,16 +157,21 @@ TEST(VerbsChoice, TheFastestAndNearestDevice) {
 }
 
 TEST(VerbsChoice, WhatDoesNotExistIsRefusedWithWhatDoes) {
-  verbs::VerbsOptions options;
-  options.devices = {"mlx5_9"};
-  std::string why;
-  try {
-    static_cast<void>(verbs::choose_ports({device("mlx5_0", 100, 0)}, options, 0, why));
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("mlx5_9"), HasSubstr("mlx5_0")));
-  }
+  const auto refused = [](const std::vector<verbs::Device>& devices) -> std::string {
+    verbs::VerbsOptions options;
+    options.devices = {"mlx5_9"};
+    std::string why;
+    try {
+      static_cast<void>(verbs::choose_ports(devices, options, 0, why));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(refused({device("mlx5_0", 100, 0)}),
+              AllOf(HasSubstr("mlx5_9"), HasSubstr("there are: mlx5_0")));
+  EXPECT_THAT(refused({}), AllOf(HasSubstr("mlx5_9"), HasSubstr("this host has no RDMA device")));
 }
 
 TEST(VerbsOptions, AreReadFromTheEnvironment) {

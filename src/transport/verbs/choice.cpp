@@ -20,11 +20,12 @@ const Port* usable_port(const Device& device, int wanted) {
   return found == device.ports.end() ? nullptr : &*found;
 }
 
-std::vector<std::string> names(const std::vector<Device>& devices) {
-  std::vector<std::string> all;
-  all.reserve(devices.size());
-  for (const auto& device : devices) all.push_back(device.name);
-  return all;
+std::string what_there_is(const std::vector<Device>& devices) {
+  if (devices.empty()) return "this host has no RDMA device";
+  std::vector<std::string> names;
+  names.reserve(devices.size());
+  for (const auto& device : devices) names.push_back(device.name);
+  return fmt::format("there are: {}", fmt::join(names, ", "));
 }
 
 /// Those that have no active port, with the reason where it is another one.
@@ -42,8 +43,9 @@ std::vector<ChosenPort> choose_named(const std::vector<Device>& devices, const V
   for (const auto& wanted : options.devices) {
     const auto device = std::ranges::find(devices, wanted, &Device::name);
     if (device == devices.end())
-      throw Error(ErrorCode::invalid_argument, fmt::format("RDMA device \"{}\" does not exist; there are: {}",
-                                                           wanted, fmt::join(names(devices), ", ")));
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("RDMA device \"{}\" of TUTTI_VERBS_DEVICES does not exist; {}", wanted,
+                              what_there_is(devices)));
     if (!device->unusable.empty())
       throw Error(ErrorCode::invalid_argument, fmt::format("RDMA device {} {}", wanted, device->unusable));
     const Port* port = usable_port(*device, options.port);
