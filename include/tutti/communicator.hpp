@@ -168,7 +168,8 @@ class Communicator : public Operations<Communicator, void> {
   /// `split`.
   [[nodiscard]] Communicator duplicate();
   /// Makes every call on every rank of this communicator fail with Error(aborted) and `reason`, those under
-  /// way too. Returns within one second, from any thread. Idempotent.
+  /// way too, unless they come to their end without having to wait. Returns within one second, from any
+  /// thread. Idempotent.
   void abort(const std::string& reason = "abort was called") noexcept;
 
   /// `count` elements, zeroed, that peers on this host reach directly. Most operations of 512 KiB and more

@@ -15,6 +15,9 @@
 
 #include <tutti/error.hpp>
 
+#include "topology/load.hpp"
+#include "topology/paths.hpp"
+
 namespace tutti {
 namespace {
 
@@ -153,6 +156,16 @@ TEST(Settings, OfTheBuildAreAllOnTheirPageAndNoOthers) {
   EXPECT_TRUE(options.contains("TUTTI_CUDA") && options.contains("TUTTI_BUILD_TESTS"));
   const std::string page = text_of(source("docs/settings.md"));
   EXPECT_EQ(matches(page.substr(page.find("## Options of the build")), "`(TUTTI_[A-Z_]+)`"), options);
+}
+
+TEST(Topology, TheExampleOfItsPageIsAMachine) {
+  const std::string page = text_of(source("docs/topology.md")), fence = "```json\n";
+  const std::size_t begin = page.find(fence) + fence.size();
+  const auto machine = topology::from_text(page.substr(begin, page.find("```", begin) - begin), "");
+  EXPECT_EQ(machine.name, "small-box");
+  const auto way = topology::path(machine, machine.find("gpu0"), machine.find("mlx5_0"));
+  EXPECT_EQ(way.kind, topology::PathClass::host);
+  EXPECT_EQ(way.bandwidth, 12.5);
 }
 
 TEST(Errors, AreAllOnTheirPageAndNoOthers) {
