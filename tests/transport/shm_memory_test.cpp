@@ -13,9 +13,11 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <new>
 #include <string>
 #include <vector>
 
+#include "base/mappings.hpp"
 #include "bootstrap/ranks.hpp"
 #include "refused_calls.hpp"
 #include "sanitized.hpp"
@@ -113,6 +115,53 @@ TEST(ShmMemory, ThatMayNotBeLockedIsRefusedWithTheRemedy) {
   });
   if (code == cannot) GTEST_SKIP() << "no memory can be locked here";
   EXPECT_EQ(code, 0);
+}
+
+// Who releases cannot be told that there is no memory left.
+TEST(ShmMemory, IsGivenBackByAProcessThatHasNoMemoryLeft) {
+  if (sanitized) GTEST_SKIP() << "sanitizers need more";
+  const int code = in_a_child([] {
+    const auto arena = shm::Arena::create(1);
+    shm::DirectMemory owner(arena, 0, {::getpid()}, false);
+    std::byte* const first = owner.allocate(100);
+    std::byte* const second = owner.allocate(100);
+    const rlimit nothing{0, 0};
+    if (::setrlimit(RLIMIT_AS, &nothing) != 0) return cannot;
+    const auto take_all = [](std::size_t bytes) {
+      void* volatile taken = nullptr;
+      do {
+        taken = ::operator new(bytes, std::nothrow);
+      } while (taken != nullptr);
+    };
+    for (std::size_t bytes = std::size_t{1} << 20U; bytes > 4096; bytes /= 2) take_all(bytes);
+    for (std::size_t bytes = 4096; bytes > 0; bytes -= 8) take_all(bytes);
+    owner.release(second);
+    owner.release(first);
+    ::_exit(owner.held() == 0 ? 0 : 1);
+  });
+  if (code == cannot) GTEST_SKIP() << "no limit can be set here";
+  EXPECT_EQ(code, 0);
+}
+
+TEST(ShmMemory, ReleasedIsTakenAgain) {
+  const auto arena = shm::Arena::create(1);
+  shm::DirectMemory owner(arena, 0, {::getpid()}, false);
+  const auto place = [&](const std::byte* data) { return owner.offer(data, 1).region_offset; };
+  const std::size_t page = page_bytes();
+  std::byte* const first = owner.allocate(page);
+  std::byte* const second = owner.allocate(page);
+  std::byte* const third = owner.allocate(page);
+  const auto beginning = place(first);
+  owner.release(second);
+  owner.release(first);
+  std::byte* const both = owner.allocate(2 * page);
+  EXPECT_EQ(place(both), beginning);
+  owner.release(third);
+  owner.release(both);
+  std::byte* const all = owner.allocate(3 * page);
+  EXPECT_EQ(place(all), beginning);
+  owner.release(all);
+  EXPECT_EQ(owner.held(), 0U);
 }
 
 TEST(ShmMemory, CannotBeExecutedWhereTheSystemCanForbidIt) {

@@ -51,30 +51,32 @@ DirectMemory::~DirectMemory() {
   for (auto& [key, mapping] : mappings_) ::munmap(mapping.data, mapping.bytes);
 }
 
-std::uint64_t DirectMemory::reserve(std::size_t bytes) {
-  for (auto& [offset, size] : free_) {
+DirectMemory::Pieces::node_type DirectMemory::reserve(std::size_t bytes) {
+  for (auto it = free_.begin(); it != free_.end(); ++it) {
+    const auto [offset, size] = *it;
     if (size < bytes) continue;
-    const std::uint64_t from = offset, rest = size - bytes;
-    free_.erase(from);
-    if (rest != 0) free_[from + bytes] = rest;
-    return from;
+    if (size > bytes) free_.emplace(offset + bytes, size - bytes);
+    auto piece = free_.extract(it);
+    piece.mapped() = bytes;
+    return piece;
   }
   throw Error(ErrorCode::invalid_argument, "no room for " + std::to_string(bytes) +
                                                " bytes of registered memory: a rank's limit is " +
                                                std::to_string(Layout::window_bytes) + " bytes");
 }
 
-void DirectMemory::give_back(std::uint64_t offset, std::size_t bytes) noexcept {
-  ::fallocate(arena_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-              static_cast<off_t>(bytes));
-  auto [at, inserted] = free_.emplace(offset, bytes);
-  assert(inserted);
-  if (auto next = std::next(at); next != free_.end() && at->first + at->second == next->first) {
+void DirectMemory::give_back(Pieces::node_type piece) noexcept {
+  ::fallocate(arena_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(piece.key()),
+              static_cast<off_t>(piece.mapped()));
+  const auto inserted = free_.insert(std::move(piece));
+  assert(inserted.inserted);
+  const auto at = inserted.position;
+  if (const auto next = std::next(at); next != free_.end() && at->first + at->second == next->first) {
     at->second += next->second;
     free_.erase(next);
   }
   if (at != free_.begin())
-    if (auto previous = std::prev(at); previous->first + previous->second == at->first) {
+    if (const auto previous = std::prev(at); previous->first + previous->second == at->first) {
       previous->second += at->second;
       free_.erase(at);
     }
@@ -87,14 +89,18 @@ std::byte* DirectMemory::allocate(std::size_t bytes) {
                     " bytes or more of registered memory are asked for; a rank's limit is " +
                     std::to_string(Layout::window_bytes));
   bytes = whole_pages(bytes);
-  const std::uint64_t offset = reserve(bytes);
+  auto piece = reserve(bytes);
+  const std::uint64_t offset = piece.key();
   try {
-    std::byte* data = map_file(arena_->fd(), offset, bytes);
-    regions_[offset] = {data, bytes, false};
+    Region& region = regions_[offset];
+    region.data = map_file(arena_->fd(), offset, bytes);
+    region.bytes = bytes;
+    region.piece = std::move(piece);
     held_ += bytes;
-    return data;
+    return region.data;
   } catch (...) {
-    give_back(offset, bytes);
+    regions_.erase(offset);
+    give_back(std::move(piece));
     throw;
   }
 }
@@ -108,15 +114,20 @@ void DirectMemory::adopt(std::byte* data, std::size_t bytes) {
     throw Error(ErrorCode::invalid_argument,
                 "register_memory takes private anonymous memory only, not files, shared or already "
                 "registered memory");
-  const std::uint64_t offset = reserve(bytes);
+  auto piece = reserve(bytes);
+  const std::uint64_t offset = piece.key();
   try {
-    regions_[offset] = {data, bytes, true};
+    Region& region = regions_[offset];
     std::byte* fresh = map_file(arena_->fd(), offset, bytes);
     std::memcpy(fresh, data, bytes);
     replace(data, fresh, bytes);
+    region.data = data;
+    region.bytes = bytes;
+    region.adopted = true;
+    region.piece = std::move(piece);
   } catch (...) {
     regions_.erase(offset);
-    give_back(offset, bytes);
+    give_back(std::move(piece));
     throw;
   }
   held_ += bytes;
@@ -126,8 +137,8 @@ void DirectMemory::release(std::byte* data) noexcept {
   // A child made by fork shares the file with its parent, which goes on using it.
   if (fork_generation() != generation_) return;
   for (auto it = regions_.begin(); it != regions_.end(); ++it) {
-    const auto [offset, region] = *it;
-    if (region.data != data) continue;
+    if (it->second.data != data) continue;
+    Region region = std::move(it->second);
     regions_.erase(it);
     held_ -= region.bytes;
     if (region.adopted) {
@@ -139,7 +150,7 @@ void DirectMemory::release(std::byte* data) noexcept {
     } else {
       ::munmap(region.data, region.bytes);
     }
-    give_back(offset, region.bytes);
+    give_back(std::move(region.piece));
     return;
   }
 }

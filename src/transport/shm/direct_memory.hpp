@@ -63,10 +63,12 @@ class DirectMemory {
   [[nodiscard]] std::uint64_t held() const { return held_; }  ///< bytes of this rank's regions
 
  private:
+  using Pieces = std::map<std::uint64_t, std::uint64_t>;  ///< offset in the file -> bytes
   struct Region {
-    std::byte* data;
-    std::size_t bytes;  ///< whole pages
-    bool adopted;
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;  ///< whole pages
+    bool adopted = false;
+    Pieces::node_type piece;  ///< where it is; kept, so that giving it back takes no memory
   };
   struct Mapping {
     std::byte* data;
@@ -75,16 +77,16 @@ class DirectMemory {
   [[nodiscard]] bool reach_as_threads(int local) const {
     return pids_[static_cast<std::size_t>(local)] == pids_[static_cast<std::size_t>(me_)];
   }
-  std::uint64_t reserve(std::size_t bytes);
-  void give_back(std::uint64_t offset, std::size_t bytes) noexcept;
+  Pieces::node_type reserve(std::size_t bytes);
+  void give_back(Pieces::node_type piece) noexcept;
 
   std::shared_ptr<Arena> arena_;
   int me_;
   std::vector<pid_t> pids_;
   bool can_attach_;
   bool same_process_;
-  std::map<std::uint64_t, Region> regions_;      ///< by offset in the file
-  std::map<std::uint64_t, std::uint64_t> free_;  ///< offset -> bytes, in this rank's window
+  std::map<std::uint64_t, Region> regions_;  ///< by offset in the file
+  Pieces free_;                              ///< of this rank's window
   std::map<std::pair<int, std::uint64_t>, Mapping> mappings_;
   std::uint64_t held_ = 0;
   std::uint64_t generation_ = fork_generation();
