@@ -6,12 +6,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <latch>
 #include <span>
+#include <thread>
 
 #include <tutti/local.hpp>
 
+#include "base/deadline.hpp"
 #include "gpu/emulated_memory.hpp"
 #include "gpu/exercise.hpp"
 #include "kernels/fixture.hpp"
@@ -238,10 +241,18 @@ TEST_F(GpuTest, CapturesDoNotFollowEachOther) {
         for (const gpu::Stream stream : {first, second}) api->begin_capture(stream);
         for (const gpu::Stream stream : {first, second})
           gpu.on(stream).all_reduce(buffer.data(), buffer.data(), 1000, DataType::float32);
-        static_cast<void>(api->end_capture(first));
-        const auto graph = api->end_capture(second);
+        const auto other = api->end_capture(first), graph = api->end_capture(second);
+        const gpu::Event replayed = api->create_event();
         api->replay(graph, second);
+        api->record(replayed, second);
+        const Deadline deadline(std::chrono::seconds(10));
+        while (!api->is_reached(replayed) && !deadline.passed()) std::this_thread::yield();
+        if (!api->is_reached(replayed)) {
+          ADD_FAILURE() << "it waits for the other capture, which nobody replays";
+          api->replay(other, first);  // or it would wait for ever
+        }
         api->synchronize(second);
+        api->destroy_event(replayed);
         gpu.check();
         EXPECT_EQ(buffer.values(), std::vector<float>(1000, 2.0F));
         comm.barrier();
