@@ -1,6 +1,7 @@
 """What scripts/bench-peers and bench-tcp make of programs that measure, fail or are not there, and of packages that are
 not; and what scripts/bench-rdma does with what was measured."""
 
+import argparse
 import importlib.machinery
 import importlib.util
 import json
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.dont_write_bytecode = True
@@ -374,6 +376,21 @@ class Launches(unittest.TestCase):
         self.assertIn("localhost:2", self.open_mpi(4))
         self.assertIn("--oversubscribe", self.open_mpi(4))
         self.assertEqual(self.open_mpi(2, mpirun=("--host", "a:1,b:1")).count("--host"), 1)
+
+
+class OverTcp(unittest.TestCase):
+    def test_open_mpi_finds_its_remote_shell_in_a_folder_with_blanks(self):
+        with tempfile.TemporaryDirectory(prefix="a folder ") as folder:
+            for name in ("bench", "scripts"):
+                os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
+            loader = importlib.machinery.SourceFileLoader("bench_tcp", os.path.join(folder, "scripts", "bench-tcp"))
+            script = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+            with unittest.mock.patch.object(sys, "path", sys.path[:]), unittest.mock.patch.dict(os.environ):
+                loader.exec_module(script)
+                mpirun = script.place(argparse.Namespace(build="build", streams=1), ["one", "two"]).mpirun
+                agent = mpirun[mpirun.index("plm_rsh_agent") + 1]
+                self.assertEqual(agent.split(), [agent])
+                self.assertEqual(shutil.which(agent), os.path.join(folder, "bench", "tcp", "enter"))
 
 
 if __name__ == "__main__":
