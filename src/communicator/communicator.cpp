@@ -88,9 +88,11 @@ constexpr std::uint64_t first_communicator = 1;
   watch.poll();
   const auto of_other = watch.failure(first_communicator);
   if (of_other && error.code() == ErrorCode::peer_lost)
-    throw Error(code_for_others(of_other->code),
-                "another rank could not make the communicator: " + of_other->text, of_other->ranks);
-  watch.session().announce_failure(first_communicator, error);
+    throw Error(code_for_others(of_other->code), of_other->text, of_other->ranks);
+  const Rank me = watch.session().rank();
+  watch.session().announce_failure(
+      first_communicator,
+      bootstrap::with_context(error, fmt::format("rank {} could not make the communicator: ", me), {me}));
   throw Error(error);
 }
 

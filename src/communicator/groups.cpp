@@ -24,18 +24,22 @@ std::uint64_t child_number(std::uint64_t parent, std::uint64_t count, int color)
 }
 
 // What happened while a communicator of `members` was made, in the numbers of the one that it is made from.
-Error in_parent(const Error& error, const std::vector<Rank>& members) {
+// Where no member is to blame it happened on this rank alone, there `me`, for which the others wait.
+Error in_parent(const Error& error, const std::vector<Rank>& members, Rank me) {
   std::vector<Rank> ranks;
   for (const Rank r : error.ranks())
     if (r >= 0 && r < static_cast<Rank>(members.size()))
       ranks.push_back(members[static_cast<std::size_t>(r)]);
+  const bool alone = ranks.empty();
+  if (alone) ranks.push_back(members[static_cast<std::size_t>(me)]);
   return {error.code(),
-          fmt::format("making a communicator of ranks {}, there numbered from 0: {}",
-                      fmt::join(members, ", "), bootstrap::to_fault(error).text),
+          fmt::format("{}making a communicator of ranks {}, there numbered from 0: {}",
+                      alone ? fmt::format("rank {} failed while ", ranks[0]) : "", fmt::join(members, ", "),
+                      bootstrap::to_fault(error).text),
           std::move(ranks)};
 }
 
-// The reverse, for the others in there. Where no member is to blame, they wait for this rank, `me`.
+// The reverse, for the others in there; likewise.
 Error in_child(const Error& error, const std::vector<Rank>& members, Rank me) {
   std::vector<Rank> ranks;
   for (std::size_t i = 0; i < members.size(); ++i)
@@ -192,7 +196,7 @@ std::unique_ptr<Impl> Impl::make_child(transport::Group child, const std::vector
     impl->check_parent = nullptr;
     return impl;
   } catch (const Error& error) {
-    std::rethrow_exception(fail_both(parent_failed ? error : in_parent(error, members)));
+    std::rethrow_exception(fail_both(parent_failed ? error : in_parent(error, members, me)));
   } catch (const std::exception& error) {
     std::rethrow_exception(fail_both(Error(ErrorCode::system, error.what(), {group.rank})));
   }

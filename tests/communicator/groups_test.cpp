@@ -1,8 +1,17 @@
 // Communicators from communicators.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <functional>
+#include <string>
+#include <system_error>
 
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
+#include "refused_calls.hpp"
 
 namespace tutti::test {
 namespace {
@@ -161,6 +170,42 @@ TEST_P(Generations, AHundredAreMadeOneOfTheOther) {
         }
       },
       over(GetParam()));
+}
+
+// The system refuses `call`, with EMFILE, to rank `guilty` while it makes its part of a communicator of all
+// ranks with its color: everybody hears of it, also who has made one of others.
+void expect_all_hear_of(const char* transport, Rank guilty, std::uint32_t call,
+                        const std::function<int(Rank)>& color, const std::string& members) {
+  run_processes(3, over(transport, 20s), [&](Communicator& comm) {
+    ::alarm(60);
+    comm.barrier();
+    if (comm.rank() == guilty) refuse_calls(call, EMFILE);
+    const auto thrown = thrown_by([&] {
+      const auto part = comm.split(color(comm.rank()));
+      EXPECT_NE(color(comm.rank()), color(guilty));
+      comm.barrier();
+    });
+    EXPECT_EQ(thrown.code, comm.rank() == guilty ? ErrorCode::system : ErrorCode::aborted) << thrown.text;
+    EXPECT_EQ(thrown.ranks, std::vector<Rank>{guilty}) << thrown.text;
+    EXPECT_THAT(thrown.text, testing::HasSubstr("rank " + std::to_string(guilty) +
+                                                " failed while making a communicator of ranks " + members));
+    EXPECT_THAT(thrown.text, testing::HasSubstr(std::generic_category().message(EMFILE)));
+    EXPECT_EQ(thrown_by([&] { comm.barrier(); }).code, ErrorCode::aborted);
+  });
+}
+
+TEST(SplitFailures, NameWhoCannotMakeItsPartOfACommunicator) {
+  const auto all = [](Rank) { return 0; };
+  const auto two = [](Rank rank) { return rank == 1 ? 1 : 0; };
+  const auto one = [](Rank rank) { return rank == 2 ? 1 : 0; };
+  for (const char* transport : {"shm", "tcp"}) {
+    expect_all_hear_of(transport, 0, SYS_memfd_create, all, "0, 1, 2");
+    expect_all_hear_of(transport, 2, SYS_memfd_create, one, "2,");
+    expect_all_hear_of(transport, 0, SYS_memfd_create, two, "0, 2");
+  }
+  // Of which the others learn later, when they have talked about shared memory.
+  expect_all_hear_of("tcp", 1, SYS_eventfd2, all, "0, 1, 2");
+  expect_all_hear_of("tcp", 2, SYS_eventfd2, two, "0, 2");
 }
 
 }  // namespace

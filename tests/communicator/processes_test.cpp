@@ -227,6 +227,10 @@ TEST(Processes, HearWhyOneCannotMakeTheFirstCommunicator) {
       EXPECT_LT(Clock::now() - start, 10s);
       EXPECT_EQ(thrown.code, rank == 1 ? ErrorCode::invalid_argument : ErrorCode::aborted) << thrown.text;
       EXPECT_THAT(thrown.text, HasSubstr("no_such")) << "rank " << rank;
+      if (rank != 1) {
+        EXPECT_EQ(thrown.ranks, std::vector<Rank>{1}) << thrown.text;
+        EXPECT_THAT(thrown.text, HasSubstr("rank 1 could not make the communicator: "));
+      }
       std::fflush(nullptr);
       return testing::Test::HasFailure() ? 1 : 0;
     });
