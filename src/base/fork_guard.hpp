@@ -50,6 +50,16 @@ class PerProcess {
   std::atomic<Instance*> instance_{nullptr};
 };
 
+/// Deletes what other threads change. In a child made by fork it does nothing: those threads are not there,
+/// and may have been in the middle of it.
+struct DeleteUnlessForked {
+  std::uint64_t generation = fork_generation();
+  template <class T>
+  void operator()(T* object) const noexcept {
+    if (generation == fork_generation()) delete object;
+  }
+};
+
 /// Owner of a descriptor that exists only in the process that made it: in a child made by fork the number
 /// leads to /dev/null, so that reads and writes there fail harmlessly and closing it is still right. (vfork
 /// and posix_spawn run no handlers; CLOEXEC covers those.) A fork between the creation of the descriptor and

@@ -126,9 +126,11 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
 std::shared_ptr<transport::tcp::TcpListener> Impl::data_listener() {
   if (listener == nullptr) {
     const auto& session = watch->session();
-    listener = std::make_shared<transport::tcp::TcpListener>(
-        options.interface.empty() ? session.address() : topology::interface_address(options.interface),
-        session.secret());
+    listener = std::shared_ptr<transport::tcp::TcpListener>(
+        new transport::tcp::TcpListener(
+            options.interface.empty() ? session.address() : topology::interface_address(options.interface),
+            session.secret()),
+        DeleteUnlessForked{});
   }
   return listener;
 }

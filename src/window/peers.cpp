@@ -215,8 +215,8 @@ std::shared_ptr<transport::tcp::TcpListener> WindowPeers::open(const WindowSetti
       return access->answer(from, question);
     };
   // Open before the peers learn the port.
-  server = std::make_unique<transport::tcp::WindowServer>(
-      std::move(served), setting.group.rank, setting.group.world, listener->open_inbox(setting.number));
+  server.reset(new transport::tcp::WindowServer(std::move(served), setting.group.rank, setting.group.world,
+                                                listener->open_inbox(setting.number)));
   return listener;
 }
 

@@ -11,6 +11,7 @@
 #include <tutti/error.hpp>
 
 #include "base/deadline.hpp"
+#include "base/fork_guard.hpp"
 #include "transport/remote_memory.hpp"
 #include "transport/tcp/tcp_memory.hpp"
 #include "transport/tcp/window_server.hpp"
@@ -48,8 +49,9 @@ struct WindowPeer {
 struct WindowPeers {
   /// `setting` and `counters` must stay.
   WindowPeers(const WindowSetting& setting, Counters& counters);
-  std::unique_ptr<transport::RemoteAccess> access;       ///< of `setting.network`, or nullptr
-  std::unique_ptr<transport::tcp::WindowServer> server;  ///< only where some peer needs it
+  std::unique_ptr<transport::RemoteAccess> access;  ///< of `setting.network`, or nullptr
+  /// Only where some peer needs it.
+  std::unique_ptr<transport::tcp::WindowServer, DeleteUnlessForked> server;
   std::vector<WindowPeer> all;
 
  private:

@@ -1,4 +1,5 @@
 // Whoever else connects to the port, and children made by fork.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -7,6 +8,7 @@
 #include <atomic>
 
 #include "bootstrap/authenticate.hpp"
+#include "bootstrap/ranks.hpp"
 #include "bootstrap/socket.hpp"
 #include "rig.hpp"
 #include "tcp_ranks.hpp"
@@ -182,6 +184,20 @@ TEST(TcpFork, AChildNeitherDisturbsNorKeepsAlive) {
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
+}
+
+// The listener's thread may be in the middle of it.
+TEST(TcpFork, AChildLeavesAnInboxAsItIs) {
+  const auto listeners = listeners_at("127.0.0.1", 1);
+  auto inbox = listeners[0]->open_inbox(1);
+  const int event = inbox->event();
+  bootstrap::test::Child child([&] {
+    inbox.reset();
+    return ::fcntl(event, F_GETFD) >= 0 ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
+  inbox.reset();
+  EXPECT_LT(::fcntl(event, F_GETFD), 0);
 }
 
 }  // namespace

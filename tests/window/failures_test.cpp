@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "bootstrap/ranks.hpp"
+#include "communicator/ranks.hpp"
 #include "window/seats.hpp"
 
 namespace tutti::test {
@@ -318,6 +318,36 @@ TEST(WindowSetup, AForkedChildMayNotUseIt) {
     EXPECT_EQ(child.wait(), 0);
     place.window.put(0, {.bytes = 8}).wait();
     place.window.wait_notification(1, 2);
+  });
+}
+
+// The server's thread may be in the middle of what serves peers; it stays as it is in the child.
+TEST(WindowSetup, AForkedChildOverTcpLeavesItsParentAlone) {
+  run(Way::tcp_processes, 2, [](Seat& seat) {
+    const Rank other = 1 - seat.rank;
+    auto place = seat.place(64);
+    place.window.put(other, {.bytes = 8}).wait();
+    const Batch batch = place.window.prepare_get(other, {});
+    seat.barrier();
+    bootstrap::test::Child child([&] {
+      const auto code_of = [](const auto& body) { return thrown_by(body).code; };
+      if (code_of([&] { place.window.get(other, {.bytes = 8}); }) != ErrorCode::forked) return 1;
+      if (code_of([&] { place.window.notify(other, 1); }) != ErrorCode::forked) return 2;
+      if (code_of([&] { place.window.post(batch); }) != ErrorCode::forked) return 3;
+      if (code_of([&] { place.window.fetch_add(other, 0, 1); }) != ErrorCode::forked) return 4;
+      if (code_of([&] { static_cast<void>(place.window.compare_swap(other, 0, 1, 2)); }) != ErrorCode::forked)
+        return 5;
+      if (code_of([&] { place.window.flush(); }) != ErrorCode::forked) return 6;
+      const auto open = open_descriptors();
+      { const Window dropped = std::move(place.window); }
+      return open - open_descriptors() == 1 ? 0 : 7;  // the connection to the other's server
+    });
+    EXPECT_EQ(child.wait(), 0);
+    place.window.fetch_add(other, 8, 5);
+    place.window.notify(other, 1).wait();
+    place.window.wait_notification(1, 1, other);
+    EXPECT_EQ(place.as<std::uint64_t>()[1], 5U);
+    seat.barrier();
   });
 }
 

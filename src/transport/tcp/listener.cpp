@@ -40,7 +40,7 @@ std::shared_ptr<Inbox> TcpListener::open_inbox(std::uint64_t communicator) {
   const std::scoped_lock lock(mutex_);
   std::erase_if(inboxes_, [](const auto& entry) { return entry.second.expired(); });
   auto inbox = inboxes_[communicator].lock();
-  if (!inbox) inboxes_[communicator] = inbox = std::make_shared<Inbox>();
+  if (!inbox) inboxes_[communicator] = inbox = std::shared_ptr<Inbox>(new Inbox, DeleteUnlessForked{});
   return inbox;
 }
 
