@@ -170,8 +170,9 @@ class Gpu {
   /// Error(unsupported) in a build without CUDA, without a driver or device, and for more than 64 ranks;
   /// Error(invalid_argument) for `GpuOptions::blocks` out of range, or more than the device runs side by
   /// side; Error(mismatch) when options differ; Error(system) when what is written by one rank does not
-  /// arrive at another, by any way. What is wrong on one rank before its memory is reached by others is
-  /// thrown on all.
+  /// arrive at another, by any way. What is wrong on one rank is thrown on all and names it, and the
+  /// communicator stays usable; but file descriptors that do not get from one process to another are waited
+  /// for until the communicator's deadline.
   explicit Gpu(Communicator& communicator, const GpuOptions& options = {});
   Gpu(Gpu&&) noexcept;
   Gpu& operator=(Gpu&&) noexcept;

@@ -11,6 +11,7 @@
 #include "bootstrap/frame.hpp"
 #include "gpu/slot_proof.hpp"
 #include "transport/all_gather.hpp"
+#include "transport/fail_together.hpp"
 
 namespace tutti::gpu {
 
@@ -36,18 +37,22 @@ NetworkLines::NetworkLines(std::shared_ptr<Api> api, const Setting& setting, con
       memory_(lines_.size()),
       network_(setting.make_network()),
       registered_(lines_.size()) {
-  for (const Line& line : lines_)
-    proposals_[index(line.peer)] =
-        setting.options.gpu_direct ? Proposal{Way::direct} : Proposal{Way::network, "GpuOptions::gpu_direct"};
-  if (setting.options.gpu_direct && !lines_.empty()) {
-    writes_ = api_->network_writes();
-    if (writes_ == NetworkWrites::never)
-      for (const Line& line : lines_)
-        proposals_[index(line.peer)] = {Way::network, "the device may not see what adapters write"};
-  }
-  register_all();
+  transport::do_together(setting.group, [this] {
+    propose();
+    register_all();
+  });
   do agree_on_all();
   while (some_direct_ && !prove());
+}
+
+void NetworkLines::propose() {
+  const bool wanted = setting_.options.gpu_direct;
+  if (wanted && !lines_.empty()) writes_ = api_->network_writes();
+  for (const Line& line : lines_)
+    proposals_[index(line.peer)] = !wanted ? Proposal{Way::network, "GpuOptions::gpu_direct"}
+                                   : writes_ == NetworkWrites::never
+                                       ? Proposal{Way::network, "the device may not see what adapters write"}
+                                       : Proposal{Way::direct};
 }
 
 // Slots of one direction.

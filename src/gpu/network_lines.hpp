@@ -41,6 +41,7 @@ class NetworkLines {
   [[nodiscard]] std::size_t bytes_of_slots() const;
   void use_device_memory(std::size_t i);
   void use_host_memory(std::size_t i);
+  void propose();
   void register_all();
   void agree_on_all();
   bool prove();

@@ -97,10 +97,12 @@ Regions::Token Regions::share(Region& region, std::span<std::byte> memory) {
   const auto token = std::make_shared<char>();
   region.token = token;
   region.memory = memory;
-  region.allocation = api_->allocation_id(memory.data());
   region.peers = std::move(peers);
   region.used = true;
-  publish();
+  transport::do_together(setting_.group, [&] {
+    region.allocation = api_->allocation_id(memory.data());
+    publish();
+  });
   return token;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include <tutti/error.hpp>
@@ -13,6 +14,7 @@
 #include "gpu/carrier.hpp"
 #include "gpu/device/proof.hpp"
 #include "gpu/resources.hpp"
+#include "transport/fail_together.hpp"
 
 namespace tutti::gpu {
 
@@ -104,21 +106,29 @@ device::Membership members_of(const Setting& setting, const std::vector<Line>& l
 SlotProof prove_slots(const std::shared_ptr<Api>& api, const Setting& setting, Network& network,
                       const std::vector<Line>& lines, bool flushes) {
   const device::Membership group = members_of(setting, lines);
-  const DeviceMemory membership = allocate(api, sizeof group);
-  api->upload(membership.get(), reinterpret_cast<const std::byte*>(&group), sizeof group);
-  const auto* const on_device = reinterpret_cast<const device::Membership*>(membership.get());
-  const PinnedMemory wrong = allocate_pinned(api, sizeof(std::uint32_t) * device::max_ranks);
-  auto* const words = reinterpret_cast<std::uint32_t*>(wrong.get());
-  const TemporaryStream stream(*api);
-
-  api->launch_proof(on_device, device::Proof::write_slots, words, stream.get());
-  api->synchronize(stream.get());
+  DeviceMemory membership;
+  PinnedMemory wrong;
+  std::optional<TemporaryStream> stream;
+  const auto run = [&](device::Proof phase) {
+    api->launch_proof(reinterpret_cast<const device::Membership*>(membership.get()), phase,
+                      reinterpret_cast<std::uint32_t*>(wrong.get()), stream->get());
+    api->synchronize(stream->get());
+  };
+  transport::do_together(setting.group, [&] {
+    membership = allocate(api, sizeof group);
+    api->upload(membership.get(), reinterpret_cast<const std::byte*>(&group), sizeof group);
+    wrong = allocate_pinned(api, sizeof(std::uint32_t) * device::max_ranks);
+    stream.emplace(*api);
+    run(device::Proof::write_slots);
+  });
   SlotProof proof;
   exchange(network, setting, lines, proof.failed);
   proof.network_broken = !proof.failed.empty();
-  if (flushes) api->flush_network_writes();
-  api->launch_proof(on_device, device::Proof::check_slots, words, stream.get());
-  api->synchronize(stream.get());
+  transport::do_together(setting.group, [&] {
+    if (flushes) api->flush_network_writes();
+    run(device::Proof::check_slots);
+  });
+  const auto* const words = reinterpret_cast<const std::uint32_t*>(wrong.get());
   for (const Line& line : lines)
     if (line.direct != nullptr && words[line.peer] != 0)
       proof.failed.try_emplace(line.peer,

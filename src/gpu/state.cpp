@@ -39,23 +39,40 @@ GpuState::GpuState(std::shared_ptr<gpu::Api> api, gpu::Setting setting)
     : api_(std::move(api)),
       setting_(std::move(setting)),
       connection_(api_, setting_),
-      regions_(api_, setting_, connection_),
-      planner_(api_, setting_, connection_),
-      sentry_(setting_, connection_.control()),
-      timeline_(api_) {
+      regions_(api_, setting_, connection_) {
+  transport::do_together(setting_.group, [this] {
+    planner_ = std::make_unique<gpu::Planner>(api_, setting_, connection_);
+    sentry_ = std::make_unique<gpu::Sentry>(setting_, connection_.control());
+    timeline_ = std::make_unique<gpu::Timeline>(api_);
+  });
   if (!connection_.needs_network()) return;
   network_ = std::make_unique<gpu::NetworkLines>(api_, setting_, connection_.mailbox(), connection_.lines());
-  if (network_->lines().empty()) return;
   try {
-    connection_.use(network_->lines());
-    proxy_ = std::make_unique<gpu::Proxy>(
-        network_->network(), gpu::Proxy::Device{api_, connection_.device(), network_->flushes()},
-        connection_.mailbox(), network_->lines(), [this](const Error& error) {
-          sentry_.fail(error.code() == ErrorCode::peer_lost ? setting_.explain_loss(error) : error);
-        });
+    transport::do_together(setting_.group, [this] { start_proxy(); });
   } catch (...) {
+    proxy_.reset();
     network_->abandon();
+    await_proxies();
     throw;
+  }
+}
+
+void GpuState::start_proxy() {
+  if (network_->lines().empty()) return;
+  connection_.use(network_->lines());
+  proxy_ = std::make_unique<gpu::Proxy>(
+      network_->network(), gpu::Proxy::Device{api_, connection_.device(), network_->flushes()},
+      connection_.mailbox(), network_->lines(), [this](const Error& error) {
+        sentry_->fail(error.code() == ErrorCode::peer_lost ? setting_.explain_loss(error) : error);
+      });
+}
+
+// Of ranks that all fail: until none has a proxy, which would take the end of this rank's network for its
+// death.
+void GpuState::await_proxies() const {
+  try {
+    static_cast<void>(setting_.group.all_gather({}));
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the communicator has failed, too
   }
 }
 
@@ -64,8 +81,8 @@ GpuState::GpuState(std::shared_ptr<gpu::Api> api, gpu::Setting setting)
 GpuState::~GpuState() {
   try {
     while_it_ends_.emplace(*api_, connection_.device());
-    timeline_.finish();
-    sentry_.check();
+    timeline_->finish();
+    sentry_->check();
     if (std::uncaught_exceptions() != exceptions_)
       abandon();
     else
@@ -119,9 +136,9 @@ bool GpuState::reachable(const Call& call, const Sizes& sizes) const {
 
 gpu::Regions::Allocated GpuState::allocate(std::size_t bytes) {
   const OnDevice here(*api_, connection_.device());
-  sentry_.check();
+  sentry_->check();
   setting_.ensure_usable();
-  timeline_.finish();  // kernels read what is about to change
+  timeline_->finish();  // kernels read what is about to change
   return regions_.allocate(bytes);
 }
 
@@ -137,10 +154,10 @@ void GpuState::check_registrable(const void* data, std::size_t bytes) {
 
 gpu::Regions::Token GpuState::register_memory(void* data, std::size_t bytes) {
   const OnDevice here(*api_, connection_.device());
-  sentry_.check();
+  sentry_->check();
   setting_.ensure_usable();
   transport::do_together(setting_.group, [&] { check_registrable(data, bytes); });
-  timeline_.finish();
+  timeline_->finish();
   return regions_.add({static_cast<std::byte*>(data), bytes});
 }
 
@@ -161,7 +178,7 @@ void GpuState::check_stream(const Call& call, Stream stream) {
 
 Sizes GpuState::admit(const Call& call, Stream stream) {
   const OnDevice here(*api_, connection_.device());
-  sentry_.check();
+  sentry_->check();
   setting_.ensure_usable();
   const Sizes sizes = tutti::check(call, rank(), size());
   check_pointer(call, call.in, sizes.in_bytes, "input");
@@ -188,7 +205,7 @@ void GpuState::enqueue(std::span<const Call> calls, Stream stream) {
   if (messages.size() > gpu::device::max_buffers)
     throw Error(ErrorCode::unsupported, fmt::format("{} sends and receives in one group; the most are {}",
                                                     messages.size(), gpu::device::max_buffers));
-  planner_.trim(timeline_);
+  planner_->trim(*timeline_);
   std::vector<Prepared> all;
   all.reserve(calls.size());
   if (!messages.empty()) all.push_back(prepare_messages(messages));
@@ -200,7 +217,7 @@ void GpuState::enqueue(std::span<const Call> calls, Stream stream) {
 void GpuState::enqueue_counted(const Call& call, const DeviceBlocks& in, const DeviceBlocks& out,
                                Stream stream) {
   const OnDevice here(*api_, connection_.device());
-  sentry_.check();
+  sentry_->check();
   setting_.ensure_usable();
   const std::size_t element = size_of(call.type), ranks = static_cast<std::size_t>(size());
   const std::size_t in_bytes = size_in_bytes(call, in.room), out_bytes = size_in_bytes(call, out.room);
@@ -221,8 +238,8 @@ void GpuState::enqueue_counted(const Call& call, const DeviceBlocks& in, const D
   launch.output = static_cast<std::byte*>(call.out);
   launch.counts = {
       {in.counts, in.displacements, in.room}, {out.counts, out.displacements, out.room}, element};
-  planner_.trim(timeline_);
-  Prepared prepared = prepare(planner_.counted_exchange(call.type), launch);
+  planner_->trim(*timeline_);
+  Prepared prepared = prepare(planner_->counted_exchange(call.type), launch);
   this->launch({&prepared, 1}, stream);
 }
 
@@ -250,7 +267,7 @@ GpuState::Prepared GpuState::prepare(gpu::Plan& plan, const gpu::device::Launch&
 }
 
 GpuState::Prepared GpuState::prepare_collective(const Call& call, const Sizes& sizes) {
-  gpu::Plan& plan = planner_.collective(call, sizes, reachable(call, sizes));
+  gpu::Plan& plan = planner_->collective(call, sizes, reachable(call, sizes));
   gpu::device::Launch launch;
   launch.input = static_cast<const std::byte*>(call.in);
   launch.output = static_cast<std::byte*>(call.out);
@@ -280,26 +297,26 @@ GpuState::Prepared GpuState::prepare_messages(std::span<const Call> calls) {
   for (std::size_t i = 0; i < calls.size(); ++i)
     launch.buffers[i] = static_cast<std::byte*>(
         calls[i].operation == Operation::send ? const_cast<void*>(calls[i].in) : calls[i].out);
-  return prepare(planner_.messages(calls), launch);
+  return prepare(planner_->messages(calls), launch);
 }
 
 void GpuState::launch(std::span<Prepared> all, Stream stream) {
   const gpu::Capture capture = api_->capture_of(stream);
-  timeline_.follow(stream, capture);
+  timeline_->follow(stream, capture);
   try {
     for (Prepared& one : all)
       if (!one.plan->empty) launch(one, capture.has_value(), stream);
   } catch (...) {
-    if (!capture) timeline_.mark(stream, capture, launched_);  // what comes next follows those launched
+    if (!capture) timeline_->mark(stream, capture, launched_);  // what comes next follows those launched
     throw;
   }
-  timeline_.mark(stream, capture, launched_);
+  timeline_->mark(stream, capture, launched_);
 }
 
 void GpuState::launch(Prepared& prepared, bool captured, Stream stream) {
   gpu::Plan& plan = *prepared.plan;
   if (prepared.copy) api_->launch_scale(*prepared.copy, stream);
-  prepared.launch.sequence = launched_ = sentry_.announce_launch(plan.title);
+  prepared.launch.sequence = launched_ = sentry_->announce_launch(plan.title);
   plan.last_launch = launched_;
   plan.captured = plan.captured || captured;
   api_->launch(prepared.launch, plan.lanes, plan.slices, stream);
@@ -341,13 +358,13 @@ void GpuState::all_reduce_rms_norm(const AllReduceRmsNorm& arguments, Stream str
   launch.buffers[gpu::device::weight_buffer] = static_cast<std::byte*>(const_cast<void*>(arguments.weight));
   launch.buffers[gpu::device::normalized_buffer] = static_cast<std::byte*>(arguments.out);
   launch.epsilon = arguments.epsilon;
-  planner_.trim(timeline_);
-  Prepared prepared = prepare(planner_.norm(arguments), launch);
+  planner_->trim(*timeline_);
+  Prepared prepared = prepare(planner_->norm(arguments), launch);
   this->launch({&prepared, 1}, stream);
 }
 
 void GpuState::check() {
-  sentry_.check();
+  sentry_->check();
   if (const auto why = setting_.interrupted()) throw Error(*why);
 }
 
@@ -361,7 +378,7 @@ std::string GpuState::explain(const Call& call) {
   if (is_message(call)) return describe(call) + ": slots, side by side with the rest of its group";
   const OnDevice here(*api_, connection_.device());
   const Sizes sizes = tutti::check(call, rank(), size());
-  return planner_.collective(call, sizes, reachable(call, sizes)).description;
+  return planner_->collective(call, sizes, reachable(call, sizes)).description;
 }
 
 }  // namespace tutti::detail

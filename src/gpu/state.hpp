@@ -53,6 +53,8 @@ class GpuState {
   [[nodiscard]] std::string explain(const Call& call);
 
  private:
+  void start_proxy();
+  void await_proxies() const;
   void meet();
   void abandon() noexcept;
   [[nodiscard]] bool reachable(const Call& call, const Sizes& sizes) const;
@@ -84,12 +86,12 @@ class GpuState {
   gpu::Setting setting_;
   gpu::Connection connection_;
   gpu::Regions regions_;
-  gpu::Planner planner_;
-  gpu::Sentry sentry_;
+  std::unique_ptr<gpu::Planner> planner_;
+  std::unique_ptr<gpu::Sentry> sentry_;
   std::unique_ptr<gpu::NetworkLines> network_;  ///< where some rank needs one
   std::unique_ptr<gpu::Proxy> proxy_;           ///< where this rank does
   Growing scratch_, input_copy_;
-  gpu::Timeline timeline_;
+  std::unique_ptr<gpu::Timeline> timeline_;
   std::uint64_t launched_ = 0;  ///< number of the last launch
   const std::uint64_t generation_ = fork_generation();
   int exceptions_ = std::uncaught_exceptions();

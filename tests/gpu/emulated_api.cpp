@@ -147,6 +147,7 @@ std::uint64_t EmulatedApi::address_space() {
 }
 
 void EmulatedApi::upload(std::byte* to, const std::byte* from, std::size_t bytes) {
+  tell("upload");
   ++uploads;
   std::memcpy(to, from, bytes);
 }
@@ -174,6 +175,7 @@ gpu::Capture EmulatedApi::capture_of(gpu::Stream stream) {
 void EmulatedApi::synchronize(gpu::Stream stream) { worker(stream).finish(); }
 
 gpu::Event EmulatedApi::create_event() {
+  tell("create_event");
   if (--events_left < 0) throw Error(ErrorCode::system, "cudaEventCreateWithFlags: out of memory");
   ++events;
   return new SharedEvent(std::make_shared<EmulatedEvent>());

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -167,7 +168,7 @@ TEST_F(GpuTest, WhatIsWrongOnOneRankIsThrownOnAll) {
         const GpuOptions options{.blocks = wrong ? 0 : 4, .memory = small.memory};
         EXPECT_EQ(code_of([&] { const Gpu gpu(comm, options); }, "rank 1: GpuOptions::blocks is 0"),
                   ErrorCode::invalid_argument);
-        for (const std::string call : {"load_kernels", "create_stream"}) {
+        for (const std::string call : {"load_kernels", "create_stream", "create_event"}) {
           if (wrong) fails = call;
           EXPECT_EQ(code_of([&] { const Gpu gpu(comm, small); }, ("rank 1: " + call + " fails").c_str()),
                     ErrorCode::system);
@@ -181,6 +182,27 @@ TEST_F(GpuTest, WhatIsWrongOnOneRankIsThrownOnAll) {
         };
         EXPECT_EQ(code_of(refused, "rank 1: register_memory takes memory of device"),
                   ErrorCode::invalid_argument);
+        gpu.on(nullptr).all_reduce(mine.data(), mine.data(), 64, DataType::float32);
+        api->synchronize(nullptr);
+        gpu.check();
+        EXPECT_EQ(mine.values(), std::vector<float>(64, 2));
+      },
+      quick());
+}
+
+// A proxy comes last, when the other rank has one already.
+TEST_F(GpuTest, AThreadThatDoesNotStartOnOneRankIsThrownOnAll) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        for (const int started : {1, 2}) {  // the stream of the proof; what looks after kernels
+          std::optional<FewThreads> few;
+          if (comm.rank() == 1) few.emplace(started);
+          EXPECT_EQ(code_of([&] { const Gpu gpu(comm, hosts_of(1)); }, "rank 1: cannot start a thread"),
+                    ErrorCode::system);
+        }
+        Gpu gpu(comm, hosts_of(1));
+        const OnGpu<float> mine(memory, std::vector<float>(64, 1));
         gpu.on(nullptr).all_reduce(mine.data(), mine.data(), 64, DataType::float32);
         api->synchronize(nullptr);
         gpu.check();

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include <tutti/gpu.hpp>
 #include <tutti/local.hpp>
@@ -195,6 +196,27 @@ TEST_F(GpuDirect, APathThatBreaksTheConnectionIsNotTaken) {
   expect_right(2, hosts_of(1),
                AllOf(HasSubstr("over verbs: through page-locked host memory"),
                      HasSubstr("verbs, fake0 port 1 to rank")));
+}
+
+TEST_F(GpuDirect, AProofThatFailsOnOneRankIsThrownOnAll) {
+  static thread_local int streams_left = 1'000'000;
+  api->before = [](std::string_view call) {
+    if (call == "create_stream" && streams_left-- == 0)
+      throw Error(ErrorCode::system, "there are no more streams");
+  };
+  Options options;
+  options.timeout = std::chrono::seconds(60);
+  options.transport = "verbs";
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        if (comm.rank() == 1) streams_left = 1;  // for the proof without adapters, not for that of slots
+        EXPECT_EQ(code_of([&] { const Gpu gpu(comm, hosts_of(1)); }, "rank 1: there are no more streams"),
+                  ErrorCode::system);
+        const Gpu gpu(comm, hosts_of(1));
+        EXPECT_THAT(gpu.explain(), HasSubstr("from and into device memory (dma-buf)"));
+      },
+      options);
 }
 
 TEST_F(GpuDirect, AConnectionThatBreaksEndsKernels) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <tutti/gpu.hpp>
@@ -124,6 +125,23 @@ TEST_F(GpuRegions, EveryOperationOnAPartOfOne) {
       o.all_reduce(i, x, count, type, scaled_sum(0.5));  // a copy of the input, which others do not reach
     });
   });
+}
+
+TEST_F(GpuRegions, ThatOneRankCannotPublishAreToldToAll) {
+  static thread_local bool fails = false;
+  api->before = [](std::string_view call) {
+    if (fails && call == "upload") throw Error(ErrorCode::system, "the device is gone");
+  };
+  run_local(2, [&](Communicator& comm) {
+    Gpu gpu(comm, small);
+    fails = comm.rank() == 1;
+    EXPECT_EQ(code_of([&] { static_cast<void>(gpu.allocate<float>(count)); }, "rank 1: the device is gone"),
+              ErrorCode::system);
+    fails = false;
+    const auto in = gpu.allocate<float>(count), out = gpu.allocate<float>(count);
+    expect_sum(comm, gpu, in.data(), out.data());
+  });
+  EXPECT_EQ(api->bytes_held(), 0U);
 }
 
 TEST_F(GpuRegions, FactorsMayDifferBetweenRanks) {
