@@ -48,12 +48,12 @@ std::optional<Watch::Gone> Watch::gone(Rank world) {
 }
 
 std::optional<Watch::Gone> Watch::gone(Rank world, std::uint64_t communicator) {
-  if (const auto everywhere = gone(world)) return everywhere;
-  const std::lock_guard lock(mutex_);
-  const auto open = open_.find(communicator);
-  if (open == open_.end()) return std::nullopt;
-  const auto found = open->second.find(world);
-  return found == open->second.end() ? std::nullopt : std::optional(found->second);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto open = open_.find(communicator); open != open_.end())
+      if (const auto closed = open->second.find(world); closed != open->second.end()) return closed->second;
+  }
+  return gone(world);
 }
 
 void Watch::open(std::uint64_t communicator) {

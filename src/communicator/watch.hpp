@@ -44,7 +44,7 @@ class Watch {
   void poll();
   /// Whether a world rank is gone.
   std::optional<Gone> gone(Rank world);
-  /// Or has closed `communicator`, of those that are open here.
+  /// Or has closed `communicator`, of those that are open here: before it was gone, which comes second then.
   std::optional<Gone> gone(Rank world, std::uint64_t communicator);
   void open(std::uint64_t communicator);
   void close(std::uint64_t communicator);

@@ -1,7 +1,9 @@
 // A communicator that one rank destroys while its session goes on, and global ones at the end of a process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <optional>
 #include <stdexcept>
@@ -89,6 +91,34 @@ TEST_P(Closed, WhoHasDoneItsPartIsNotMissed) {
         comm.barrier();
       },
       over(GetParam()));
+}
+
+// Others hear of the death where the rank had not destroyed its communicator before.
+TEST_P(Closed, WhoDiesAfterwardsIsNotMissedEither) {
+  auto children = fork_ranks(3, over(GetParam(), 20s), [](Communicator& comm) {
+    ::alarm(60);  // a rank that hangs ends
+    auto part = std::optional(comm.duplicate());
+    part->barrier();
+    if (comm.rank() == 1) {
+      part.reset();
+      ::raise(SIGKILL);
+    }
+    const auto died = thrown_by([&] {
+      for (;; std::this_thread::yield()) comm.check();
+    });
+    EXPECT_EQ(died.code, ErrorCode::peer_lost) << died.text;
+    EXPECT_EQ(died.ranks, std::vector<Rank>{1}) << died.text;
+    part->check();
+    const Rank mine = comm.rank(), other = 2 - mine;
+    Rank theirs = -1;
+    Group group = part->group();
+    group.send(std::span<const Rank>(&mine, 1), other);
+    group.receive(std::span(&theirs, 1), other);
+    group.run();
+    EXPECT_EQ(theirs, other);
+  });
+  for (Rank rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(children[static_cast<std::size_t>(rank)].wait(), rank == 1 ? -SIGKILL : 0) << rank;
 }
 
 // The hub of one group was left to the process before the global communicator is destroyed, and its thread's
