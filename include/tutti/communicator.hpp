@@ -197,9 +197,11 @@ class Communicator : public Operations<Communicator, void> {
   /// `use_default`. It is proved first: Error(invalid_schedule) with the fault, or when it is for another
   /// number of ranks, reaches into buffers of other ranks (which need not be reachable), or reduces in
   /// another order than Options::rank_order asks; where it holds only out of place, calls in place copy their
-  /// input. Calls with blocks of different sizes go on by the library's own, and results are bitwise equal on
-  /// all ranks only if the schedule folds in the same order for each (Proof::same_everywhere). Collective:
-  /// all ranks pass the same one, else the next such call is a mismatch.
+  /// input. Calls with blocks of different sizes go on by the library's own; so do, under
+  /// Options::rank_order, sums, products and averages of 8- and 16-bit floats which the schedule would round
+  /// more than once (not Proof::one_fold). Results are bitwise equal on all ranks only if the schedule folds
+  /// in the same order for each (Proof::same_everywhere).
+  /// Collective: all ranks pass the same one, else the next such call is a mismatch.
   void use(const Schedule& schedule);
   /// Calls of `collective` choose by themselves again. Collective. Throws nothing.
   void use_default(Collective collective);

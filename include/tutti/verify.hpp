@@ -32,6 +32,7 @@ struct Proof {
   bool same_everywhere =
       false;  ///< every rank computes each element by the same expression: bitwise equal results
   bool rank_order = false;  ///< that expression is ((r0 + r1) + r2) + ..., whatever the algorithm
+  bool one_fold = false;    ///< ... in one step: 8- and 16-bit floats are rounded once
 };
 
 /// Runs the schedule once on symbolic values, with vector clocks. Lanes that meet only at FIFOs are a Kahn

@@ -210,10 +210,13 @@ Circumstances Planner::circumstances_of(const Call& call, const execution::Shape
 }
 
 const Planner::User* Planner::schedule_of_user(const Call& call, const execution::Shape& shape) const {
+  // Or their bits would not be those of other algorithms.
+  const bool needs_one_fold =
+      setting_.options->rank_order && reducing(call.operation) && rounds_between_steps(call);
   const auto user = std::find_if(users_.begin(), users_.end(), [&](const User& u) {
     const Schedule& schedule = u.prepared.schedule;
     return schedule.collective == *collective_of(call.operation) && schedule.root == call.root &&
-           !shape.uneven;
+           !shape.uneven && (u.one_fold || !needs_one_fold);
   });
   return user == users_.end() ? nullptr : &*user;
 }
@@ -372,7 +375,8 @@ void Planner::use(const Schedule& schedule) {
   execution::require_chunks_kept(schedule);
   const bool in_place = !verify(schedule, {.credits = 0, .pieces = 3, .in_place = true});
   use_default(schedule.collective);
-  users_.push_back({{.schedule = schedule, .overview = execution::overview_of(schedule)}, in_place});
+  users_.push_back(
+      {{.schedule = schedule, .overview = execution::overview_of(schedule)}, in_place, proof.one_fold});
 }
 
 void Planner::use_default(Collective collective) {

@@ -120,6 +120,7 @@ class Planner {
   struct User {
     Prepared prepared;
     bool in_place;  ///< proved in place, too
+    bool one_fold;  ///< rounds small floats once
   };
   /// `plan` has its key, and is empty.
   void make(Plan& plan, const Call& call, const Sizes& sizes);

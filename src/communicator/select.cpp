@@ -44,11 +44,14 @@ bool reducing(Collective collective) {
          collective == Collective::reduce_scatter;
 }
 
-bool rounds_coarsely(const Call& call) {
+bool rounds_between_steps(const Call& call) {
   const ReduceOp op = call.reduction.op;
-  return (call.type == DataType::fp8_e4m3 || call.type == DataType::fp8_e5m2) && op != ReduceOp::min &&
-         op != ReduceOp::max;
+  const bool small = call.type == DataType::float16 || call.type == DataType::bfloat16 ||
+                     call.type == DataType::fp8_e4m3 || call.type == DataType::fp8_e5m2;
+  return small && op != ReduceOp::min && op != ReduceOp::max;
 }
+
+bool rounds_coarsely(const Call& call) { return rounds_between_steps(call) && size_of(call.type) == 1; }
 
 Choice select(const Circumstances& call) {
   std::string_view wanted;

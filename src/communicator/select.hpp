@@ -50,6 +50,9 @@ bool reducing(Collective collective);
 /// fp8_e4m3, and next to 16 is 18.
 bool rounds_coarsely(const Call& call);
 
+/// Whether partial results are rounded to the type of the call where they go from one step to the next.
+bool rounds_between_steps(const Call& call);
+
 /// Whether this algorithm takes blocks of different sizes; a v-form for which another is forced takes one
 /// that does.
 bool carries_uneven(std::string_view algorithm);

@@ -267,6 +267,22 @@ TEST(Proof, TellsExpressionsApart) {
             std::pair(true, false));
 }
 
+TEST(Proof, OneFoldIsOneStepInTheOrderOfRanks) {
+  const auto one_fold = [](const std::string& steps) {
+    const std::string others = "rank 1\nlane 0\nto 0 = in[0]\nrank 2\nlane 0\nto 0 = in[0]\n";
+    Proof result;
+    const auto found =
+        verify(parse_schedule("reduce \"x\" ranks 3 chunks 1 scratch 1\nrank 0\nlane 0\n" + steps + others),
+               {}, &result);
+    EXPECT_FALSE(found) << to_string(*found);
+    return result.one_fold;
+  };
+  EXPECT_TRUE(one_fold("out[0] = in[0] + from 1 + from 2 complete\n"));
+  EXPECT_TRUE(one_fold("scratch[0] = in[0] + from 1 + from 2 complete\nout[0] = scratch[0]\n"));
+  EXPECT_FALSE(one_fold("out[0] = in[0] + from 2 + from 1 complete\n"));
+  EXPECT_FALSE(one_fold("scratch[0] = in[0] + from 1\nout[0] = scratch[0] + from 2 complete\n"));
+}
+
 TEST(Proof, SameEverywhereMindsOrderAndRounding) {
   const auto same = [](const std::string& first) {
     std::string text =

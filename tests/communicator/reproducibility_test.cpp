@@ -182,6 +182,70 @@ TEST(RankOrder, RefusesAlgorithmsWithAnotherOrder) {
       options);
 }
 
+// A schedule that rounds small floats more often than the library's own does not reduce them.
+TEST(RankOrder, HoldsBesideASchedule) {
+  const Schedule chain = parse_schedule(R"(
+all_reduce "chain" ranks 3 chunks 1 scratch 1
+rank 0
+  lane 0
+    scratch[0] = in[0] + from 1
+    out[0], to 1, to 2 = scratch[0] + from 2 complete
+rank 1
+  lane 0
+    to 0 = in[0]
+    out[0] = from 0
+rank 2
+  lane 0
+    to 0 = in[0]
+    out[0] = from 0
+)");
+  constexpr std::size_t count = 5'000;
+  const auto sums = [&](const Options& options, bool by_chain) {
+    std::vector<std::uint16_t> result;
+    run_local(
+        3,
+        [&](Communicator& comm) {
+          if (by_chain) comm.use(chain);
+          std::vector<std::uint16_t> data(count);  // of numbers from 1 to 16, and their negatives
+          for (std::uint32_t i = 0; i < count; ++i) {
+            const std::uint32_t hash = mix(static_cast<std::uint32_t>(comm.rank()) + 5, i);
+            data[i] = static_cast<std::uint16_t>((hash & 0x83FFU) | (15 + (hash >> 20 & 3U)) << 10);
+          }
+          comm.all_reduce(data.data(), data.data(), count, DataType::float16);
+          if (comm.rank() == 0) result = std::move(data);
+        },
+        options);
+    return result;
+  };
+  Options in_order = over("shm");
+  in_order.rank_order = true;
+  const auto expected = sums(in_order, false);
+  EXPECT_EQ(sums(in_order, true), expected);
+  EXPECT_NE(sums(over("shm"), true), expected) << "the inputs prove nothing";
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        comm.use(chain);
+        const std::vector<float> in(4);
+        std::vector<float> out(4);
+        const auto by_chain = [&](DataType type, ReduceOp op) {
+          const std::string text = comm.explain({.operation = Operation::all_reduce,
+                                                 .type = type,
+                                                 .reduction = op,
+                                                 .in = in.data(),
+                                                 .out = out.data(),
+                                                 .count = 4});
+          return text.find("algorithm chain: given by the user") != std::string::npos;
+        };
+        EXPECT_TRUE(by_chain(DataType::float32, ReduceOp::sum));
+        EXPECT_TRUE(by_chain(DataType::float16, ReduceOp::max));
+        for (const DataType type :
+             {DataType::float16, DataType::bfloat16, DataType::fp8_e4m3, DataType::fp8_e5m2})
+          EXPECT_FALSE(by_chain(type, ReduceOp::average)) << name(type);
+      },
+      in_order);
+}
+
 // The one-sided path of registered memory takes part in the promise.
 TEST(RankOrder, HoldsInRegisteredMemory) {
   Options options = over("shm");

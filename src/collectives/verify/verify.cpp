@@ -37,11 +37,14 @@ std::optional<Fault> check_results(const Schedule& schedule, int pieces, const p
 /// Collectives that reduce nothing copy, and a copy is the same everywhere and in any order.
 Proof findings(const Schedule& schedule, int pieces, const proof::Contract& contract,
                const proof::Memory& memory) {
-  Proof proof{true, true};
+  Proof proof{true, true, true};
   if (!proof::reduces(schedule.collective)) return proof;
   for_each_output(schedule, pieces, [&](Rank rank, int piece, int chunk) -> std::optional<Fault> {
     const proof::Value& value = memory.peek(memory.at(out(chunk), rank, piece));
-    proof.rank_order = proof.rank_order && value.order == contract.expected(rank, chunk, piece).order;
+    proof::Value wanted = contract.expected(rank, chunk, piece);
+    proof.rank_order = proof.rank_order && value.order == wanted.order;
+    if (schedule.ranks > 1) proof::round(wanted);
+    proof.one_fold = proof.one_fold && value.expression == wanted.expression;
     if (schedule.collective == Collective::all_reduce) {
       const proof::Value& first = memory.peek(memory.at(out(chunk), 0, piece));
       proof.same_everywhere = proof.same_everywhere && value.expression == first.expression;
