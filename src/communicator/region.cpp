@@ -28,9 +28,9 @@ void Impl::map_regions(const std::vector<MemoryOffer>& all) noexcept {
   }
 }
 
-// A rank whose memory is refused keeps nobody waiting. Nobody is in an earlier call when pages are replaced.
+// A rank whose memory is refused keeps nobody waiting.
 std::shared_ptr<Region> Impl::make_region(Within within, const std::function<std::size_t(Region&)>& make) {
-  run({.operation = Operation::barrier, .within = within});
+  ensure_usable();
   auto region = std::make_shared<Region>();
   std::vector<MemoryOffer> all(static_cast<std::size_t>(group.size));
   MemoryOffer mine;

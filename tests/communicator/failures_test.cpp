@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <array>
+#include <latch>
 #include <thread>
 
 #include "communicator/exercise.hpp"
@@ -53,6 +54,27 @@ TEST_P(Failures, ADeadlineNamesOperationAndRank) {
     EXPECT_NE(again.text.find("TUTTI_TIMEOUT"), std::string::npos) << again.text;
   });
   EXPECT_EQ(results[2].code, ErrorCode::aborted) << results[2].text;
+}
+
+TEST_P(Failures, AnAllocationIsOneOfTheCallsThatAreNumbered) {
+  std::latch asked(1);
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        const auto memory = comm.allocate<float>(8);
+        if (comm.rank() == 0) {
+          Work work = comm.async().barrier();
+          const auto thrown = thrown_by([&] { work.wait(1ms); });
+          EXPECT_EQ(thrown.code, ErrorCode::timeout) << thrown.text;
+          EXPECT_NE(thrown.text.find("barrier() #2 on rank 0"), std::string::npos) << thrown.text;
+          asked.count_down();
+          work.wait();
+        } else {
+          asked.wait();
+          comm.barrier();
+        }
+      },
+      over(GetParam()));
 }
 
 TEST_P(Failures, AReceiveThatIsNeverAnsweredTimesOut) {
