@@ -82,7 +82,12 @@ void Planner::upload(Plan& plan, const std::vector<std::byte>& flat) {
   plan.flat_bytes = flat.size();
   plan.program_bytes = std::bit_ceil(std::max(flat.size(), smallest_program));
   plan.program = room_for(plan.program_bytes);
-  api_->upload(plan.program, flat.data(), flat.size());
+  try {
+    api_->upload(plan.program, flat.data(), flat.size());
+  } catch (...) {
+    spare_.emplace(plan.program_bytes, plan.program);
+    throw;
+  }
 }
 
 std::byte* Planner::room_for(std::size_t bytes) {

@@ -108,6 +108,29 @@ TEST_F(GpuTest, AGroupThatCannotBePreparedIsNotBegun) {
       quick());
 }
 
+TEST_F(GpuTest, CallsWhosePlansAreNotUploadedTakeNoMemory) {
+  static std::atomic<bool> fails;
+  fails = false;
+  api->before = [](std::string_view call) {
+    if (fails && call == "upload") throw Error(ErrorCode::system, "cudaMemcpyAsync fails");
+  };
+  run_local(1, [&](Communicator& comm) {
+    Gpu gpu(comm, small);
+    const OnGpu<float> in(memory, std::vector<float>(64, 1)), out(memory, 64);
+    const auto sum = [&] { gpu.on(nullptr).all_reduce(in.data(), out.data(), 64, DataType::float32); };
+    const std::size_t held = api->bytes_held();
+    fails = true;
+    for (int time = 0; time < 1000; ++time)  // more than the memory for plans has room for
+      ASSERT_EQ(code_of(sum, "cudaMemcpyAsync fails"), ErrorCode::system);
+    EXPECT_EQ(api->bytes_held(), held);
+    fails = false;
+    sum();
+    api->synchronize(nullptr);
+    gpu.check();
+    EXPECT_EQ(out.values(), std::vector<float>(64, 1));
+  });
+}
+
 TEST_F(GpuTest, OneThatCannotBeMadeLeavesWhatOthersWrite) {
   run_local(1, [&](Communicator& comm) {
     {
