@@ -195,13 +195,15 @@ WindowPeers::WindowPeers(const WindowSetting& setting, Counters& counters) {
 std::shared_ptr<transport::tcp::TcpListener> WindowPeers::open(const WindowSetting& setting,
                                                                Counters& counters) {
   const std::size_t counter_bytes = Counters::bytes_for(counters.numbers(), setting.group.size);
-  if (setting.network != nullptr)
-    access = setting.network->expose(
+  if (setting.network != nullptr) {
+    auto exposed = setting.network->expose(
         {.memory = setting.memory,
          .counters = {setting.counters.get(), counter_bytes},
          .signalled = [&counters](std::uint32_t id, Rank from) { counters.add_beside(id, from); },
          .rank = setting.group.rank,
          .size = setting.group.size});
+    access.reset(exposed.release());
+  }
   if (!needs_server(setting)) return nullptr;
   transport::tcp::check_congestion(setting.congestion);
   auto listener = setting.listener();

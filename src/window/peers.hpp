@@ -49,9 +49,9 @@ struct WindowPeer {
 struct WindowPeers {
   /// `setting` and `counters` must stay.
   WindowPeers(const WindowSetting& setting, Counters& counters);
-  std::unique_ptr<transport::RemoteAccess> access;  ///< of `setting.network`, or nullptr
-  /// Only where some peer needs it.
-  std::unique_ptr<transport::tcp::WindowServer, DeleteUnlessForked> server;
+  // The server's thread changes both.
+  std::unique_ptr<transport::RemoteAccess, DeleteUnlessForked> access;  ///< of `setting.network`, or nullptr
+  std::unique_ptr<transport::tcp::WindowServer, DeleteUnlessForked> server;  ///< where some peer needs it
   std::vector<WindowPeer> all;
 
  private:

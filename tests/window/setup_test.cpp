@@ -3,12 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <new>
+#include <optional>
 #include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "base/fork_guard.hpp"
 #include "bootstrap/ranks.hpp"
 #include "transport/fail_together.hpp"
 #include "transport/tcp_ranks.hpp"
@@ -76,6 +83,60 @@ TEST(WindowWithoutAListener, IsRefusedOnAllRanks) {
     EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
     EXPECT_THAT(thrown.text, HasSubstr("rank 1: too many open files"));
   });
+}
+
+/// Counts those that are gone.
+class Exposed final : public transport::RemoteAccess {
+ public:
+  explicit Exposed(int& gone) : gone_(gone) {}
+  ~Exposed() override { ++gone_; }
+  Exposed(const Exposed&) = delete;
+  Exposed& operator=(const Exposed&) = delete;
+  Bytes answer(Rank, std::span<const std::byte>) override { return {}; }
+  std::unique_ptr<transport::RemoteMemory> reach(Rank, Ask) override { return nullptr; }
+  void progress() override {}
+  void wait(std::chrono::microseconds) override {}
+
+ private:
+  int& gone_;
+};
+
+/// Reaches nobody, but gives memory to peers.
+class Exposing final : public transport::Transport {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "exposing"; }
+  [[nodiscard]] bool reaches(Rank) const override { return false; }
+  [[nodiscard]] std::string explain(Rank) const override { return "it reaches nobody"; }
+  [[nodiscard]] std::size_t max_message_bytes() const override { return 1; }
+  transport::Sender& sender(Rank, int) override { throw std::logic_error("it has none"); }
+  transport::Receiver& receiver(Rank, int) override { throw std::logic_error("it has none"); }
+  std::unique_ptr<transport::RemoteAccess> expose(const transport::Exposure&) override {
+    return std::make_unique<Exposed>(gone);
+  }
+  void progress() override {}
+  void wait(std::chrono::microseconds) override {}
+  [[nodiscard]] transport::Traffic traffic() const override { return {}; }
+
+  int gone = 0;
+};
+
+// The server's thread, which is not there, may have been in the middle of it.
+TEST(WindowAccess, StaysAsItIsInAChildOfFork) {
+  install_fork_guard();
+  Exposing network;
+  std::vector<std::uint64_t> counters(64);
+  detail::WindowSetting setting;
+  setting.group = transport::testing::local_groups(1)[0];
+  setting.counters = {reinterpret_cast<std::byte*>(counters.data()), [](std::byte*) {}};
+  setting.network = &network;
+  std::optional<Window> window(detail::WindowState::make_window(std::move(setting)));
+  bootstrap::test::Child child([&] {
+    window.reset();
+    return network.gone;
+  });
+  EXPECT_EQ(child.wait(), 0);
+  window.reset();
+  EXPECT_EQ(network.gone, 1);
 }
 
 TEST(WindowOutOfMemory, IsRefusedOnAllRanks) {
