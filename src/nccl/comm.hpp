@@ -90,6 +90,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   // run.cpp
   void run(std::span<const Queued> calls);
+  /// Throws what `run` would refuse the call for.
+  void admit(const Queued& queued);
   /// Makes the plans of calls, so that a thread with several communicators does nothing between their kernels
   /// that could wait for the device.
   void plan(std::span<const Queued> calls);

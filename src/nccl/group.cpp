@@ -99,6 +99,8 @@ ncclResult_t submit(Queued call, const std::shared_ptr<Comm>& comm) {
     comm->run({&call, 1});
     return ncclSuccess;
   }
+  // Now: at the group's end, those of other communicators may run already, and wait for it.
+  comm->admit(call);
   for (Calls& one : group.calls)
     if (one.comm == comm) {
       one.calls.push_back(call);

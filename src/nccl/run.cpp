@@ -14,6 +14,12 @@ void Comm::check() {
   if (lock.owns_lock() && gpu_) gpu_->check();
 }
 
+void Comm::admit(const Queued& queued) {
+  const std::scoped_lock lock(use_);
+  require_ready();
+  gpu_->group(queued.stream).call(queued.call);
+}
+
 void Comm::plan(std::span<const Queued> calls) {
   const std::scoped_lock lock(use_);
   if (!gpu_) return;

@@ -278,5 +278,36 @@ TEST_F(Collectives, BadCallsAreRefusedInNcclsWords) {
   });
 }
 
+TEST_F(Collectives, AGroupWithABadCallRunsOnNoCommunicator) {
+  constexpr std::array devices{0, 0};
+  std::array<ncclComm_t, 2> comms{};
+  ASSERT_EQ(ncclCommInitAll(comms.data(), 2, devices.data()), ncclSuccess) << ncclGetLastError(nullptr);
+  const std::array<gpu::Stream, 2> streams{api->create_stream(), api->create_stream()};
+  const std::vector<float> host(8, 1);
+  const Floats first(*api, host), second(*api, host);
+  const std::array<float*, 2> data{first.data(), second.data()};
+  const auto adds = [&](std::size_t rank) {
+    return ncclAllReduce(data[rank], data[rank], 8, ncclFloat32, ncclSum, comms[rank], streams[rank]);
+  };
+  const auto refuses = [&](const auto& bad_call) {
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(adds(0), ncclSuccess);
+    EXPECT_EQ(bad_call(), ncclInvalidArgument);
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+  };
+  refuses([&] { return ncclAllReduce(host.data(), data[1], 8, ncclFloat32, ncclSum, comms[1], streams[1]); });
+  refuses([&] { return ncclSend(data[1], 8, ncclFloat32, 2, comms[1], streams[1]); });
+  refuses([&] { return ncclRecv(nullptr, 8, ncclFloat32, 0, comms[1], streams[1]); });
+  // Nothing reached the other rank.
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (const std::size_t rank : {0, 1}) EXPECT_EQ(adds(rank), ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  for (const auto stream : streams) api->synchronize(stream);
+  EXPECT_EQ(first.values(), std::vector<float>(8, 2));
+  EXPECT_EQ(second.values(), std::vector<float>(8, 2));
+  for (const auto comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  for (const auto stream : streams) api->destroy_stream(stream);
+}
+
 }  // namespace
 }  // namespace tutti::test
