@@ -70,6 +70,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
   ncclResult_t finish();
   /// The state, likewise, without waiting.
   ncclResult_t poll();
+  /// `part` is about to be made of this one.
+  void add_part(const std::shared_ptr<Comm>& part);
+  /// Whether it is nonblocking, and parts of it are being made.
+  [[nodiscard]] bool makes_parts();
 
   // connect.cpp. Collective, as jobs.
   void join(const UniqueId& id, Rank rank, int size, const Options& options);
@@ -123,6 +127,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void connect(const std::shared_ptr<Communicator>& communicator);
   void disconnect();
   void settle(ncclResult_t result);
+  [[nodiscard]] bool is_being_made() const;
   /// Calls and jobs under way fail, on all ranks.
   void break_off(const char* why);
   /// For jobs. Throws Failure where it was aborted since they were asked for.
@@ -144,6 +149,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::condition_variable state_changed_;
   ncclResult_t state_ = ncclInvalidUsage;
   std::string failure_ = "the communicator is not made yet: its group has not ended";
+  bool made_ = false;  ///< the first job has ended, which makes it
+  std::vector<std::weak_ptr<Comm>> parts_;
   std::shared_ptr<Communicator> communicator_;
   std::shared_ptr<Neighbours> neighbours_;  ///< nullptr until it is connected
   bool aborted_ = false;

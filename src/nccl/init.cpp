@@ -123,6 +123,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* chil
       throw Failure(ncclInvalidArgument,
                     fmt::format("color {}; it must be 0 or more, or NCCL_SPLIT_NOCOLOR", color));
     auto part = std::make_shared<Comm>(parent->device(), resolve(config, parent->config()));
+    parent->add_part(part);
     if (color == no_color)
       return submit(
           Job{part, [parent, key](Turn&) { parent->leave_part(key); }, nullptr, "ncclCommSplit", parent});
@@ -159,6 +160,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int excluded_count, 
                     fmt::format("rank {} is left out; only the others call this", parent->rank()));
     if (flags == shrink_abort) parent->revoke();
     auto rest = std::make_shared<Comm>(parent->device(), resolve(config, parent->config()));
+    parent->add_part(rest);
     *child = keep(rest);
     const auto work = [made = rest.get(), parent, survivors](Turn&) {
       made->join_survivors(*parent, survivors);

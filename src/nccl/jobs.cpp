@@ -1,4 +1,6 @@
 // What a communicator does on threads of its own, because ranks wait for each other in it.
+#include <algorithm>
+
 #include "base/quiet_thread.hpp"
 #include "nccl/comm.hpp"
 #include "nccl/result.hpp"
@@ -27,6 +29,7 @@ bool Comm::start(const char* function, std::function<void()> work) {
 void Comm::settle(ncclResult_t result) {
   const std::scoped_lock lock(state_mutex_);
   state_ = result;
+  made_ = true;
   if (result != ncclSuccess) failure_ = last_error();
   state_changed_.notify_all();
 }
@@ -42,6 +45,28 @@ ncclResult_t Comm::poll() {
   const std::scoped_lock lock(state_mutex_);
   if (state_ != ncclSuccess && state_ != ncclInProgress) remember(failure_);
   return state_;
+}
+
+// A program that waits for a part asks its parent: NVIDIA's library gives out no part before it is made.
+void Comm::add_part(const std::shared_ptr<Comm>& part) {
+  if (config_.blocking) return;
+  const std::scoped_lock lock(state_mutex_);
+  std::erase_if(parts_, [](const auto& other) { return other.expired(); });
+  parts_.push_back(part);
+}
+
+bool Comm::makes_parts() {
+  std::vector<std::shared_ptr<Comm>> parts;  // some may go here, after the lock
+  {
+    const std::scoped_lock lock(state_mutex_);
+    for (const auto& part : parts_) parts.push_back(part.lock());
+  }
+  return std::ranges::any_of(parts, [](const auto& part) { return part && part->is_being_made(); });
+}
+
+bool Comm::is_being_made() const {
+  const std::scoped_lock lock(state_mutex_);
+  return !made_ && state_ == ncclInProgress;
 }
 
 void Comm::require_ready() const {

@@ -67,6 +67,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
         asked->check();
         return ncclSuccess;
       });
+    if (*error == ncclSuccess && asked->makes_parts()) *error = ncclInProgress;
     return ncclSuccess;
   });
 }

@@ -25,6 +25,19 @@ class Jobs : public NcclTest {
     config.blocking = 0;
     return config;
   }
+  /// Two ranks of this thread, which do not block.
+  static std::array<ncclComm_t, 2> make_nonblocking() {
+    ncclUniqueId id;
+    EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    ncclConfig_t config = nonblocking();
+    std::array<ncclComm_t, 2> comms{};
+    for (const int rank : {0, 1})
+      EXPECT_EQ(ncclCommInitRankConfig(&comms[static_cast<std::size_t>(rank)], 2, id, rank, &config),
+                ncclInProgress);
+    for (const auto comm : comms)
+      EXPECT_EQ(changed_from(ncclInProgress, comm), ncclSuccess) << ncclGetLastError(comm);
+    return comms;
+  }
   static int size_of(ncclComm_t comm) {
     int size = -1;
     EXPECT_EQ(ncclCommCount(comm, &size), ncclSuccess) << ncclGetLastError(comm);
@@ -131,6 +144,38 @@ TEST_F(Jobs, ThoseOfOneCommunicatorFollowEachOther) {
     }
   expect_sizes();
   for (const auto comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST_F(Jobs, ANonblockingParentIsUnderWayWhileItsPartsAreMade) {
+  const auto comms = make_nonblocking();
+  // A part of both, which the other rank does not make yet.
+  std::array<ncclComm_t, 2> parts{};
+  ASSERT_EQ(ncclCommSplit(comms[0], 0, 0, parts.data(), nullptr), ncclInProgress);
+  EXPECT_EQ(async_error(comms[0]), ncclInProgress);
+  ASSERT_EQ(ncclCommSplit(comms[1], 0, 0, &parts[1], nullptr), ncclInProgress);
+  for (const std::size_t r : {0, 1}) {
+    EXPECT_EQ(changed_from(ncclInProgress, comms[r]), ncclSuccess) << ncclGetLastError(comms[r]);
+    EXPECT_EQ(async_error(parts[r]), ncclSuccess);
+    EXPECT_EQ(size_of(parts[r]), 2);
+  }
+  // Who gets no part has nobody else to ask.
+  ncclComm_t none = nullptr, alone = nullptr;
+  ASSERT_EQ(ncclCommSplit(comms[0], no_color, 0, &none, nullptr), ncclInProgress);
+  EXPECT_EQ(async_error(comms[0]), ncclInProgress);
+  ASSERT_EQ(ncclCommSplit(comms[1], 0, 0, &alone, nullptr), ncclInProgress);
+  for (const auto comm : comms) EXPECT_EQ(changed_from(ncclInProgress, comm), ncclSuccess);
+  EXPECT_EQ(none, nullptr);
+  EXPECT_EQ(size_of(alone), 1);
+  // What becomes of a part is no longer its parent's.
+  EXPECT_EQ(ncclCommFinalize(parts[0]), ncclInProgress);
+  EXPECT_EQ(async_error(parts[0]), ncclInProgress);
+  EXPECT_EQ(async_error(comms[0]), ncclSuccess);
+  for (const auto comm : {parts[1], alone, comms[0], comms[1]})
+    EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress);
+  for (const auto comm : {parts[0], parts[1], alone, comms[0], comms[1]}) {
+    EXPECT_EQ(changed_from(ncclInProgress, comm), ncclSuccess) << ncclGetLastError(comm);
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  }
 }
 
 TEST_F(Jobs, AWindowAndASplitOfOneCommunicatorAreOneGroup) {
