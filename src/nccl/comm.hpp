@@ -105,6 +105,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   /// Throws Failure(ncclInvalidArgument) while a job is under way, or what the last one failed with; also
   /// where it is not made yet.
   void require_ready() const;
+  /// The same, but for what a job after its making failed with.
+  void require_made() const;
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   /// What these will be, before `join` is through.
@@ -128,6 +130,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void disconnect();
   void settle(ncclResult_t result);
   [[nodiscard]] bool is_being_made() const;
+  void require_state(bool may_have_failed) const;
   /// Calls and jobs under way fail, on all ranks.
   void break_off(const char* why);
   /// For jobs. Throws Failure where it was aborted since they were asked for.

@@ -43,7 +43,7 @@ TUTTI_NCCL_PROFILED(CommAbort);
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   return guarded("ncclCommRevoke", [&] {
     if (flags != 0) throw Failure(ncclInvalidArgument, "ncclCommRevoke knows no flags");
-    ready(comm)->revoke();
+    once_made(comm)->revoke();
     return ncclSuccess;
   });
 }

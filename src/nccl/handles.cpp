@@ -53,4 +53,10 @@ std::shared_ptr<Comm> ready(ncclComm_t handle) {
   return comm;
 }
 
+std::shared_ptr<Comm> once_made(ncclComm_t handle) {
+  auto comm = comm_of(handle);
+  comm->require_made();
+  return comm;
+}
+
 }  // namespace tutti::nccl

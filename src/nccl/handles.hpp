@@ -15,5 +15,7 @@ void forget(ncclComm_t handle);
 std::shared_ptr<Comm> comm_of(ncclComm_t handle);
 /// `comm_of`, and ready for calls.
 std::shared_ptr<Comm> ready(ncclComm_t handle);
+/// `comm_of`, and made, though it may have failed since.
+std::shared_ptr<Comm> once_made(ncclComm_t handle);
 
 }  // namespace tutti::nccl

@@ -141,7 +141,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int excluded_count, 
   return making("ncclCommShrink", [&] {
     require(child, "the new communicator's address");
     *child = nullptr;
-    const auto parent = ready(comm);
+    const auto parent = once_made(comm);
     if (flags != shrink_default && flags != shrink_abort)
       throw Failure(ncclInvalidArgument, fmt::format("{} is no flag of ncclCommShrink", flags));
     if (excluded_count < 0 || excluded_count >= parent->size())

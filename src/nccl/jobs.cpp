@@ -69,13 +69,17 @@ bool Comm::is_being_made() const {
   return !made_ && state_ == ncclInProgress;
 }
 
-void Comm::require_ready() const {
+void Comm::require_ready() const { require_state(false); }
+void Comm::require_made() const { require_state(true); }
+
+void Comm::require_state(bool may_have_failed) const {
   const std::scoped_lock lock(state_mutex_);
   if (closed_) throw Failure(ncclInvalidUsage, "the communicator was finalized");
   if (state_ == ncclInProgress)
     throw Failure(ncclInvalidArgument,
                   "the communicator is not ready: call ncclCommGetAsyncError until it is no longer "
                   "ncclInProgress");
+  if (may_have_failed && neighbours_) return;
   if (state_ != ncclSuccess) throw Failure(state_, failure_);
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <latch>
 #include <sstream>
 
 #include "nccl/clients.hpp"
@@ -89,6 +90,35 @@ TEST_F(Lifecycle, SurvivorsOfAnAbortGoOn) {
       },
       false);
   EXPECT_EQ(through, 3);
+}
+
+TEST_F(Lifecycle, SurvivorsGoOnAlsoWhereAWindowFailed) {
+  std::latch all_have_one(3);
+  on_threads(
+      3,
+      [&](int rank, ncclComm_t comm, cudaStream_t stream) {
+        all_have_one.arrive_and_wait();
+        int first = 0;
+        if (rank == first) {
+          EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+          return;
+        }
+        void* memory = nullptr;
+        ASSERT_EQ(ncclMemAlloc(&memory, 4096), ncclSuccess);
+        ncclWindow_t window = nullptr;
+        EXPECT_EQ(ncclCommWindowRegister(comm, memory, 4096, &window, 0), ncclRemoteError);
+        EXPECT_EQ(async_error(comm), ncclRemoteError);
+        EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 0, ncclInt8, ncclSum, comm, stream), ncclRemoteError);
+        EXPECT_EQ(ncclCommRevoke(comm, 0), ncclSuccess) << ncclGetLastError(comm);
+        ncclComm_t rest = nullptr;
+        ASSERT_EQ(ncclCommShrink(comm, &first, 1, &rest, nullptr, shrink_abort), ncclSuccess)
+            << ncclGetLastError(comm);
+        expect_sum(rest, stream, 2);
+        EXPECT_EQ(ncclCommDestroy(rest), ncclSuccess);
+        EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+        EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
+      },
+      false);
 }
 
 TEST_F(Lifecycle, AnAbortEndsKernelsOfAllRanks) {
