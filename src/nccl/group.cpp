@@ -80,10 +80,25 @@ ncclResult_t run(const std::vector<Job>& jobs) {
   return first;
 }
 
+// Calls come after the jobs of their communicator, also where those are still under way.
+ncclResult_t finish_before(const std::vector<Calls>& calls, const std::vector<Job>& jobs) {
+  for (const Calls& one : calls) {
+    if (std::ranges::none_of(jobs, [&](const Job& job) { return job.comm == one.comm; })) continue;
+    if (const ncclResult_t result = one.comm->finish(); result != ncclSuccess) return result;
+  }
+  return ncclSuccess;
+}
+
 void run(const std::vector<Calls>& all) {
   if (all.size() > 1)
     for (const Calls& one : all) one.comm->plan(one.calls);
   for (const Calls& one : all) one.comm->run(one.calls);
+}
+
+// Whether this was the end of the outermost one.
+bool leave() {
+  if (group.depth == 0) throw Failure(ncclInvalidUsage, "there is no ncclGroupStart that this call ends");
+  return --group.depth == 0;
 }
 
 }  // namespace
@@ -119,8 +134,7 @@ ncclResult_t refused(ncclResult_t result) noexcept {
 void begin_group() noexcept { ++group.depth; }
 
 ncclResult_t end_group() {
-  if (group.depth == 0) throw Failure(ncclInvalidUsage, "there is no ncclGroupStart that this call ends");
-  if (--group.depth > 0) return ncclSuccess;
+  if (!leave()) return ncclSuccess;
   const auto jobs = std::exchange(group.jobs, {});
   const auto calls = std::exchange(group.calls, {});
   if (const ncclResult_t error = std::exchange(group.error, ncclSuccess); error != ncclSuccess) {
@@ -128,7 +142,9 @@ ncclResult_t end_group() {
     return error;
   }
   const ncclResult_t result = run(jobs);
-  if (result == ncclSuccess || result == ncclInProgress) run(calls);
+  if (result != ncclSuccess && result != ncclInProgress) return result;
+  if (const ncclResult_t before = finish_before(calls, jobs); before != ncclSuccess) return before;
+  run(calls);
   return result;
 }
 
@@ -143,10 +159,10 @@ TUTTI_NCCL_PROFILED(GroupEnd);
 
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
   return guarded("ncclGroupSimulateEnd", [&] {
-    if (group.depth != 1)
-      throw Failure(ncclInvalidUsage, "only the outermost of a thread's groups can be simulated");
+    if (!leave()) return ncclSuccess;
     const Group dropped = std::exchange(group, {});
     for (const Job& job : dropped.jobs) drop(job);
+    if (dropped.error != ncclSuccess) return dropped.error;
     require(info, "the simulation info");
     if (info->magic != simulation_magic || info->size < sizeof *info)
       throw Failure(ncclInvalidArgument, "the info is not initialised: begin with NCCL_SIM_INFO_INITIALIZER");

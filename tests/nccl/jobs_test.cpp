@@ -1,4 +1,5 @@
 // Jobs: their order, and what becomes of those that cannot be done.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <latch>
@@ -113,6 +114,19 @@ TEST_F(Jobs, ASimulatedGroupLeavesNoCommunicator) {
   EXPECT_EQ(comm, nullptr);
 }
 
+TEST_F(Jobs, ASimulatedGroupEndsAsOthersDo) {
+  ncclSimInfo_t info{sizeof info, simulation_magic, version_code, 0};
+  EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclInvalidUsage);
+  for (int depth = 0; depth < 2; ++depth) ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclSuccess) << ncclGetLastError(nullptr);
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 0, ncclInt8, ncclSum, nullptr, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclInvalidArgument);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+}
+
 TEST_F(Jobs, ThoseOfOneCommunicatorFollowEachOther) {
   const auto comms = make<2>({0, 0});
   constexpr std::size_t splits = 6;
@@ -194,6 +208,47 @@ TEST_F(Jobs, AWindowAndASplitOfOneCommunicatorAreOneGroup) {
   for (const auto part : parts) EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
   for (const auto comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   for (void* m : memory) EXPECT_EQ(ncclMemFree(m), ncclSuccess);
+}
+
+TEST_F(Jobs, CallsOfAGroupFollowItsWindows) {
+  const auto comms = make_nonblocking();
+  constexpr std::size_t count = 8, bytes = count * sizeof(float);
+  std::array<ncclComm_t, 2> rests{};
+  std::array<void*, 2> memory{};
+  std::array<gpu::Stream, 2> streams{};
+  for (const std::size_t r : {0, 1}) {
+    ASSERT_EQ(ncclMemAlloc(&memory[r], bytes), ncclSuccess);
+    streams[r] = api->create_stream();
+  }
+  std::latch first_group_is_full(1);
+  const auto program = [&](std::size_t r) {
+    auto* const data = static_cast<float*>(memory[r]);
+    std::fill_n(data, count, 1.0F);
+    // The windows have their turn after this, which needs both ranks.
+    if (r == 1) first_group_is_full.wait();
+    EXPECT_EQ(ncclCommShrink(comms[r], nullptr, 0, &rests[r], nullptr, shrink_default), ncclInProgress);
+    ncclWindow_t window = nullptr;
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclCommWindowRegister(comms[r], data, bytes, &window, 0), ncclSuccess);
+    EXPECT_EQ(ncclAllReduce(data, data, count, ncclFloat32, ncclSum, comms[r], streams[r]), ncclSuccess);
+    if (r == 0) first_group_is_full.count_down();
+    EXPECT_EQ(ncclGroupEnd(), ncclInProgress) << ncclGetLastError(nullptr);
+    api->synchronize(streams[r]);
+    EXPECT_EQ(std::vector<float>(data, data + count), std::vector<float>(count, 2));
+    EXPECT_EQ(ncclCommWindowDeregister(comms[r], window), ncclSuccess);
+  };
+  std::thread first(program, std::size_t{0}), second(program, std::size_t{1});
+  first.join(), second.join();
+  for (const auto comm : {rests[0], rests[1], comms[0], comms[1]})
+    EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress) << ncclGetLastError(comm);
+  for (const auto comm : {rests[0], rests[1], comms[0], comms[1]}) {
+    EXPECT_EQ(changed_from(ncclInProgress, comm), ncclSuccess) << ncclGetLastError(comm);
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  }
+  for (const std::size_t r : {0, 1}) {
+    EXPECT_EQ(ncclMemFree(memory[r]), ncclSuccess);
+    api->destroy_stream(streams[r]);
+  }
 }
 
 TEST_F(Jobs, OnACommunicatorThatWasAbortedFail) {
