@@ -119,6 +119,9 @@ void Comm::disconnect() {
   between_streams_.reset();
   copies_read_.reset();
   gpu_.reset();
+  scaled_.clear();
+  scaled_bytes_.clear();
+  outgrown_.clear();
   const std::scoped_lock lock(state_mutex_);
   communicator_.reset();
 }

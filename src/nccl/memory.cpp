@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "gpu/api.hpp"
+#include "gpu/resources.hpp"
 #include "nccl/functions.hpp"
 #include "nccl/group.hpp"
 #include "nccl/handles.hpp"
@@ -16,10 +18,12 @@ namespace tutti::nccl {
 
 namespace {
 
-void require_device_memory(const void* memory) {
+gpu::Pointer require_device_memory(const void* memory) {
   require(memory, "the memory");
-  if (gpu::api()->look_at(memory).kind == gpu::Pointer::Kind::host)
+  const gpu::Pointer found = gpu::api()->look_at(memory);
+  if (found.kind == gpu::Pointer::Kind::host)
     throw Failure(ncclInvalidArgument, "this is plain host memory, which GPU calls do not take");
+  return found;
 }
 
 void require_bytes(std::size_t bytes) {
@@ -86,8 +90,11 @@ TUTTI_NCCL_PROFILED(MemAlloc);
 ncclResult_t ncclMemFree(void* memory) {
   return guarded("ncclMemFree", [&] {
     if (memory == nullptr) return ncclSuccess;
-    require_device_memory(memory);
-    gpu::api()->free(static_cast<std::byte*>(memory));
+    const gpu::Pointer found = require_device_memory(memory);
+    const auto api = gpu::api();
+    std::optional<gpu::OnDevice> there;
+    if (found.kind == gpu::Pointer::Kind::device) there.emplace(*api, found.device);
+    api->free(static_cast<std::byte*>(memory));
     return ncclSuccess;
   });
 }

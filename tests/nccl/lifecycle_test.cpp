@@ -249,6 +249,31 @@ TEST_F(Lifecycle, MemoryAndRegistrations) {
   EXPECT_EQ(api->bytes_held(), 0U);
 }
 
+TEST_F(Lifecycle, MemoryIsFreedOnItsDeviceWhateverTheThreads) {
+  constexpr int device = 1;
+  api->set_device(device);
+  void* memory = nullptr;
+  ASSERT_EQ(ncclMemAlloc(&memory, 4096), ncclSuccess);
+  const Floats data(*api, std::vector<float>(8, 3)), factor(*api, {2});
+  const gpu::Stream stream = api->create_stream();
+  api->set_device(0);
+  EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
+  EXPECT_EQ(api->freed_elsewhere, 0);
+  const std::size_t ours = api->bytes_held();
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclCommInitAll(&comm, 1, &device), ncclSuccess) << ncclGetLastError(nullptr);
+  ncclRedOp_t op = ncclSum;
+  ASSERT_EQ(ncclRedOpCreatePreMulSum(&op, factor.data(), ncclFloat32, ncclScalarDevice, comm), ncclSuccess);
+  for (const std::size_t count : {4, 8})  // a copy of the input, and one that it outgrows
+    EXPECT_EQ(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, op, comm, stream), ncclSuccess);
+  api->synchronize(stream);
+  EXPECT_EQ(data.values(), (std::vector<float>{12, 12, 12, 12, 6, 6, 6, 6}));
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  EXPECT_EQ(api->bytes_held(), ours);
+  EXPECT_EQ(api->freed_elsewhere, 0);
+  api->destroy_stream(stream);
+}
+
 TEST_F(Lifecycle, TheLogIsInNcclsForm) {
   const std::string file = testing::TempDir() + "tutti-nccl-log." + std::to_string(::getpid());
   ::setenv("NCCL_DEBUG", "INFO", 1);
