@@ -18,7 +18,14 @@ LastError& of_process() {
   static auto* const last = new LastError;  // never destroyed: threads may fail while static objects go
   return *last;
 }
-thread_local std::string of_thread;
+
+/// Static objects of a program may fail, too, when they go: after what the main thread has for itself.
+struct OfThread {
+  std::string failed, of_others;
+  ~OfThread() { gone = true; }
+  static inline thread_local bool gone = false;
+};
+thread_local OfThread of_thread;
 
 ncclResult_t tell(ncclResult_t result, const char* function, const char* text) {
   std::string whole = std::string(function) + ": " + text;
@@ -72,20 +79,20 @@ ncclResult_t handled(const char* function) noexcept {
 }
 
 void remember(std::string text) {
-  of_thread = std::move(text);
+  if (!OfThread::gone) of_thread.failed = text;
   LastError& last = of_process();
   const std::scoped_lock lock(last.mutex);
-  last.text = of_thread;
+  last.text = std::move(text);
 }
 
 const char* last_error() noexcept {
   try {
-    if (!of_thread.empty()) return of_thread.c_str();
+    if (!OfThread::gone && !of_thread.failed.empty()) return of_thread.failed.c_str();
     LastError& last = of_process();
     const std::scoped_lock lock(last.mutex);
-    thread_local std::string of_others;
-    of_others = last.text;
-    return of_others.c_str();
+    if (OfThread::gone) return last.text.c_str();
+    of_thread.of_others = last.text;
+    return of_thread.of_others.c_str();
   } catch (...) {
     return "";
   }

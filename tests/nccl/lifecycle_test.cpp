@@ -293,6 +293,25 @@ TEST_F(Lifecycle, TheLogIsInNcclsForm) {
 }
 
 #ifndef __SANITIZE_THREAD__  // which knows no new threads after a fork of several
+TEST_F(Lifecycle, ErrorsAreToldWhileTheProcessEnds) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    int count = 0;
+    static_cast<void>(ncclCommCount(nullptr, &count));
+    static_cast<void>(std::atexit([] {  // as a static object would, after this thread's own
+      int size = 0;
+      const bool refused = ncclCommUserRank(nullptr, &size) == ncclInvalidArgument;
+      const std::string told = ncclGetLastError(nullptr);
+      ::_exit(refused && told == "ncclCommUserRank: the communicator is null" ? 0 : 1);
+    }));
+    std::exit(2);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(Lifecycle, RanksAreProcesses) {
   constexpr int ranks = 2;
   struct Meeting {
