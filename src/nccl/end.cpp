@@ -8,6 +8,7 @@ namespace tutti::nccl {
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return guarded("ncclCommFinalize", [&] {
+    if (comm == nullptr) return ncclSuccess;  // as NCCL does, here and below
     const auto ending = ready(comm);
     if (ending->revoked()) throw Failure(ncclInvalidUsage, "a revoked communicator cannot be finalized");
     return ending->close("ncclCommFinalize");
@@ -17,7 +18,7 @@ TUTTI_NCCL_PROFILED(CommFinalize);
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return guarded("ncclCommDestroy", [&] {
-    if (comm == nullptr) return ncclSuccess;  // as NCCL does
+    if (comm == nullptr) return ncclSuccess;
     const auto ending = comm_of(comm);
     if (!ending->closed()) ending->finish();
     ending->close("ncclCommDestroy");
@@ -42,6 +43,7 @@ TUTTI_NCCL_PROFILED(CommAbort);
 
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   return guarded("ncclCommRevoke", [&] {
+    if (comm == nullptr) return ncclSuccess;
     if (flags != 0) throw Failure(ncclInvalidArgument, "ncclCommRevoke knows no flags");
     once_made(comm)->revoke();
     return ncclSuccess;

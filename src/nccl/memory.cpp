@@ -113,8 +113,8 @@ TUTTI_NCCL_PROFILED(CommRegister);
 
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
   return guarded("ncclCommDeregister", [&] {
-    require(handle, "the handle");
-    comm_of(comm)->drop_registration(Registration::Kind::buffer, handle);
+    if (const auto on = comm_of(comm); handle != nullptr)
+      on->drop_registration(Registration::Kind::buffer, handle);
     return ncclSuccess;
   });
 }

@@ -111,7 +111,7 @@ TUTTI_NCCL_PROFILED(RedOpCreatePreMulSum);
 
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   return guarded("ncclRedOpDestroy", [&] {
-    ready(comm)->reductions.remove(op);
+    comm_of(comm)->reductions.remove(op);
     return ncclSuccess;
   });
 }

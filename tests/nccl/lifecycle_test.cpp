@@ -220,6 +220,9 @@ TEST_F(Lifecycle, BadArgumentsOfInitAreRefused) {
   expect_told("not a unique id");
   EXPECT_EQ(comm, nullptr);
   EXPECT_EQ(ncclCommDestroy(nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommFinalize(nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommAbort(nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommRevoke(nullptr, 0), ncclSuccess);
   // The first version that had a config had less of it.
   config = initial_config;
   config.size = offsetof(ncclConfig_t, cgaClusterSize);
@@ -237,6 +240,7 @@ TEST_F(Lifecycle, MemoryAndRegistrations) {
     ASSERT_EQ(ncclCommRegister(comm, memory, 4096, &handle), ncclSuccess);
     EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);
     EXPECT_EQ(ncclCommDeregister(comm, handle), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommDeregister(comm, nullptr), ncclSuccess);
     float host = 0;
     EXPECT_EQ(ncclCommRegister(comm, &host, sizeof host, &handle), ncclInvalidArgument);
     EXPECT_EQ(ncclMemFree(&host), ncclInvalidArgument);
@@ -247,6 +251,18 @@ TEST_F(Lifecycle, MemoryAndRegistrations) {
     EXPECT_EQ(ncclTeamRankToWorld(comm, ncclTeamWorld(comm), 0), 0);
   });
   EXPECT_EQ(api->bytes_held(), 0U);
+}
+
+TEST_F(Lifecycle, AReductionIsDestroyedWhateverBecameOfItsCommunicator) {
+  on_threads(1, [](int, ncclComm_t comm, cudaStream_t) {
+    float factor = 2;
+    ncclRedOp_t op = ncclSum;
+    ASSERT_EQ(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm),
+              ncclSuccess);
+    EXPECT_EQ(ncclCommFinalize(comm), ncclSuccess);
+    EXPECT_EQ(ncclRedOpDestroy(op, comm), ncclSuccess) << ncclGetLastError(comm);
+    EXPECT_EQ(ncclRedOpDestroy(op, comm), ncclInvalidArgument);
+  });
 }
 
 TEST_F(Lifecycle, MemoryIsFreedOnItsDeviceWhateverTheThreads) {
@@ -280,7 +296,7 @@ TEST_F(Lifecycle, TheLogIsInNcclsForm) {
   ::setenv("NCCL_DEBUG_FILE", (testing::TempDir() + "tutti-nccl-log.%p").c_str(), 1);
   ncclResetDebugInit();
   on_threads(1, [](int, ncclComm_t, cudaStream_t) {});
-  EXPECT_EQ(ncclCommFinalize(nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommCount(nullptr, nullptr), ncclInvalidArgument);
   ::unsetenv("NCCL_DEBUG");
   ::unsetenv("NCCL_DEBUG_FILE");
   ncclResetDebugInit();
@@ -288,7 +304,7 @@ TEST_F(Lifecycle, TheLogIsInNcclsForm) {
   text << std::ifstream(file).rdbuf();
   EXPECT_THAT(text.str(),
               testing::ContainsRegex(":[0-9]+:[0-9]+ \\[0\\] NCCL INFO .*rank 0 nranks 1 cudaDev 0"));
-  EXPECT_THAT(text.str(), testing::HasSubstr("NCCL WARN ncclCommFinalize: the communicator is null"));
+  EXPECT_THAT(text.str(), testing::HasSubstr("NCCL WARN ncclCommCount: the address of the answer is null"));
   ::unlink(file.c_str());
 }
 
