@@ -103,7 +103,7 @@ class HwlocImporter {
     arch_ = architecture(*machine, topology);
     std::map<int, Domain> found;
     find_domains(*machine, -1, {}, found);
-    add_domains(std::move(found));
+    add_domains(found);
     if (domains_.empty()) machine->refuse("holds no NUMANode with processors");
     const NodeId first = domains_.begin()->second;
     devices(*machine, {.parent = first, .cpu = first});
@@ -157,15 +157,15 @@ class HwlocImporter {
 
   /// Memory without processors (of a GPU, or CXL's) is no place to run at. Nor is memory of another kind
   /// (HBM), which hwloc gives the processors near to it: that is theirs whose domain the system counts first.
-  void add_domains(std::map<int, Domain> found) {
+  void add_domains(const std::map<int, Domain>& found) {
     std::vector<std::pair<Bits, NodeId>> added;
-    for (auto& [index, domain] : found) {
+    for (const auto& [index, domain] : found) {
       if (!domain.processors.any()) continue;
       const auto first = std::ranges::find_if(
           added, [&one = domain](const auto& other) { return other.first.overlaps(one.processors); });
       if (first == added.end()) {
-        domains_[index] = add_cpu(machine_, std::move(domain.cpu));
-        added.emplace_back(std::move(domain.processors), domains_[index]);
+        domains_[index] = add_cpu(machine_, domain.cpu);
+        added.emplace_back(domain.processors, domains_[index]);
       } else {
         domains_[index] = first->second;
       }
