@@ -38,6 +38,8 @@ class Chosen:
         points = {(r["library"], r["ranks"], sweep.mode_of(r), r["op"], r["bytes"]) for r in results
                   if r["library"] in peers}
         unscreened = sorted(point for point in points if not self.settings(*point))
+        if not points:
+            return "No peer was measured."
         if len(unscreened) == len(points):
             return "Peers ran with their defaults: nothing was screened."
         if not unscreened:

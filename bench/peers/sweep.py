@@ -92,6 +92,14 @@ def tell_distances(results):
             for place in sorted({r["cores"] for r in results if r["rtt_ns"] is not None})}
 
 
+def told(distances):
+    """What `tell_distances` found, in words."""
+    if not distances:
+        return "How far apart cores were was not measured."
+    return ("A cache line went from one core to the other and back in "
+            + ", ".join(f"{ns:.0f} ns{' (' + place[1:] + ')' if place else ''}" for place, ns in distances.items()) + ".")
+
+
 def best(results):
     """{(mode, ranks, op, bytes): {library: {"us", "min_us", "variant", "runs"}}}: medians over repetitions, of the
     variant whose median is smallest. Wrong results do not count."""

@@ -228,6 +228,15 @@ class Screening(unittest.TestCase):
                          "which were not screened: 1 x gloo, 2 ranks, rewritten; 1 x gloo, 2 ranks, unchanged.")
         self.assertEqual(chosen.note(measured[-1:], ["gloo"]),
                          "Peers ran with their defaults: nothing was screened.")
+        self.assertEqual(chosen.note([ours], []), "No peer was measured.")
+
+    def test_how_far_apart_cores_were_is_told_where_it_was_measured(self):
+        self.assertEqual(sweep.told(sweep.tell_distances([ran("a", 1, None)])),
+                         "How far apart cores were was not measured.")
+        self.assertEqual(sweep.told(sweep.tell_distances([ran("a", 1, 100)])),
+                         "A cache line went from one core to the other and back in 100 ns.")
+        self.assertEqual(sweep.told(sweep.tell_distances([ran("a", 1, 100), ran("a", 1, 400)])),
+                         "A cache line went from one core to the other and back in 400 ns (far), 100 ns (near).")
 
     def test_sizes_that_are_the_same_to_programs_are_one_point(self):
         self.assertEqual(sweep.points_of(["barrier", "all_gather"], [8, 16, 64], 4),
