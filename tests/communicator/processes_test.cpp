@@ -18,6 +18,7 @@ namespace tutti::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using testing::HasSubstr;
 
 bool is_stopped(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
