@@ -211,7 +211,8 @@ class Gpu {
   void check();
   /// The device, the ways to the others, and bytes held; several lines.
   [[nodiscard]] std::string explain() const;
-  /// Which algorithm, blocks and message form a call would take; one line.
+  /// Which algorithm, blocks and message form a call would take; one line. The device memory that it takes is
+  /// there from then on.
   [[nodiscard]] std::string explain(const Call& call);
 
  private:

@@ -96,8 +96,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void run(std::span<const Queued> calls);
   /// Throws what `run` would refuse the call for.
   void admit(const Queued& queued);
-  /// Makes the plans of calls, so that a thread with several communicators does nothing between their kernels
-  /// that could wait for the device.
+  /// Makes the plans of calls, and the memory that they take, so that a thread with several communicators
+  /// does nothing between their kernels that could wait for the device.
   void plan(std::span<const Queued> calls);
   /// Throws Failure for what other ranks or the device reported.
   void check();
@@ -139,7 +139,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::optional<Communicator> split(int color, int key);
   UniqueId successor(Rank rank);
   void set_successor(Rank rank, const UniqueId& id);
-  std::byte* scaled(const Queued& call, std::size_t place, gpu::Stream stream);
+  std::byte* room_for_copy(const Call& call, std::size_t place);
+  void scale_input(const Queued& queued, std::byte* to, gpu::Stream stream);
   void gather_streams(std::span<const Queued> calls, bool before);
 
   const int device_;

@@ -23,8 +23,14 @@ void Comm::admit(const Queued& queued) {
 void Comm::plan(std::span<const Queued> calls) {
   const std::scoped_lock lock(use_);
   if (!gpu_) return;
-  for (const Queued& queued : calls)
-    if (!gpu::is_message(queued.call)) static_cast<void>(gpu_->explain(queued.call));
+  const gpu::OnDevice here(*api_, device_);
+  std::size_t copies = 0;
+  for (const Queued& queued : calls) {
+    Call call = queued.call;
+    if (gpu::is_message(call)) continue;
+    if (queued.factor_at != nullptr) call.in = room_for_copy(call, copies++);
+    static_cast<void>(gpu_->explain(call));
+  }
 }
 
 // The others wait for the first stream, or it for them.
@@ -42,23 +48,26 @@ void Comm::gather_streams(std::span<const Queued> calls, bool before) {
   }
 }
 
-// A copy of the call's input times a factor that lies on the device.
-std::byte* Comm::scaled(const Queued& queued, std::size_t place, gpu::Stream stream) {
-  const Sizes sizes = tutti::check(queued.call, rank_, size_);
+// For the input of a call whose factor lies on the device, `place` among those of its group.
+std::byte* Comm::room_for_copy(const Call& call, std::size_t place) {
+  const std::size_t bytes = tutti::check(call, rank_, size_).in_bytes;
   if (scaled_.size() <= place) scaled_.resize(place + 1), scaled_bytes_.resize(place + 1);
-  if (scaled_bytes_[place] < sizes.in_bytes) {
+  if (scaled_bytes_[place] < bytes) {
     if (scaled_[place]) outgrown_.push_back(std::move(scaled_[place]));
-    scaled_[place] = gpu::allocate(api_, sizes.in_bytes);
-    scaled_bytes_[place] = sizes.in_bytes;
+    scaled_[place] = gpu::allocate(api_, bytes);
+    scaled_bytes_[place] = bytes;
   }
+  return scaled_[place].get();
+}
+
+void Comm::scale_input(const Queued& queued, std::byte* to, gpu::Stream stream) {
   gpu::device::Scale scale;
   scale.from = static_cast<const std::byte*>(queued.call.in);
-  scale.to = scaled_[place].get();
-  scale.bytes = sizes.in_bytes;
+  scale.to = to;
+  scale.bytes = tutti::check(queued.call, rank_, size_).in_bytes;
   scale.factor_at = queued.factor_at;
   scale.type = queued.call.type;
-  if (sizes.in_bytes != 0) api_->launch_scale(scale, stream);
-  return scale.to;
+  if (scale.bytes != 0) api_->launch_scale(scale, stream);
 }
 
 void Comm::run(std::span<const Queued> calls) {
@@ -74,12 +83,16 @@ void Comm::run(std::span<const Queued> calls) {
   if (scales)  // what is refused is refused before a kernel reads what it was given
     for (const Queued& queued : calls) as_given.call(queued.call);
   gather_streams(calls, true);
-  std::size_t scaled_calls = 0;
+  std::size_t copies = 0;
   const bool captured = api_->is_capturing(stream);
   if (scales && copied_ && !captured) api_->wait_event(stream, copies_read_.get());
   for (const Queued& queued : calls) {
     Call call = queued.call;
-    if (queued.factor_at != nullptr) call.in = scaled(queued, scaled_calls++, stream);
+    if (queued.factor_at != nullptr) {
+      std::byte* const copy = room_for_copy(call, copies++);
+      scale_input(queued, copy, stream);
+      call.in = copy;
+    }
     group.call(call);
   }
   const auto copies_were_enqueued = [&] {

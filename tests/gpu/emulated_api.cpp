@@ -222,6 +222,7 @@ void EmulatedApi::synchronize_event(gpu::Event event) {
 }
 
 void EmulatedApi::launch(const gpu::device::Launch& launch, int, int, gpu::Stream stream) {
+  tell("launch");
   if (launch.program->one_sided) ++one_sided;
   worker(stream).add([launch] {
     std::vector<std::thread> threads;

@@ -104,6 +104,7 @@ void EmulatedApi::remove(std::byte* memory) noexcept {
 }
 
 std::byte* EmulatedApi::allocate(std::size_t bytes) {
+  tell("allocate");
   if (refuses_memory) refuse("cudaMalloc");
   return allocate(bytes, {gpu::Pointer::Kind::device, the_device});
 }

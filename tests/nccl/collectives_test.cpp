@@ -1,6 +1,10 @@
 // Every collective of the drop-in against the communicator's own on host memory, bit by bit.
 #include <tutti/local.hpp>
 
+#include <array>
+#include <atomic>
+#include <string_view>
+
 #include "kernels/fixture.hpp"
 #include "nccl/clients.hpp"
 
@@ -213,6 +217,41 @@ TEST_F(Collectives, OneThreadHasAllRanks) {
     EXPECT_EQ(value, devices[r]);
   }
   for (const auto comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);  // one after the other
+  for (const auto stream : streams) api->destroy_stream(stream);
+}
+
+// To allocate may be to wait for the device, where those before wait for what is not launched yet.
+TEST_F(Collectives, NothingIsAllocatedBetweenTheKernelsOfAThreadsRanks) {
+  std::atomic<int> launched{0}, allocated_late{0};
+  api->before = [&](std::string_view call) {
+    if (call == "launch") ++launched;
+    if (call == "allocate" && launched > 0) ++allocated_late;
+  };
+  constexpr std::array devices{0, 0};
+  std::array<ncclComm_t, 2> comms{};
+  ASSERT_EQ(ncclCommInitAll(comms.data(), 2, devices.data()), ncclSuccess) << ncclGetLastError(nullptr);
+  const std::array<gpu::Stream, 2> streams{api->create_stream(), api->create_stream()};
+  std::array<ncclRedOp_t, 2> ops{};
+  const Floats factor(*api, {2});
+  for (const std::size_t r : {0, 1})
+    ASSERT_EQ(ncclRedOpCreatePreMulSum(&ops[r], factor.data(), ncclFloat32, ncclScalarDevice, comms[r]),
+              ncclSuccess);
+  for (const std::size_t count : {8, 1000, 100000}) {
+    const Floats first(*api, std::vector<float>(count, 1)), second(*api, std::vector<float>(count, 1));
+    const std::array<float*, 2> data{first.data(), second.data()};
+    launched = 0;
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    for (const std::size_t r : {0, 1})
+      for (const ncclRedOp_t op : {ncclSum, ops[r]})
+        EXPECT_EQ(ncclAllReduce(data[r], data[r], count, ncclFloat32, op, comms[r], streams[r]), ncclSuccess);
+    ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+    EXPECT_EQ(launched, 4);
+    EXPECT_EQ(allocated_late, 0) << count;
+    for (const auto stream : streams) api->synchronize(stream);
+    for (const auto* one : {&first, &second}) EXPECT_EQ(one->values(), std::vector<float>(count, 8));
+    launched = 0;
+  }
+  for (const auto comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   for (const auto stream : streams) api->destroy_stream(stream);
 }
 
