@@ -114,6 +114,9 @@ class GpuGroup : public Operations<GpuGroup, void> {
   /// Those of the communicator.
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
+  /// All of `run` that could wait for the device or throw, so that a thread with several ranks can do it for
+  /// all of them first: plans, and device memory. Throws what `run` does.
+  void prepare();
   /// Enqueues all collected calls. Throws Error(unsupported) for more than 128 sends and receives.
   void run();
 
@@ -211,8 +214,7 @@ class Gpu {
   void check();
   /// The device, the ways to the others, and bytes held; several lines.
   [[nodiscard]] std::string explain() const;
-  /// Which algorithm, blocks and message form a call would take; one line. The device memory that it takes is
-  /// there from then on.
+  /// Which algorithm, blocks and message form a call would take; one line.
   [[nodiscard]] std::string explain(const Call& call);
 
  private:

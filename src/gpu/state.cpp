@@ -187,8 +187,18 @@ Sizes GpuState::admit(const Call& call, Stream stream) {
   return sizes;
 }
 
+void GpuState::make_ready(std::span<const Call> calls, Stream stream) {
+  const OnDevice here(*api_, connection_.device());
+  static_cast<void>(prepare_all(calls, stream));
+}
+
 void GpuState::enqueue(std::span<const Call> calls, Stream stream) {
   const OnDevice here(*api_, connection_.device());
+  std::vector<Prepared> all = prepare_all(calls, stream);
+  launch(all, stream);
+}
+
+std::vector<GpuState::Prepared> GpuState::prepare_all(std::span<const Call> calls, Stream stream) {
   std::vector<Sizes> sizes;
   std::vector<Call> messages;
   std::size_t own_sends = 0, own_receives = 0;
@@ -211,7 +221,7 @@ void GpuState::enqueue(std::span<const Call> calls, Stream stream) {
   if (!messages.empty()) all.push_back(prepare_messages(messages));
   for (std::size_t i = 0; i < calls.size(); ++i)
     if (!is_message(calls[i])) all.push_back(prepare_collective(calls[i], sizes[i]));
-  launch(all, stream);
+  return all;
 }
 
 void GpuState::enqueue_counted(const Call& call, const DeviceBlocks& in, const DeviceBlocks& out,
@@ -378,7 +388,7 @@ std::string GpuState::explain(const Call& call) {
   if (is_message(call)) return describe(call) + ": slots, side by side with the rest of its group";
   const OnDevice here(*api_, connection_.device());
   const Sizes sizes = tutti::check(call, rank(), size());
-  return prepare_collective(call, sizes).plan->description;
+  return planner_.collective(call, sizes, reachable(call, sizes)).description;
 }
 
 }  // namespace tutti::detail
@@ -403,6 +413,7 @@ void GpuGroup::submit(const Call& call) {
   state_->admit(call, stream_);
   calls_.add(call);
 }
+void GpuGroup::prepare() { state_->make_ready(calls_.calls(), stream_); }
 void GpuGroup::run() {
   const detail::CallList started = std::exchange(calls_, {});
   state_->enqueue(started.calls(), stream_);

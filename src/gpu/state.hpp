@@ -41,6 +41,8 @@ class GpuState {
   /// Refuses what cannot be enqueued.
   Sizes admit(const Call& call, gpu::Stream stream);
   void enqueue(std::span<const Call> calls, gpu::Stream stream);
+  /// What `enqueue` does before it launches anything.
+  void make_ready(std::span<const Call> calls, gpu::Stream stream);
   void enqueue_counted(const Call& call, const DeviceBlocks& in, const DeviceBlocks& out, gpu::Stream stream);
   void all_reduce_rms_norm(const AllReduceRmsNorm& arguments, gpu::Stream stream);
   /// Collective; wait for what was enqueued.
@@ -68,6 +70,7 @@ class GpuState {
     std::optional<gpu::device::Scale> copy;  ///< of the input, before it
   };
   Prepared prepare(gpu::Plan& plan, const gpu::device::Launch& buffers);
+  std::vector<Prepared> prepare_all(std::span<const Call> calls, gpu::Stream stream);
   Prepared prepare_collective(const Call& call, const Sizes& sizes);
   Prepared prepare_messages(std::span<const Call> calls);
   /// After what was enqueued before, whatever its stream; in a capture, after what was captured in it.

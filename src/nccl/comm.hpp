@@ -96,9 +96,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void run(std::span<const Queued> calls);
   /// Throws what `run` would refuse the call for.
   void admit(const Queued& queued);
-  /// Makes the plans of calls, and the memory that they take, so that a thread with several communicators
-  /// does nothing between their kernels that could wait for the device.
-  void plan(std::span<const Queued> calls);
+  /// All of `run` that could wait for the device or throw: a thread with several communicators does it before
+  /// it runs the first.
+  void prepare(std::span<const Queued> calls);
   /// Throws Failure for what other ranks or the device reported.
   void check();
 
@@ -139,8 +139,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::optional<Communicator> split(int color, int key);
   UniqueId successor(Rank rank);
   void set_successor(Rank rank, const UniqueId& id);
+  /// The calls, those whose factor lies on the device of copies of their inputs.
+  GpuGroup group_of(std::span<const Queued> calls);
   std::byte* room_for_copy(const Call& call, std::size_t place);
-  void scale_input(const Queued& queued, std::byte* to, gpu::Stream stream);
+  void copy_inputs(std::span<const Queued> calls, gpu::Stream stream);
   void gather_streams(std::span<const Queued> calls, bool before);
 
   const int device_;

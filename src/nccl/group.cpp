@@ -91,7 +91,7 @@ ncclResult_t finish_before(const std::vector<Calls>& calls, const std::vector<Jo
 
 void run(const std::vector<Calls>& all) {
   if (all.size() > 1)
-    for (const Calls& one : all) one.comm->plan(one.calls);
+    for (const Calls& one : all) one.comm->prepare(one.calls);
   for (const Calls& one : all) one.comm->run(one.calls);
 }
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "communicator/check.hpp"
-#include "gpu/messages.hpp"
 #include "nccl/comm.hpp"
 #include "nccl/result.hpp"
 
@@ -20,17 +19,11 @@ void Comm::admit(const Queued& queued) {
   gpu_->group(queued.stream).call(queued.call);
 }
 
-void Comm::plan(std::span<const Queued> calls) {
+void Comm::prepare(std::span<const Queued> calls) {
   const std::scoped_lock lock(use_);
-  if (!gpu_) return;
+  require_ready();
   const gpu::OnDevice here(*api_, device_);
-  std::size_t copies = 0;
-  for (const Queued& queued : calls) {
-    Call call = queued.call;
-    if (gpu::is_message(call)) continue;
-    if (queued.factor_at != nullptr) call.in = room_for_copy(call, copies++);
-    static_cast<void>(gpu_->explain(call));
-  }
+  group_of(calls).prepare();
 }
 
 // The others wait for the first stream, or it for them.
@@ -60,14 +53,29 @@ std::byte* Comm::room_for_copy(const Call& call, std::size_t place) {
   return scaled_[place].get();
 }
 
-void Comm::scale_input(const Queued& queued, std::byte* to, gpu::Stream stream) {
-  gpu::device::Scale scale;
-  scale.from = static_cast<const std::byte*>(queued.call.in);
-  scale.to = to;
-  scale.bytes = tutti::check(queued.call, rank_, size_).in_bytes;
-  scale.factor_at = queued.factor_at;
-  scale.type = queued.call.type;
-  if (scale.bytes != 0) api_->launch_scale(scale, stream);
+GpuGroup Comm::group_of(std::span<const Queued> calls) {
+  auto group = gpu_->group(calls.front().stream);
+  std::size_t copies = 0;
+  for (const Queued& queued : calls) {
+    Call call = queued.call;
+    if (queued.factor_at != nullptr) call.in = room_for_copy(call, copies++);
+    group.call(call);
+  }
+  return group;
+}
+
+void Comm::copy_inputs(std::span<const Queued> calls, gpu::Stream stream) {
+  std::size_t copies = 0;
+  for (const Queued& queued : calls) {
+    if (queued.factor_at == nullptr) continue;
+    gpu::device::Scale scale;
+    scale.from = static_cast<const std::byte*>(queued.call.in);
+    scale.to = scaled_[copies++].get();
+    scale.bytes = tutti::check(queued.call, rank_, size_).in_bytes;
+    scale.factor_at = queued.factor_at;
+    scale.type = queued.call.type;
+    if (scale.bytes != 0) api_->launch_scale(scale, stream);
+  }
 }
 
 void Comm::run(std::span<const Queued> calls) {
@@ -78,23 +86,15 @@ void Comm::run(std::span<const Queued> calls) {
   if (calls.size() == 1 && calls.front().factor_at == nullptr)
     return gpu_->on(stream).call(calls.front().call);
   const gpu::OnDevice here(*api_, device_);
-  auto group = gpu_->group(stream), as_given = gpu_->group(stream);
   const bool scales = std::ranges::any_of(calls, [](const auto& c) { return c.factor_at != nullptr; });
+  auto as_given = gpu_->group(stream);
   if (scales)  // what is refused is refused before a kernel reads what it was given
     for (const Queued& queued : calls) as_given.call(queued.call);
+  auto group = group_of(calls);
   gather_streams(calls, true);
-  std::size_t copies = 0;
   const bool captured = api_->is_capturing(stream);
   if (scales && copied_ && !captured) api_->wait_event(stream, copies_read_.get());
-  for (const Queued& queued : calls) {
-    Call call = queued.call;
-    if (queued.factor_at != nullptr) {
-      std::byte* const copy = room_for_copy(call, copies++);
-      scale_input(queued, copy, stream);
-      call.in = copy;
-    }
-    group.call(call);
-  }
+  copy_inputs(calls, stream);
   const auto copies_were_enqueued = [&] {
     if (!scales || captured) return;
     api_->record(copies_read_.get(), stream);

@@ -337,6 +337,12 @@ TEST_F(Collectives, AGroupWithABadCallRunsOnNoCommunicator) {
   refuses([&] { return ncclAllReduce(host.data(), data[1], 8, ncclFloat32, ncclSum, comms[1], streams[1]); });
   refuses([&] { return ncclSend(data[1], 8, ncclFloat32, 2, comms[1], streams[1]); });
   refuses([&] { return ncclRecv(nullptr, 8, ncclFloat32, 0, comms[1], streams[1]); });
+  // What is wrong with all of them is known at the end.
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(adds(0), ncclSuccess);
+  EXPECT_EQ(ncclSend(data[1], 8, ncclFloat32, 1, comms[1], streams[1]), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+  expect_told("rank 1 sends itself 1 message(s) and receives 0");
   // Nothing reached the other rank.
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   for (const std::size_t rank : {0, 1}) EXPECT_EQ(adds(rank), ncclSuccess);
