@@ -3,9 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <mutex>
-#include <optional>
-#include <vector>
 
 #include <tutti/types.hpp>
 
@@ -25,6 +24,7 @@ struct ResolvedReduction {
 /// Sums of elements times a scalar, of one communicator. Thread safe.
 class Reductions {
  public:
+  Reductions();
   /// `scalar`: one element of `type`, on the host, or on the device and read by every call.
   ncclRedOp_t add(const void* scalar, ncclDataType_t type, ncclScalarResidence_t residence);
   void remove(ncclRedOp_t op);
@@ -37,8 +37,13 @@ class Reductions {
     double factor;
     const std::byte* factor_at;
   };
+  using Made = std::map<ncclRedOp_t, PreMultiplied>;
+  /// The mutex is held. Throws Failure(ncclInvalidArgument) for one that does not exist.
+  [[nodiscard]] Made::const_iterator find(ncclRedOp_t op) const;
+
+  const unsigned first_;  ///< to be given out; other communicators give out others, so theirs are found
   std::mutex mutex_;
-  std::vector<std::optional<PreMultiplied>> made_;  ///< by op - ncclNumOps
+  Made made_;
 };
 
 }  // namespace tutti::nccl

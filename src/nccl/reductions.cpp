@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "gpu/device/fold.hpp"
@@ -9,6 +10,20 @@
 #include "nccl/result.hpp"
 
 namespace tutti::nccl {
+
+namespace {
+
+// Communicators give out every so many numbers, each from another one on.
+constexpr unsigned apart = 1U << 12U, most_reductions = 1U << 18U;
+
+unsigned next_first() {
+  static std::atomic<unsigned> communicators{0};
+  return ncclNumOps + communicators++ % apart;
+}
+
+}  // namespace
+
+Reductions::Reductions() : first_(next_first()) {}
 
 DataType data_type(ncclDataType_t type) {
   switch (type) {
@@ -55,21 +70,27 @@ ncclRedOp_t Reductions::add(const void* scalar, ncclDataType_t type, ncclScalarR
     throw Failure(ncclInvalidArgument,
                   fmt::format("{} is no ncclScalarResidence_t", static_cast<unsigned>(residence)));
   const std::scoped_lock lock(mutex_);
-  std::size_t free = 0;
-  while (free < made_.size() && made_[free]) ++free;
-  if (free == made_.size()) made_.emplace_back();
-  made_[free] = made;
-  return static_cast<ncclRedOp_t>(ncclNumOps + free);
+  if (made_.size() == most_reductions)
+    throw Failure(ncclInvalidUsage, "too many reductions; destroy those that are not used");
+  auto op = static_cast<ncclRedOp_t>(first_);
+  while (made_.contains(op)) op = static_cast<ncclRedOp_t>(op + apart);
+  made_.emplace(op, made);
+  return op;
+}
+
+Reductions::Made::const_iterator Reductions::find(ncclRedOp_t op) const {
+  const auto found = made_.find(op);
+  if (found == made_.end())
+    throw Failure(ncclInvalidArgument,
+                  fmt::format("{} is no reduction of this communicator", static_cast<unsigned>(op)));
+  return found;
 }
 
 void Reductions::remove(ncclRedOp_t op) {
   const std::scoped_lock lock(mutex_);
   if (op < ncclNumOps)
     throw Failure(ncclInvalidArgument, "the reductions of NCCL itself cannot be destroyed");
-  const std::size_t index = op - ncclNumOps;
-  if (index >= made_.size() || !made_[index])
-    throw Failure(ncclInvalidArgument, "this reduction does not exist on this communicator");
-  made_[index].reset();
+  made_.erase(find(op));
 }
 
 ResolvedReduction Reductions::resolve(ncclRedOp_t op, ncclDataType_t type) {
@@ -88,14 +109,11 @@ ResolvedReduction Reductions::resolve(ncclRedOp_t op, ncclDataType_t type) {
       break;
   }
   const std::scoped_lock lock(mutex_);
-  const std::size_t index = op - ncclNumOps;
-  if (index >= made_.size() || !made_[index])
-    throw Failure(ncclInvalidArgument,
-                  fmt::format("{} is no reduction of this communicator", static_cast<unsigned>(op)));
-  if (made_[index]->type != type)
+  const PreMultiplied& made = find(op)->second;
+  if (made.type != type)
     throw Failure(ncclInvalidArgument, "the reduction was made for another data type than the call's");
-  if (made_[index]->factor_at != nullptr) return {ReduceOp::sum, made_[index]->factor_at};
-  return {scaled_sum(made_[index]->factor)};
+  if (made.factor_at != nullptr) return {ReduceOp::sum, made.factor_at};
+  return {scaled_sum(made.factor)};
 }
 
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,

@@ -220,6 +220,23 @@ TEST_F(Collectives, OneThreadHasAllRanks) {
   for (const auto stream : streams) api->destroy_stream(stream);
 }
 
+TEST_F(Collectives, AReductionOfAnotherCommunicatorIsRefused) {
+  constexpr std::array devices{0, 0};
+  std::array<ncclComm_t, 2> comms{};
+  ASSERT_EQ(ncclCommInitAll(comms.data(), 2, devices.data()), ncclSuccess) << ncclGetLastError(nullptr);
+  std::array<ncclRedOp_t, 2> ops{};
+  for (const std::size_t r : {0, 1}) {
+    auto factor = static_cast<float>(r);
+    ASSERT_EQ(ncclRedOpCreatePreMulSum(&ops[r], &factor, ncclFloat32, ncclScalarHostImmediate, comms[r]),
+              ncclSuccess);
+  }
+  EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 0, ncclFloat32, ops[0], comms[1], nullptr), ncclInvalidArgument);
+  expect_told("no reduction of this communicator");
+  EXPECT_EQ(ncclRedOpDestroy(ops[0], comms[1]), ncclInvalidArgument);
+  for (const std::size_t r : {0, 1}) EXPECT_EQ(ncclRedOpDestroy(ops[r], comms[r]), ncclSuccess);
+  for (const auto comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
 // To allocate may be to wait for the device, where those before wait for what is not launched yet.
 TEST_F(Collectives, NothingIsAllocatedBetweenTheKernelsOfAThreadsRanks) {
   std::atomic<int> launched{0}, allocated_late{0};
