@@ -61,7 +61,13 @@ void Comm::abort() {
   {
     const std::scoped_lock lock(state_mutex_);
     aborted_ = true;
-    if (!communicator_ && state_ == ncclInProgress) return;  // its job will find out
+    if (!communicator_ && state_ == ncclInProgress) {
+      // Its job finds out when the other ranks have come or its time is over; who waits for it does now.
+      state_ = ncclInvalidUsage;
+      failure_ = "ncclCommAbort was called before the communicator was ready";
+      state_changed_.notify_all();
+      return;
+    }
   }
   break_off("ncclCommAbort was called");
   const std::scoped_lock lock(use_);

@@ -260,6 +260,29 @@ TEST_F(Jobs, OnACommunicatorThatWasAbortedFail) {
   EXPECT_THROW(aborted->open_window(window), Failure);
 }
 
+TEST_F(Jobs, AnAbortEndsTheWaitForRanksThatDoNotCome) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::atomic<ncclComm_t> made{nullptr};
+  std::thread waits([&] {
+    ncclComm_t comm = nullptr;
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 0), ncclSuccess);
+    made = comm;
+    made.notify_all();
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+    expect_told("ncclCommAbort was called before the communicator was ready");
+    EXPECT_EQ(comm, nullptr);
+  });
+  made.wait(nullptr);
+  EXPECT_EQ(changed_from(ncclInvalidUsage, made), ncclInProgress);  // the group has ended
+  EXPECT_EQ(ncclCommAbort(made), ncclSuccess);
+  waits.join();
+  ncclComm_t other = nullptr;  // comes all the same
+  EXPECT_NE(ncclCommInitRank(&other, 2, id, 1), ncclSuccess);
+  EXPECT_EQ(other, nullptr);
+}
+
 TEST_F(Jobs, AParentCanBeAbortedWhileAPartIsConnected) {
   std::atomic<bool> holds{false};
   std::atomic<int> loading{0};
