@@ -147,6 +147,36 @@ TEST_F(GpuTest, GroupsOfSendsAndReceives) {
       quick());
 }
 
+TEST_F(GpuTest, AGroupIsPreparedBeforeItRuns) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        constexpr std::size_t count = 100000;
+        const OnGpu<float> buffer(memory, std::vector<float>(count, 1));
+        auto wrong = gpu.group(nullptr);
+        wrong.send(buffer.data(), count, DataType::float32, comm.rank());
+        EXPECT_EQ(code_of([&] { wrong.prepare(); }, "sends itself 1 message(s) and receives 0"),
+                  ErrorCode::invalid_argument);
+        auto group = gpu.group(nullptr);
+        for (int time = 0; time < 2; ++time)
+          group.all_reduce(buffer.data(), buffer.data(), count, DataType::float32);
+        group.prepare();
+        api->synchronize(nullptr);
+        EXPECT_EQ(buffer.values(), std::vector<float>(count, 1));
+        comm.barrier();
+        const std::size_t held = api->bytes_held();
+        comm.barrier();
+        group.run();
+        api->synchronize(nullptr);
+        gpu.check();
+        EXPECT_EQ(buffer.values(), std::vector<float>(count, 4));
+        EXPECT_EQ(api->bytes_held(), held);
+        comm.barrier();
+      },
+      quick());
+}
+
 TEST_F(GpuTest, CallsFollowTheirStreamAndEachOther) {
   run_local(
       2,
