@@ -388,7 +388,7 @@ std::string GpuState::explain(const Call& call) {
   if (is_message(call)) return describe(call) + ": slots, side by side with the rest of its group";
   const OnDevice here(*api_, connection_.device());
   const Sizes sizes = tutti::check(call, rank(), size());
-  return planner_.collective(call, sizes, reachable(call, sizes)).description;
+  return planner_->collective(call, sizes, reachable(call, sizes)).description;
 }
 
 }  // namespace tutti::detail
