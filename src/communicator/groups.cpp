@@ -68,11 +68,12 @@ std::string explain_own_trial(const Plan& plan) {
          (past_caches ? "past the caches" : "in the caches") + measured(*plan.own_trial, "");
 }
 
+// Calls by messages take part, too: they know no other paths than through slots.
 std::string explain_trial(const Plan& plan) {
   const bool mapped = plan.mapped && !plan.asks;
   std::string text = mapped ? "  at present: " : "  plain memory: ";
   const Path path = plan.trial->path(plan.presumed);
-  if (path == Path::direct)
+  if (path == Path::direct && !plan.by_messages())
     text += mapped ? "zero copy" : "by cross-memory attach, " + plan.attached_name;
   else
     text += "through slots of shared memory";
@@ -228,7 +229,7 @@ std::string Impl::explain(const Call& call) {
           std::to_string(plan->program.piece) + " bytes a chunk";
   if (plan->copies_input && !plan->key.scaled) text += "; in place: reads a copy of the input";
   text += "\n  zero copy: " + explain_zero_copy(*plan, planner->setting().direct_memory);
-  if (plan->trial && !plan->by_messages()) text += explain_trial(*plan);
+  if (plan->trial) text += explain_trial(*plan);
   if (plan->own_trial) text += explain_own_trial(*plan);
   return text;
 }

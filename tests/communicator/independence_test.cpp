@@ -121,6 +121,28 @@ TEST(Explaining, SaysWhichCallsGoByMessagesWhereverTheirBuffersAre) {
       over("shm"));
 }
 
+// They take part in trials, too.
+TEST(Explaining, SaysWhatCallsByMessagesDoWhereOthersGoDirectly) {
+  Options options = over("shm");
+  options.rank_order = true;  // so that results are the same on all paths
+  run_local(
+      2,
+      [](Communicator& comm) {
+        const std::vector<float> in(5'000, 1);
+        std::vector<float> out(in.size());
+        Call call{.operation = Operation::all_reduce,
+                  .type = DataType::float32,
+                  .in = in.data(),
+                  .out = out.data(),
+                  .count = in.size()};
+        EXPECT_NE(comm.explain(call).find("at present: zero copy"), std::string::npos) << comm.explain(call);
+        call.reduction = scaled_sum(2);
+        EXPECT_NE(comm.explain(call).find("at present: through slots of shared memory"), std::string::npos)
+            << comm.explain(call);
+      },
+      options);
+}
+
 TEST(OptionsOfRanks, MustAgreeOnWhereResultsGoPastTheCaches) {
   const auto id = UniqueId::create();
   bootstrap::test::on_threads(2, [&](Rank rank) {
