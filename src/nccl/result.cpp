@@ -90,7 +90,12 @@ const char* last_error() noexcept {
     if (!OfThread::gone && !of_thread.failed.empty()) return of_thread.failed.c_str();
     LastError& last = of_process();
     const std::scoped_lock lock(last.mutex);
-    if (OfThread::gone) return last.text.c_str();
+    if (OfThread::gone) {
+      static thread_local auto* const late =
+          new std::string;  // nothing of the thread's is destroyed after it
+      *late = last.text;
+      return late->c_str();
+    }
     of_thread.of_others = last.text;
     return of_thread.of_others.c_str();
   } catch (...) {
