@@ -239,6 +239,9 @@ TEST_F(Jobs, CallsOfAGroupFollowItsWindows) {
   };
   std::thread first(program, std::size_t{0}), second(program, std::size_t{1});
   first.join(), second.join();
+  // The turn of what made them has ended, but they may not be ready yet.
+  for (const auto rest : rests)
+    EXPECT_EQ(changed_from(ncclInProgress, rest), ncclSuccess) << ncclGetLastError(rest);
   for (const auto comm : {rests[0], rests[1], comms[0], comms[1]})
     EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress) << ncclGetLastError(comm);
   for (const auto comm : {rests[0], rests[1], comms[0], comms[1]}) {
