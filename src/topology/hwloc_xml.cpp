@@ -156,19 +156,16 @@ class HwlocImporter {
   }
 
   /// Memory without processors (of a GPU, or CXL's) is no place to run at. Nor is memory of another kind
-  /// (HBM), which hwloc gives the processors near to it: that is theirs whose domain the system counts first.
+  /// (HBM), which hwloc gives the processors near to it, be they of one domain or of several: the system
+  /// counts the domains first. It says nothing of devices, as what is near to it is near to a domain.
   void add_domains(const std::map<int, Domain>& found) {
-    std::vector<std::pair<Bits, NodeId>> added;
+    std::vector<Bits> added;
     for (const auto& [index, domain] : found) {
-      if (!domain.processors.any()) continue;
-      const auto first = std::ranges::find_if(
-          added, [&one = domain](const auto& other) { return other.first.overlaps(one.processors); });
-      if (first == added.end()) {
-        domains_[index] = add_cpu(machine_, domain.cpu);
-        added.emplace_back(domain.processors, domains_[index]);
-      } else {
-        domains_[index] = first->second;
-      }
+      const bool is_known = std::ranges::any_of(
+          added, [&one = domain](const Bits& other) { return other.overlaps(one.processors); });
+      if (is_known || !domain.processors.any()) continue;
+      domains_[index] = add_cpu(machine_, domain.cpu);
+      added.push_back(domain.processors);
     }
   }
 
@@ -183,10 +180,10 @@ class HwlocImporter {
   void devices(const XmlElement& object, Place place) {
     if (const std::string* nodes = object.attribute("nodeset"); nodes != nullptr) {
       const Bits told(*nodes);
-      std::set<NodeId> near;
+      std::vector<NodeId> near;
       for (const auto& [index, cpu] : domains_)
-        if (told.has(index)) near.insert(cpu);
-      const NodeId cpu = near.empty() ? domains_.begin()->second : *near.begin();
+        if (told.has(index)) near.push_back(cpu);
+      const NodeId cpu = near.empty() ? domains_.begin()->second : near.front();
       place = {.parent = cpu, .cpu = cpu, .certain = near.size() == 1};
     }
     for (const XmlElement& child : object.children) {
@@ -352,7 +349,7 @@ class HwlocImporter {
   const std::set<std::string>& computing_;
   Machine machine_;
   std::string arch_;
-  std::map<int, NodeId> domains_;       ///< by the system's number of the NUMA node
+  std::map<int, NodeId> domains_;       ///< by the system's number of the NUMA domain
   std::map<std::string, NodeId> gpus_;  ///< by "PCIDev:12" and "OSDev:34"
   std::map<std::string, NodeId> nics_;  ///< by PCI address without the function
   std::set<std::string> switches_;

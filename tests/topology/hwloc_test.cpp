@@ -99,6 +99,15 @@ constexpr const char* of_version_three = R"(<topology version="3.0">
   <info name="Architecture" value="aarch64"/>
 </topology>)";
 
+// hwloc counts it among what is near to whatever is near to any of them.
+TEST_F(HwlocFile, MemoryOfSeveralDomainsMakesNoneUncertain) {
+  const Machine machine =
+      from_text(with(of_version_three, R"(cpuset="0x000000c0")", R"(cpuset="0x000000ff")"), "sample");
+  EXPECT_EQ(machine.count(NodeKind::cpu), 2U);
+  EXPECT_THAT(machine.unseen, ElementsAre());
+  EXPECT_EQ(path(machine, machine.find("cpu1"), machine.find("gpu0")).hops(), 1U);
+}
+
 TEST_F(HwlocFile, ArchitectureOfVersionThree) {
   const Machine machine = from_text(of_version_three, "sample");
   EXPECT_EQ(machine.node(machine.find("cpu2")).details.at("arch"), "arm64");
