@@ -111,16 +111,17 @@ void add_interfaces(Machine& machine, const std::string& root) {
 }
 
 /// hwloc tells the rate of the moment, which GPUs lower while they idle: what counts is the one that a GPU
-/// and its slot have in common.
+/// and its slot have in common. The slots of virtual machines may claim less than they are.
 void wake_up_gpus(Machine& machine, const std::string& root) {
   for (Link& link : machine.links) {
     const Node& gpu = machine.node(link.b);
     if (link.kind != LinkKind::pcie || gpu.kind != NodeKind::gpu || gpu.pci.empty()) continue;
     const std::string device = root + "/sys/bus/pci/devices/" + gpu.pci;
     const double own = number(device + "/max_link_speed"), slot = number(device + "/../max_link_speed");
-    const double lanes = number(device + "/current_link_width");
+    const double now = number(device + "/current_link_speed"), lanes = number(device + "/current_link_width");
     if (own <= 0 || lanes < 1 || lanes > 32) continue;  // 255: Linux does not know
-    const PcieLink awake = pcie_link(slot > 0 ? std::min(own, slot) : own, static_cast<int>(lanes));
+    const double common = slot > 0 ? std::min(own, slot) : own;
+    const PcieLink awake = pcie_link(std::max(common, now), static_cast<int>(lanes));
     link.bandwidth = awake.bandwidth;
     link.count = awake.lanes;
     link.assumed = false;

@@ -129,7 +129,7 @@ TEST_F(Discover, InterfacesOfAContainer) {
 
 TEST_F(Discover, RatesOfGpusThatIdle) {
   Machine machine = two_domains();
-  for (const char* gpu : {"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"})
+  for (const char* gpu : {"0000:01:00.0", "0000:02:00.0", "0000:03:00.0", "0000:04:00.0"})
     add_device(machine, 0, {.kind = NodeKind::gpu, .pci = gpu}, pcie_link(2.5, 16));
   const auto rate = [&](const char* gpu) {
     return std::ranges::find(machine.links, machine.find(gpu), &Link::b)->bandwidth;
@@ -144,10 +144,18 @@ TEST_F(Discover, RatesOfGpusThatIdle) {
   file(devices + "0000:03:00.0/current_link_width", "255\n");
   std::filesystem::create_directory_symlink(root_ + slots + "/0000:01:00.0",
                                             root_ + devices + "0000:01:00.0");
+  const std::string virtual_slot = "/sys/devices/pci0000:00/0000:00:02.0";
+  file(virtual_slot + "/max_link_speed", "2.5 GT/s PCIe\n");
+  file(virtual_slot + "/0000:04:00.0/max_link_speed", "32.0 GT/s PCIe\n");
+  file(virtual_slot + "/0000:04:00.0/current_link_speed", "16.0 GT/s PCIe\n");
+  file(virtual_slot + "/0000:04:00.0/current_link_width", "16\n");
+  std::filesystem::create_directory_symlink(root_ + virtual_slot + "/0000:04:00.0",
+                                            root_ + devices + "0000:04:00.0");
   add_what_sysfs_knows(machine, root_);
   EXPECT_DOUBLE_EQ(rate("0000:01:00.0"), 24) << "no more than its slot";
   EXPECT_DOUBLE_EQ(rate("0000:02:00.0"), 24) << "of eight lanes";
   EXPECT_DOUBLE_EQ(rate("0000:03:00.0"), 3) << "not told";
+  EXPECT_DOUBLE_EQ(rate("0000:04:00.0"), 24) << "no less than now";
 }
 
 TEST_F(Discover, GpuDirectNeedsTheDriver) {
