@@ -71,7 +71,7 @@ void expect_nccl(const Machine& machine, const std::string& text) {
 
 void expect_hwloc(const Machine& machine, const std::string& text) {
   EXPECT_EQ(machine.count(NodeKind::gpu), count(text, "type=\"PCIDev\"[^>]*pci_type=\"0302"));
-  EXPECT_EQ(machine.count(NodeKind::cpu), count(text, "object type=\"NUMANode\""));
+  EXPECT_LE(machine.count(NodeKind::cpu), count(text, "object type=\"NUMANode\"")) << "domains, and memory";
   if (text.find("NVLinkBandwidth") != std::string::npos) {
     // Every GPU tells its links in a row of the matrix, and every switch in one of its own.
     const auto matrix = text.substr(text.find("NVLinkBandwidth"));
