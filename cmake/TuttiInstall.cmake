@@ -7,7 +7,6 @@ install(TARGETS tutti EXPORT tuttiTargets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${tutti_package_dir})
 
-get_target_property(tutti_type tutti TYPE)
 string(COMPARE EQUAL ${tutti_type} STATIC_LIBRARY tutti_is_static)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/tuttiConfig.cmake.in ${PROJECT_BINARY_DIR}/tuttiConfig.cmake
   INSTALL_DESTINATION ${tutti_package_dir} NO_SET_AND_CHECK_MACRO)

@@ -7,7 +7,7 @@ tutti_unite(tutti-nccl-objects)
 target_include_directories(tutti-nccl-objects PRIVATE src)
 target_link_libraries(tutti-nccl-objects PRIVATE tutti fmt::fmt)
 target_compile_options(tutti-nccl-objects PRIVATE -ffp-contract=off)
-set_target_properties(tutti-nccl-objects PROPERTIES CXX_VISIBILITY_PRESET default)  # as those of tutti
+set_target_properties(tutti-nccl-objects PROPERTIES CXX_VISIBILITY_PRESET default)  # also in a project that hides its own
 tutti_strict(tutti-nccl-objects)
 
 add_library(tutti-nccl SHARED $<TARGET_OBJECTS:tutti-nccl-objects>)
