@@ -1,5 +1,6 @@
 """Starts one of the programs on some ranks and returns what it measured."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -105,6 +106,23 @@ def leave_on_signals():
             signal.signal(number, lambda caught, _: sys.exit(128 + caught))
 
 
+@contextlib.contextmanager
+def signals_wait():
+    """What would end the script waits until this is over. Yields the signals that waited before."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield before
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def start(processes, command, **streams):
+    """One more of `processes`, which it is by the time that a signal says to end them."""
+    with signals_wait() as before:
+        processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, **streams,
+                                          preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before)))
+
+
 def finish(processes, seconds):
     """Waits for all, but no longer than `seconds`, nor than 2 s after one failed. True when all ended well."""
     deadline = time.monotonic() + seconds
@@ -122,15 +140,16 @@ def finish(processes, seconds):
 
 def end(processes):
     """Ends those that still run: asked to, a launcher ends its ranks, which are left if it is killed."""
-    for process in processes:
-        process.terminate()
-    deadline = time.monotonic() + 5
-    for process in processes:
-        try:
-            process.wait(timeout=max(0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    with signals_wait():
+        for process in processes:
+            process.terminate()
+        deadline = time.monotonic() + 5
+        for process in processes:
+            try:
+                process.wait(timeout=max(0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def measure(variant, ranks, points, how, place, limit):
@@ -143,7 +162,7 @@ def measure(variant, ranks, points, how, place, limit):
         processes = []
         try:
             for command in commands(variant, ranks, arguments, place, store):
-                processes.append(subprocess.Popen(command, stdout=output, stderr=errors, stdin=subprocess.DEVNULL))
+                start(processes, command, stdout=output, stderr=errors)
             well = finish(processes, limit)
         finally:
             end(processes)

@@ -386,6 +386,22 @@ class Launches(unittest.TestCase):
         self.assertIn("--oversubscribe", self.open_mpi(4))
         self.assertEqual(self.open_mpi(2, mpirun=("--host", "a:1,b:1")).count("--host"), 1)
 
+    def test_what_is_being_started_ends_with_the_script(self):
+        def told_to_end_meanwhile(*arguments, **options):
+            process = popen(*arguments, **options)
+            os.kill(os.getpid(), signal.SIGTERM)
+            return process
+
+        popen, processes = subprocess.Popen, []
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+        launch.leave_on_signals()
+        with unittest.mock.patch.object(subprocess, "Popen", told_to_end_meanwhile):
+            with self.assertRaises(SystemExit):
+                launch.start(processes, ["sleep", "60"])
+        launch.end(processes)
+        self.assertEqual([process.returncode for process in processes], [-signal.SIGTERM])
+
 
 class OverTcp(unittest.TestCase):
     def test_open_mpi_finds_its_remote_shell_in_a_folder_with_blanks(self):
