@@ -367,6 +367,18 @@ TEST_F(Collectives, AGroupWithABadCallRunsOnNoCommunicator) {
   EXPECT_EQ(ncclSend(data[1], 8, ncclFloat32, 1, comms[1], streams[1]), ncclSuccess);
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
   expect_told("rank 1 sends itself 1 message(s) and receives 0");
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(adds(0), ncclSuccess);
+  EXPECT_EQ(ncclSend(data[1], 8, ncclFloat32, 1, comms[1], streams[1]), ncclSuccess);
+  EXPECT_EQ(ncclRecv(data[1], 4, ncclFloat32, 1, comms[1], streams[1]), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+  expect_told("does not match the send of this rank to itself");
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(adds(0), ncclSuccess);
+  for (int message = 0; message < 129; ++message)
+    EXPECT_EQ(ncclSend(data[1], 8, ncclFloat32, 0, comms[1], streams[1]), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+  expect_told("129 sends and receives in one group; the most are 128");
   // Nothing reached the other rank.
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   for (const std::size_t rank : {0, 1}) EXPECT_EQ(adds(rank), ncclSuccess);
