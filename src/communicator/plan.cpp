@@ -239,7 +239,7 @@ execution::LowerSettings Planner::lower_settings(const Plan& plan, const Call& c
 void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   const PlanKey& key = plan.key;
   if (has_counts(call)) append_all_counts(plan.counts, call);
-  const execution::Shape shape = shape_of(call, setting_.rank, setting_.size);
+  execution::Shape shape = shape_of(call, setting_.rank, setting_.size);
   const Circumstances circumstances = circumstances_of(call, shape);
   plan.bytes = circumstances.bytes;
   plan.choice = select(circumstances);
@@ -249,6 +249,7 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   const auto& [schedule, overview] = user != nullptr ? user->prepared : prepared(*algorithm, call.root);
   const bool runs_in_place = user != nullptr ? user->in_place : algorithm->in_place;
   plan.copies_input = key.scaled || (sizes.in_place && !runs_in_place);
+  if (plan.copies_input) close_gaps(shape);
   plan.name = schedule.name;
 
   execution::LowerSettings settings =
@@ -279,7 +280,7 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   add_one_sided(plan, circumstances, sizes_known(shape, setting_.size), settings);
   if (stores) {
     settings.stream_from = 0;
-    plan.past_caches = lazily(*algorithm, settings, plan.program.divisor);
+    plan.past_caches = lazily(*algorithm, settings, plan.program.divisor, plan.copies_input);
   }
   add_trials(plan, circumstances, shape.private_sizes ? &own : nullptr, presumed_stream_from);
 }
@@ -291,12 +292,12 @@ bool Planner::tries_stores(const Circumstances& circumstances) const {
 }
 
 LazyProgram Planner::lazily(const Algorithm& algorithm, const execution::LowerSettings& settings,
-                            std::int64_t divisor) {
-  return LazyProgram([this, settings, &algorithm, divisor](const Call& call) {
+                            std::int64_t divisor, bool copies_input) {
+  return LazyProgram([this, settings, &algorithm, divisor, copies_input](const Call& call) {
     const auto& [schedule, overview] = prepared(algorithm, call.root);
-    auto program =
-        execution::lower(schedule, overview, setting_.rank, shape_of(call, setting_.rank, setting_.size),
-                         settings, *setting_.channels);
+    execution::Shape shape = shape_of(call, setting_.rank, setting_.size);
+    if (copies_input) close_gaps(shape);
+    auto program = execution::lower(schedule, overview, setting_.rank, shape, settings, *setting_.channels);
     program.divisor = divisor;
     return program;
   });
@@ -317,7 +318,7 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_
     if (!attach) direct.stream_from = std::min(direct.stream_from, direct_stream_from(setting_.size));
     if (!choice.algorithm->in_place) plan.direct_in_place = false;
     name = choice.algorithm->name;
-    return lazily(*choice.algorithm, direct, plan.program.divisor);
+    return lazily(*choice.algorithm, direct, plan.program.divisor, false);
   };
   const bool same = same_as_one_sided(*plan.choice.algorithm);
   if (setting_.direct_memory && (same ? direct_may_pay : direct_pays)(circumstances))

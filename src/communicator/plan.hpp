@@ -144,9 +144,9 @@ class Planner {
                   std::size_t presumed_stream_from);
   [[nodiscard]] const std::shared_ptr<PathTrial>& trial_of(const PlanKey& key,
                                                            const Circumstances& circumstances, Paths paths);
-  /// `algorithm` is one of the library's, which stay.
+  /// `algorithm` is one of the library's, which stay. `copies_input`: of the input it reads a copy.
   LazyProgram lazily(const Algorithm& algorithm, const execution::LowerSettings& settings,
-                     std::int64_t divisor);
+                     std::int64_t divisor, bool copies_input);
   void forget_plans();
   static constexpr std::size_t cache_entries = 64;
   static constexpr int few_ranks = 16;
@@ -175,6 +175,12 @@ std::size_t bytes_of(const Call& call, int size);
 bool reducing(Operation operation);
 /// The bytes behind a call's chunks.
 execution::Shape shape_of(const Call& call, Rank rank, int size);
+/// What a call reads of its input, in the order of its blocks. Of v-forms the blocks, those that follow each
+/// other as one: what lies between others is nobody's, or no memory at all.
+std::vector<execution::Shape::Extent> read_of_input(const Call& call, const Sizes& sizes, Rank rank,
+                                                    int size);
+/// Of a call that reads a copy of that: its parts one after the other.
+void close_gaps(execution::Shape& shape);
 /// The collective whose schedules carry an operation; nothing for send and receive.
 std::optional<Collective> collective_of(Operation operation);
 

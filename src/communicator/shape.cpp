@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "communicator/plan.hpp"
 
 namespace tutti {
@@ -87,6 +89,27 @@ execution::Shape shape_of(const Call& call, Rank rank, int size) {
       break;
   }
   return shape;
+}
+
+std::vector<execution::Shape::Extent> read_of_input(const Call& call, const Sizes& sizes, Rank rank,
+                                                    int size) {
+  if (sizes.in_bytes == 0) return {};
+  if (!has_counts(call)) return {{0, sizes.in_bytes}};
+  const execution::Shape shape = shape_of(call, rank, size);
+  Extents parts;
+  for (const auto& block : shape.input) {
+    if (block.bytes == 0) continue;
+    if (!parts.empty() && parts.back().offset + parts.back().bytes == block.offset)
+      parts.back().bytes += block.bytes;
+    else
+      parts.push_back(block);
+  }
+  return parts;
+}
+
+void close_gaps(execution::Shape& shape) {
+  std::size_t at = 0;
+  for (auto& block : shape.input) block.offset = std::exchange(at, at + block.bytes);
 }
 
 }  // namespace tutti

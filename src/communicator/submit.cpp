@@ -327,7 +327,6 @@ void Impl::decide(Task& task) {
   task.turn.path = task.plan->trial->path(task.plan->presumed);
 }
 
-// Of v-forms the blocks: what lies between them is nobody's, or no memory at all.
 void Impl::copy_input(Task& task) const {
   const Plan& plan = *task.plan;
   const Call& call = task.call;
@@ -335,18 +334,16 @@ void Impl::copy_input(Task& task) const {
   kernels::FoldModifiers modifiers;
   modifiers.scaled_sources = plan.key.scaled ? 1 : 0;
   modifiers.factor = call.reduction.factor;
-  task.input_copy.resize(task.sizes.in_bytes);
-  const auto copy = [&](std::size_t offset, std::size_t bytes) {
-    if (bytes == 0) return;
-    std::byte* const to = task.input_copy.data() + offset;
-    const std::byte* const from = input + offset;
-    kernels::fold_for(call.type, plan.key.op)({&to, 1}, {&from, 1}, bytes / size_of(call.type), modifiers);
-  };
-  if (task.counted) {
-    const auto blocks = shape_of(call, group.rank, group.size).input;
-    for (const auto& block : blocks) copy(block.offset, block.bytes);
-  } else {
-    copy(0, task.sizes.in_bytes);
+  const auto parts = read_of_input(call, task.sizes, group.rank, group.size);
+  std::size_t bytes = 0;
+  for (const auto& part : parts) bytes += part.bytes;
+  task.input_copy.resize(bytes);
+  std::byte* to = task.input_copy.data();
+  for (const auto& part : parts) {
+    const std::byte* const from = input + part.offset;
+    kernels::fold_for(call.type, plan.key.op)({&to, 1}, {&from, 1}, part.bytes / size_of(call.type),
+                                              modifiers);
+    to += part.bytes;
   }
   task.buffers.input = task.input_copy.data();
 }

@@ -133,7 +133,7 @@ Plan& Planner::collective(const Call& call, const Sizes& sizes, bool reachable) 
 std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const PlanKey& key,
                                     bool reachable) {
   const int size = setting_.group.size;
-  const execution::Shape shape = shape_of(call, setting_.group.rank, size);
+  execution::Shape shape = shape_of(call, setting_.group.rank, size);
   Circumstances circumstances = circumstances_of(call, shape, setting_);
   auto plan = std::make_unique<Plan>();
   plan->key = key;
@@ -170,6 +170,7 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
   settings.op = key.op;
   settings.one_sided = algorithm.one_sided;
   plan->copies_input = key.scaled || (sizes.in_place && !algorithm.in_place);
+  if (plan->copies_input) close_gaps(shape);
   settings.in_place = sizes.in_place && !plan->copies_input;
   NamedChannels channels;
   execution::Program program = execution::lower(schedule, execution::overview_of(schedule),

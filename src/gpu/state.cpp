@@ -282,16 +282,26 @@ GpuState::Prepared GpuState::prepare_collective(const Call& call, const Sizes& s
   launch.input = static_cast<const std::byte*>(call.in);
   launch.output = static_cast<std::byte*>(call.out);
   Prepared prepared = prepare(plan, launch);
-  if (plan.copies_input && sizes.in_bytes != 0) {
-    gpu::device::Scale& copy = prepared.copy.emplace();
-    copy.from = launch.input;
-    copy.to = at_least(input_copy_, sizes.in_bytes);
-    copy.bytes = sizes.in_bytes;
-    copy.factor = plan.key.scaled ? call.reduction.factor : 1.0;
-    copy.type = call.type;
-    prepared.launch.input = copy.to;
-  }
+  if (plan.copies_input) copy_input(prepared, call, sizes);
   return prepared;
+}
+
+void GpuState::copy_input(Prepared& prepared, const Call& call, const Sizes& sizes) {
+  const auto parts = read_of_input(call, sizes, rank(), size());
+  std::size_t bytes = 0;
+  for (const auto& part : parts) bytes += part.bytes;
+  if (bytes == 0) return;
+  std::byte* to = at_least(input_copy_, bytes);
+  prepared.launch.input = to;
+  for (const auto& part : parts) {
+    gpu::device::Scale& copy = prepared.copies.emplace_back();
+    copy.from = static_cast<const std::byte*>(call.in) + part.offset;
+    copy.to = to;
+    copy.bytes = part.bytes;
+    copy.factor = prepared.plan->key.scaled ? call.reduction.factor : 1.0;
+    copy.type = call.type;
+    to += part.bytes;
+  }
 }
 
 GpuState::Prepared GpuState::prepare_messages(std::span<const Call> calls) {
@@ -325,7 +335,7 @@ void GpuState::launch(std::span<Prepared> all, Stream stream) {
 
 void GpuState::launch(Prepared& prepared, bool captured, Stream stream) {
   gpu::Plan& plan = *prepared.plan;
-  if (prepared.copy) api_->launch_scale(*prepared.copy, stream);
+  for (const auto& copy : prepared.copies) api_->launch_scale(copy, stream);
   prepared.launch.sequence = launched_ = sentry_->announce_launch(plan.title);
   plan.last_launch = launched_;
   plan.captured = plan.captured || captured;

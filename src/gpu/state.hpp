@@ -67,11 +67,12 @@ class GpuState {
   struct Prepared {
     gpu::Plan* plan;
     gpu::device::Launch launch;
-    std::optional<gpu::device::Scale> copy;  ///< of the input, before it
+    std::vector<gpu::device::Scale> copies;  ///< of parts of the input, before it
   };
   Prepared prepare(gpu::Plan& plan, const gpu::device::Launch& buffers);
   std::vector<Prepared> prepare_all(std::span<const Call> calls, gpu::Stream stream);
   Prepared prepare_collective(const Call& call, const Sizes& sizes);
+  void copy_input(Prepared& prepared, const Call& call, const Sizes& sizes);
   Prepared prepare_messages(std::span<const Call> calls);
   /// After what was enqueued before, whatever its stream; in a capture, after what was captured in it.
   void launch(std::span<Prepared> all, gpu::Stream stream);

@@ -1,7 +1,6 @@
 // Where blocks of v-forms may lie: anywhere, but in an output not on each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -12,6 +11,8 @@
 #include "base/mappings.hpp"
 #include "communicator/check.hpp"
 #include "communicator/exercise.hpp"
+#include "communicator/pages_apart.hpp"
+#include "communicator/plan.hpp"
 #include "communicator/ranks.hpp"
 
 namespace tutti::test {
@@ -123,33 +124,13 @@ TEST_P(BlocksOfCalls, LeaveGapsAlone) {
       over(GetParam()));
 }
 
-/// Two pages of numbers, and between them one that nobody may touch.
-class PagesApart {
- public:
-  PagesApart()
-      : memory_(
-            ::mmap(nullptr, 3 * page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
-    EXPECT_NE(memory_, MAP_FAILED);
-    EXPECT_EQ(::mprotect(static_cast<std::byte*>(memory_) + page_bytes(), page_bytes(), PROT_NONE), 0);
-  }
-  PagesApart(const PagesApart&) = delete;
-  PagesApart& operator=(const PagesApart&) = delete;
-  ~PagesApart() { ::munmap(memory_, 3 * page_bytes()); }
-  [[nodiscard]] float* data() const { return static_cast<float*>(memory_); }
-  /// Where the second one begins, in numbers.
-  static std::size_t second() { return 2 * page_bytes() / sizeof(float); }
-
- private:
-  void* memory_;
-};
-
 // A call with a factor copies its input.
 TEST_P(BlocksOfCalls, ReadNoGaps) {
   run_local(
       2,
       [](Communicator& comm) {
-        const PagesApart in;
-        const Numbers counts{10, 20}, at{PagesApart::second(), 7};
+        const PagesApart in(page_bytes());
+        const Numbers counts{10, 20}, at{in.second(), 7};
         const auto mine = counts[static_cast<std::size_t>(comm.rank())];
         for (std::size_t r = 0; r < 2; ++r)
           std::fill_n(in.data() + at[r], counts[r], static_cast<float>(comm.rank() + 1));
@@ -167,6 +148,46 @@ TEST_P(BlocksOfCalls, ReadNoGaps) {
           }
       },
       over(GetParam()));
+}
+
+// The copy is as long as the blocks, not as what lies between them.
+TEST_P(BlocksOfCalls, CopyNoGaps) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        const PagesApart in(large_gap);
+        const Numbers counts{10, 20}, at{in.second(), 7};
+        const auto mine = counts[static_cast<std::size_t>(comm.rank())];
+        for (std::size_t r = 0; r < 2; ++r)
+          for (std::size_t i = 0; i < counts[r]; ++i) in.data()[at[r] + i] = static_cast<float>(100 * r + i);
+        std::vector<float> out(mine), want(mine);
+        for (std::size_t i = 0; i < mine; ++i)
+          want[i] = 4 * static_cast<float>(100 * static_cast<std::size_t>(comm.rank()) + i);
+        comm.reduce_scatter_v(in.data(), out.data(), counts, at, DataType::float32, scaled_sum(2));
+        EXPECT_EQ(out, want);
+      },
+      over(GetParam()));
+}
+
+TEST(Blocks, ThatFollowEachOtherAreCopiedAsOne) {
+  static float in[200], out[200];
+  Call call{.operation = Operation::reduce_scatter_v, .type = DataType::float32, .in = in, .out = out};
+  const Numbers counts{1, 2, 0, 4, 5}, displacements{50, 51, 7, 90, 1};
+  call.in_counts = counts;
+  const auto copied = [&] {
+    std::vector<std::pair<std::size_t, std::size_t>> parts;
+    for (const auto& part : read_of_input(call, check(call, 0, ranks_of_blocks), 0, ranks_of_blocks))
+      parts.emplace_back(part.offset / sizeof(float), part.bytes / sizeof(float));
+    return parts;
+  };
+  using testing::ElementsAre;
+  using testing::Pair;
+  EXPECT_THAT(copied(), ElementsAre(Pair(0, 12)));
+  call.in_displacements = displacements;
+  EXPECT_THAT(copied(), ElementsAre(Pair(50, 3), Pair(90, 4), Pair(1, 5)));
+  const Numbers nothing(ranks_of_blocks, 0);
+  call.in_counts = nothing;
+  EXPECT_THAT(copied(), ElementsAre());
 }
 
 // Calls like the one before are not checked again: displacements are part of what must be alike.

@@ -15,6 +15,7 @@
 #include <tutti/local.hpp>
 
 #include "base/deadline.hpp"
+#include "communicator/pages_apart.hpp"
 #include "gpu/emulated_memory.hpp"
 #include "gpu/exercise.hpp"
 #include "kernels/fixture.hpp"
@@ -329,6 +330,31 @@ TEST_F(GpuTest, PinnedAndManagedMemoryIsTaken) {
           EXPECT_EQ(*reinterpret_cast<float*>(pointer), 6);
           api->free(pointer);
         }
+      },
+      quick());
+}
+
+// What lies between blocks may be no memory; a copy has no room for it.
+TEST_F(GpuTest, WithAFactorBlocksAreCopiedWithoutTheirGaps) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        Gpu gpu(comm, small);
+        const PagesApart in(large_gap);
+        api->pin(reinterpret_cast<std::byte*>(in.data()), in.bytes());
+        const std::vector<std::size_t> counts{10, 20}, at{in.second(), 7};
+        for (std::size_t r = 0; r < 2; ++r)
+          for (std::size_t i = 0; i < counts[r]; ++i) in.data()[at[r] + i] = static_cast<float>(100 * r + i);
+        const auto mine = static_cast<std::size_t>(comm.rank());
+        std::vector<float> want(counts[mine]);
+        for (std::size_t i = 0; i < want.size(); ++i) want[i] = 4 * static_cast<float>(100 * mine + i);
+        const OnGpu<float> out(memory, want.size());
+        gpu.on(nullptr).reduce_scatter_v(in.data(), out.data(), counts, at, DataType::float32, scaled_sum(2));
+        api->synchronize(nullptr);
+        gpu.check();
+        EXPECT_EQ(out.values(), want);
+        comm.barrier();
+        api->unpin(reinterpret_cast<std::byte*>(in.data()));
       },
       quick());
 }
