@@ -70,6 +70,7 @@ class Api {
  public:
   virtual ~Api() = default;
 
+  virtual int device_count() = 0;
   virtual int current_device() = 0;
   virtual void set_device(int device) = 0;
   virtual DeviceId device_id(int device) = 0;

@@ -84,6 +84,11 @@ class OwnStream {
 
 class CudaApi final : public Api {
  public:
+  int device_count() override {
+    int devices = 0;
+    check(::cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    return devices;
+  }
   int current_device() override {
     int device = 0;
     check(::cudaGetDevice(&device), "cudaGetDevice");

@@ -118,7 +118,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   // memory.cpp
   std::shared_ptr<Registration> add_registration(Registration::Kind kind, void* memory, std::size_t bytes);
-  /// Throws Failure(ncclInvalidArgument) for what is none of this communicator, or of another kind.
+  /// Throws Failure for what is none of this communicator, or of another kind: of a buffer ncclInvalidUsage,
+  /// as NCCL does, of a window ncclInvalidArgument.
   void drop_registration(Registration::Kind kind, const void* registration);
   /// Collective, as a job. Where ranks cannot reach each other's memory so, the window is without effect.
   void open_window(Registration& window);

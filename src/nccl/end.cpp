@@ -9,7 +9,11 @@ namespace tutti::nccl {
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return guarded("ncclCommFinalize", [&] {
     if (comm == nullptr) return ncclSuccess;  // as NCCL does, here and below
-    const auto ending = ready(comm);
+    const auto ending = comm_of(comm);
+    if (ending->closed())
+      throw Failure(ncclInvalidArgument,
+                    "the communicator was finalized before; what is left to do is ncclCommDestroy");
+    ending->require_ready();
     if (ending->revoked()) throw Failure(ncclInvalidUsage, "a revoked communicator cannot be finalized");
     return ending->close("ncclCommFinalize");
   });

@@ -37,6 +37,13 @@ ncclResult_t init_rank(ncclComm_t* handle, int ranks, const ncclUniqueId& id, in
   return submit(Job{std::move(comm), work, handle, function});
 }
 
+void require_device(gpu::Api& api, int device) {
+  const int devices = api.device_count();
+  if (device < 0 || device >= devices)
+    throw Failure(ncclInvalidArgument,
+                  fmt::format("device {} does not exist; devices are 0 to {}", device, devices - 1));
+}
+
 // Errors are those of the call and of the group that it is in.
 template <class Body>
 ncclResult_t making(const char* function, Body&& body) noexcept {
@@ -96,8 +103,10 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
     if (count < 1) throw Failure(ncclInvalidArgument, fmt::format("{} devices; at least 1 is needed", count));
     std::fill_n(comms, count, nullptr);
     const auto api = gpu::api();
-    for (int rank = 0; rank < count; ++rank)  // refuses those that do not exist
+    for (int rank = 0; rank < count; ++rank) {
+      if (devices != nullptr) require_device(*api, devices[rank]);
       const gpu::OnDevice there(*api, devices == nullptr ? rank : devices[rank]);
+    }
     ncclUniqueId id;
     if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) return result;
     begin_group();

@@ -59,7 +59,8 @@ void Comm::drop_registration(Registration::Kind kind, const void* registration) 
   const auto found = std::ranges::find_if(
       registrations_, [&](const auto& r) { return r.get() == registration && r->kind == kind; });
   if (found == registrations_.end())
-    throw Failure(ncclInvalidArgument, "this handle is not one of this communicator's");
+    throw Failure(kind == Registration::Kind::buffer ? ncclInvalidUsage : ncclInvalidArgument,
+                  "this handle is not one of this communicator's");
   // Not when a job lets go of it: calls from now on must find it gone on all ranks alike.
   (*found)->dropped = true;
   (*found)->reach.reset();

@@ -57,6 +57,7 @@ class EmulatedApi final : public gpu::Api {
   /// A job of the test's own.
   void enqueue(gpu::Stream stream, std::function<void()> job);
 
+  int device_count() override { return devices_; }
   int current_device() override;
   void set_device(int device) override;
   gpu::DeviceId device_id(int device) override;

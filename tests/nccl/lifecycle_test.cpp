@@ -41,6 +41,8 @@ TEST_F(Lifecycle, ASplitHasTheRanksOfItsColor) {
     expect_sum(comm, stream, 3);
     if (part != nullptr) {
       EXPECT_EQ(ncclCommFinalize(part), ncclSuccess);
+      EXPECT_EQ(ncclCommFinalize(part), ncclInvalidArgument);
+      expect_told("finalized before");
       EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 0, ncclInt8, ncclSum, part, stream), ncclInvalidUsage);
       EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
       EXPECT_EQ(ncclCommDestroy(part), ncclInvalidArgument);
@@ -213,7 +215,10 @@ TEST_F(Lifecycle, BadArgumentsOfInitAreRefused) {
   config.blocking = 7;
   EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInvalidArgument);
   const int no_device = 99;
-  EXPECT_EQ(ncclCommInitAll(&comm, 1, &no_device), ncclUnhandledCudaError);
+  EXPECT_EQ(ncclCommInitAll(&comm, 1, &no_device), ncclInvalidArgument);
+  expect_told("device 99 does not exist; devices are 0 to 1");
+  std::vector<ncclComm_t> too_many(3);
+  EXPECT_EQ(ncclCommInitAll(too_many.data(), 3, nullptr), ncclUnhandledCudaError);
   EXPECT_EQ(comm, nullptr);
   const ncclUniqueId nonsense{};
   EXPECT_EQ(ncclCommInitRank(&comm, 2, nonsense, 1), ncclInvalidArgument);
@@ -239,7 +244,7 @@ TEST_F(Lifecycle, MemoryAndRegistrations) {
     void* handle = nullptr;
     ASSERT_EQ(ncclCommRegister(comm, memory, 4096, &handle), ncclSuccess);
     EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);
-    EXPECT_EQ(ncclCommDeregister(comm, handle), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommDeregister(comm, handle), ncclInvalidUsage);
     EXPECT_EQ(ncclCommDeregister(comm, nullptr), ncclSuccess);
     float host = 0;
     EXPECT_EQ(ncclCommRegister(comm, &host, sizeof host, &handle), ncclInvalidArgument);

@@ -124,7 +124,7 @@ TEST_F(Windows, WrongUseIsRefused) {
     ASSERT_EQ(ncclCommRegister(comm, memory.data, bytes, &handle), ncclSuccess);
     ASSERT_EQ(registers(memory.data, bytes), ncclSuccess) << ncclGetLastError(comm);
     EXPECT_EQ(ncclCommWindowDeregister(comm, static_cast<ncclWindow_t>(handle)), ncclInvalidArgument);
-    EXPECT_EQ(ncclCommDeregister(comm, window), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommDeregister(comm, window), ncclInvalidUsage);
     EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);
     EXPECT_EQ(ncclCommWindowDeregister(comm, window), ncclSuccess);
     EXPECT_EQ(ncclCommWindowDeregister(comm, window), ncclInvalidArgument);
