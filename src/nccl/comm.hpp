@@ -121,6 +121,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
   /// Throws Failure for what is none of this communicator, or of another kind: of a buffer ncclInvalidUsage,
   /// as NCCL does, of a window ncclInvalidArgument.
   void drop_registration(Registration::Kind kind, const void* registration);
+  /// Of a window that came to nothing. Does not wait: where a job holds the communicator, it is kept as long
+  /// as that.
+  void undo_registration(const std::shared_ptr<Registration>& registration);
   /// Collective, as a job. Where ranks cannot reach each other's memory so, the window is without effect.
   void open_window(Registration& window);
 
@@ -128,6 +131,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
  private:
   void connect(const std::shared_ptr<Communicator>& communicator);
+  void let_go(const std::shared_ptr<Registration>& registration);
   void disconnect();
   void settle(ncclResult_t result);
   [[nodiscard]] bool is_being_made() const;

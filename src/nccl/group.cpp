@@ -1,6 +1,7 @@
 #include "nccl/group.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "nccl/functions.hpp"
@@ -24,9 +25,15 @@ struct Group {
 thread_local Group group;
 
 void drop(const Job& job) {
+  if (job.undo) job.undo();
   if (job.handle == nullptr) return;
   forget(*job.handle);
   *job.handle = nullptr;
+}
+
+void drop_those_of(const Comm& comm, const std::vector<Job>& jobs) {
+  for (const Job& job : jobs)
+    if (job.comm.get() == &comm) drop(job);
 }
 
 // What a thread does: the jobs whose state one communicator has.
@@ -54,7 +61,8 @@ std::vector<Chain> one_for_each(const std::vector<Job>& jobs) {
 }
 
 // Those that were started may wait for one that cannot be, so nobody waits for them.
-void give_up(const std::vector<Job>& jobs) {
+void give_up(const std::vector<Job>& jobs, std::span<const Chain> not_started) {
+  for (const Chain& chain : not_started) drop_those_of(*chain.first->comm, jobs);
   for (const Job& job : jobs) {
     if (job.handle == nullptr) continue;
     job.comm->abort();
@@ -65,16 +73,17 @@ void give_up(const std::vector<Job>& jobs) {
 // All of them wait for each other, so all are started first.
 ncclResult_t run(const std::vector<Job>& jobs) {
   std::vector<Chain> chains = one_for_each(jobs);
-  for (Chain& chain : chains)
-    if (!chain.first->comm->start(chain.first->function, std::move(chain.work))) {
-      give_up(jobs);
-      return chain.first->comm->poll();
-    }
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    Comm& comm = *chains[i].first->comm;
+    if (comm.start(chains[i].first->function, std::move(chains[i].work))) continue;
+    give_up(jobs, std::span(chains).subspan(i));
+    return comm.poll();
+  }
   ncclResult_t first = ncclSuccess;
   for (const Chain& chain : chains) {
     Comm& comm = *chain.first->comm;
     const ncclResult_t result = comm.config().blocking ? comm.finish() : ncclInProgress;
-    if (result != ncclSuccess && result != ncclInProgress) drop(*chain.first);
+    if (result != ncclSuccess && result != ncclInProgress) drop_those_of(comm, jobs);
     if (first == ncclSuccess || (first == ncclInProgress && result != ncclSuccess)) first = result;
   }
   return first;

@@ -17,6 +17,7 @@ struct Job {
   ncclComm_t* handle = nullptr;  ///< set to null, and forgotten, when a blocking job fails, or cannot begin
   const char* function = "";
   std::shared_ptr<Comm> on = comm;  ///< whose turn it waits for
+  std::function<void()> undo{};     ///< likewise, of a window; never while the job may be under way
 };
 
 /// Outside of groups: does it now.

@@ -61,10 +61,20 @@ void Comm::drop_registration(Registration::Kind kind, const void* registration) 
   if (found == registrations_.end())
     throw Failure(kind == Registration::Kind::buffer ? ncclInvalidUsage : ncclInvalidArgument,
                   "this handle is not one of this communicator's");
+  let_go(std::shared_ptr<Registration>(*found));
+}
+
+void Comm::undo_registration(const std::shared_ptr<Registration>& registration) {
+  // A job that holds it may wait for other ranks, and they for this thread.
+  const std::unique_lock lock(use_, std::try_to_lock);
+  if (lock.owns_lock()) let_go(registration);
+}
+
+void Comm::let_go(const std::shared_ptr<Registration>& registration) {
   // Not when a job lets go of it: calls from now on must find it gone on all ranks alike.
-  (*found)->dropped = true;
-  (*found)->reach.reset();
-  registrations_.erase(found);
+  registration->dropped = true;
+  registration->reach.reset();
+  registrations_.erase(registration);
 }
 
 void Comm::open_window(Registration& window) {
@@ -140,7 +150,11 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t b
     *window = reinterpret_cast<ncclWindow_t>(made.get());
     // Also of a window that is dropped before its turn: all ranks open theirs.
     const auto work = [opens = on.get(), made](Turn&) { opens->open_window(*made); };
-    return submit(Job{on, work, nullptr, "ncclCommWindowRegister"});
+    const auto undo = [on, made, window] {
+      on->undo_registration(made);
+      if (*window == reinterpret_cast<ncclWindow_t>(made.get())) *window = nullptr;
+    };
+    return submit(Job{on, work, nullptr, "ncclCommWindowRegister", on, undo});
   }));
 }
 TUTTI_NCCL_PROFILED(CommWindowRegister);

@@ -70,6 +70,21 @@ TEST_F(Jobs, OneThatCannotBeStartedEndsItsGroup) {
   EXPECT_THAT(comms, testing::Each(nullptr));
 }
 
+TEST_F(Jobs, AWindowThatCannotBeStartedIsNone) {
+  const auto comms = make<1>({0});
+  void* memory = nullptr;
+  ASSERT_EQ(ncclMemAlloc(&memory, 4096), ncclSuccess);
+  ncclWindow_t window = nullptr;
+  {
+    const FewThreads none(0);
+    EXPECT_EQ(ncclCommWindowRegister(comms[0], memory, 4096, &window, 0), ncclSystemError);
+    expect_told("cannot start a thread");
+  }
+  EXPECT_EQ(window, nullptr);
+  EXPECT_EQ(ncclCommAbort(comms[0]), ncclSuccess);
+  EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
+}
+
 TEST_F(Jobs, ACommunicatorEndsWithoutAThread) {
   const auto comms = make<2>({0, 0});
   {

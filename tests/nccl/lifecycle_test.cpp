@@ -109,6 +109,7 @@ TEST_F(Lifecycle, SurvivorsGoOnAlsoWhereAWindowFailed) {
         ASSERT_EQ(ncclMemAlloc(&memory, 4096), ncclSuccess);
         ncclWindow_t window = nullptr;
         EXPECT_EQ(ncclCommWindowRegister(comm, memory, 4096, &window, 0), ncclRemoteError);
+        EXPECT_EQ(window, nullptr);
         EXPECT_EQ(async_error(comm), ncclRemoteError);
         EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 0, ncclInt8, ncclSum, comm, stream), ncclRemoteError);
         EXPECT_EQ(ncclCommRevoke(comm, 0), ncclSuccess) << ncclGetLastError(comm);

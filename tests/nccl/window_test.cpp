@@ -82,6 +82,25 @@ TEST_F(Windows, OneMayBeDroppedBeforeItsGroupEnds) {
   });
 }
 
+TEST_F(Windows, ThoseOfAGroupThatWasRefusedAreNone) {
+  on_threads(1, [&](int, ncclComm_t comm, cudaStream_t stream) {
+    const Memory memory;
+    ncclWindow_t first = nullptr, second = nullptr, window = nullptr;
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    ASSERT_EQ(ncclCommWindowRegister(comm, memory.data, bytes, &window, 0), ncclSuccess);
+    first = window;
+    ASSERT_EQ(ncclCommWindowRegister(comm, memory.data, bytes, &window, 0), ncclSuccess);
+    second = window;
+    EXPECT_EQ(ncclCommWindowDeregister(comm, second), ncclSuccess);  // once is enough
+    EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 1, ncclFloat32, ncclSum, comm, stream), ncclInvalidArgument);
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+    EXPECT_EQ(window, nullptr);
+    for (const auto gone : {first, second})
+      EXPECT_EQ(ncclCommWindowDeregister(comm, gone), ncclInvalidArgument);
+    adds_straight(memory.floats(), 1, comm, stream);
+  });
+}
+
 TEST_F(Windows, WhereMemoryCannotBeOpenedTheyAreWithoutEffect) {
   constexpr int ranks = 2;
   std::atomic<int> ready{0};
