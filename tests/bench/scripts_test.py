@@ -1,5 +1,5 @@
 """What scripts/bench-peers and bench-tcp make of programs that measure, fail or are not there, and of packages that are
-not; and what scripts/bench-rdma does with what was measured."""
+not; and what scripts/bench-rdma and bench/rdma/windows do with what was measured."""
 
 import argparse
 import importlib.machinery
@@ -320,6 +320,49 @@ class Rdma(unittest.TestCase):
             os.symlink(shutil.which(tool), os.path.join(tools, tool))
         status, output = self.run_script(RESULT, PATH=tools)
         self.assertEqual((status, output), (1, "python3 is missing: scripts/install-dependencies peers\n"))
+
+
+class Windows(unittest.TestCase):
+    """bench/rdma/windows, on two processors, with programs that only pretend to measure: they keep the ports that they
+    are given, and take a microsecond more each time."""
+
+    OURS = """[ $RANK = 0 ] || exit 0
+echo $MASTER_PORT >>FOLDER/ports
+echo 8 - - $(wc -l <FOLDER/ports)"""
+    THEIRS = """case "$*" in *127.0.0.1) ;; *) exit 0;; esac
+while [ $1 != -p ]; do shift; done
+echo $2 >>FOLDER/ports
+echo 8 1000 - - $(wc -l <FOLDER/ports)"""
+
+    def run_script(self, rounds, ours=OURS):
+        """Its status, its output, and the ports."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "tools"))
+            for name, text in {"nproc": "echo 2", "sleep": "", "ib_write_lat": self.THEIRS,
+                               "tools/tutti-window-perf": ours}.items():
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write("#!/bin/sh\n" + text.replace("FOLDER", folder) + "\n")
+                os.chmod(file.name, 0o755)
+            done = subprocess.run([os.path.join(ROOT, "bench", "rdma", "windows"), folder, str(rounds)], check=False,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  env={**os.environ, "PATH": folder + ":" + os.environ["PATH"], "LAB_NODES": "2"})
+            with open(os.path.join(folder, "ports"), encoding="utf-8") as file:
+                return done.returncode, done.stdout, file.read().split()
+
+    def test_the_median_of_an_even_number_is_between_two(self):
+        for rounds, row in ((2, "| 8 | 2 | 3 | 0.67 |"), (3, "| 8 | 3 | 4 | 0.75 |")):
+            status, output, _ = self.run_script(rounds)
+            self.assertEqual((status, output.splitlines()[-1]), (0, row), output)
+
+    def test_no_port_is_used_twice(self):
+        _, output, ports = self.run_script(3)
+        taken = [int(port) + i for port in ports for i in range(2)]  # rank 0 listens at the next one, too
+        self.assertEqual((len(ports), len(set(taken))), (6, 12), output)
+
+    def test_what_failed_is_named(self):
+        status, output, _ = self.run_script(1, ours="exit 1")
+        self.assertEqual(status, 1, output)
+        self.assertIn("no figure of ours for 8 bytes", output)
 
 
 class Settings(unittest.TestCase):
