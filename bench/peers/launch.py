@@ -87,8 +87,10 @@ def commands(variant, ranks, arguments, place, store):
         return [[*place.prefix(0), "mpirun.openmpi", "--allow-run-as-root", "-n", str(ranks), "--bind-to", "none",
                  *slots, *place.mpirun, *yielding, *variant.launcher, *environment, *run]]
     if variant.library == "mpich":
-        shim = os.path.join(place.build, "libtutti-yield-shim.so")
-        yielding = [f"LD_PRELOAD={shim}"] if more_ranks_than_cores else []
+        # LD_PRELOAD is cut at blanks, which the folder may have; the folders that are searched for what it names are not.
+        folders = filter(None, (place.build, os.environ.get("LD_LIBRARY_PATH")))
+        shim = [f"LD_LIBRARY_PATH={':'.join(folders)}", "LD_PRELOAD=libtutti-yield-shim.so"]
+        yielding = shim if more_ranks_than_cores else []
         return [["mpiexec.mpich", "-n", str(ranks), *environment, *yielding, *run]]
     if variant.library == "gloo":
         return [[*place.prefix(rank), *environment, *run, "--rank", str(rank), "--size", str(ranks), "--store", store,

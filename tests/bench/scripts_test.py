@@ -2,6 +2,7 @@
 not; and what scripts/bench-rdma and bench/rdma/windows do with what was measured."""
 
 import argparse
+import ctypes
 import importlib.machinery
 import importlib.util
 import json
@@ -428,6 +429,19 @@ class Launches(unittest.TestCase):
         self.assertIn("localhost:2", self.open_mpi(4))
         self.assertIn("--oversubscribe", self.open_mpi(4))
         self.assertEqual(self.open_mpi(2, mpirun=("--host", "a:1,b:1")).count("--host"), 1)
+
+    def test_the_shim_of_mpich_is_found_in_a_folder_with_blanks(self):
+        ctypes.CDLL("libm.so.6")
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            library, = {line.split()[-1] for line in maps if "/libm.so" in line}
+        with tempfile.TemporaryDirectory(prefix="a folder ") as folder:
+            shim = shutil.copy(library, os.path.join(folder, "libtutti-yield-shim.so"))
+            place = launch.Place(build=folder, cores=[0, 1])
+            for ranks, there in ((2, False), (4, True)):
+                command, = launch.commands(variants.Variant("mpich", "default"), ranks, [], place, "")
+                environment = command[command.index("env"):command.index(launch.program_of("mpich", place))]
+                ran = subprocess.run([*environment, "cat", "/proc/self/maps"], capture_output=True, text=True, check=True)
+                self.assertEqual(shim in ran.stdout, there, ran.stderr)
 
     def test_what_is_being_started_ends_with_the_script(self):
         def told_to_end_meanwhile(*arguments, **options):
