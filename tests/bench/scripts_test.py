@@ -2,9 +2,11 @@
 not; and what scripts/bench-rdma and bench/rdma/windows do with what was measured."""
 
 import argparse
+import contextlib
 import ctypes
 import importlib.machinery
 import importlib.util
+import io
 import json
 import os
 import shutil
@@ -49,7 +51,9 @@ def prints(**changed):
 MEASURED = prints()
 
 
-class Scripts(unittest.TestCase):
+class Pretending(unittest.TestCase):
+    """With programs that only pretend to measure."""
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -66,6 +70,8 @@ class Scripts(unittest.TestCase):
             file.write("#!/bin/sh\n" + text + "\n")
         os.chmod(program, 0o755)
 
+
+class Scripts(Pretending):
     def chosen(self):
         with open(self.path("out", "screen.json"), encoding="utf-8") as file:
             return json.load(file)
@@ -415,6 +421,27 @@ class Figures(unittest.TestCase):
         self.assertEqual(shares, {"all_reduce": "1.00 (50%) |", "shift": "1.00 (50%) |", "broadcast": "1.00 (20%) |",
                                   "reduce": "1.00 (20%) |", "gather": "0.50 (10%) |", "scatter": "0.50 (10%) |",
                                   "ping_pong": "2.00 (40%) |"})
+
+
+class TwoHosts(Pretending):
+    def test_says_how_far_apart_cores_were(self):
+        """In the header and with each result; both places in one table."""
+        options = argparse.Namespace(libraries=["gloo"], ops=["all_reduce"], largest=8, repeats=1, seconds=0.1, streams=1,
+                                     screen=False, out=self.folder)
+        where = launch.Place(build=self.path("bench", "peers"), cores=[0, 1])
+        for trips, told in (((100, 400), "400 ns (far), 100 ns (near). Tables do not tell these apart."),
+                            ((100, 110), "back in 105 ns. 0 wrong results"), ((None, None), "was not measured. 0 wrong")):
+            self.build("gloo", "\n".join(prints(min_us=1, rtt_ns=trip) for trip in trips))
+            with unittest.mock.patch.object(bench_tcp.hosts, "iperf_gb_per_s", return_value=1.0), \
+                    contextlib.redirect_stdout(io.StringIO()) as output:
+                self.assertEqual(bench_tcp.compare(options, where, ["one", "two"]), 0)
+            with open(self.path("table.md"), encoding="utf-8") as file:
+                table = file.read()
+            self.assertIn(told, table)
+            self.assertIn(told, output.getvalue())
+            self.assertEqual(table.count("## all_reduce, 2 ranks, inputs unchanged\n"), 1, table)
+            with open(self.path("results.json"), encoding="utf-8") as file:
+                self.assertEqual([r["rtt_ns"] for r in json.load(file)["results"]], list(trips))
 
 
 class Launches(unittest.TestCase):
