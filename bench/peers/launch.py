@@ -126,7 +126,8 @@ def start(processes, command, **streams):
 
 
 def finish(processes, seconds):
-    """Waits for all, but no longer than `seconds`, nor than 2 s after one failed. True when all ended well."""
+    """Waits for all, but no longer than `seconds`, nor than 2 s after one failed. What went wrong, in words; nothing
+    when all ended well."""
     deadline = time.monotonic() + seconds
     running = list(processes)
     while running and time.monotonic() < deadline:
@@ -134,10 +135,13 @@ def finish(processes, seconds):
             running[0].wait(timeout=0.2)
         except subprocess.TimeoutExpired:
             pass
-        if any(p.poll() for p in running):
-            deadline = min(deadline, time.monotonic() + 2)
         running = [p for p in running if p.poll() is None]
-    return not running and all(p.returncode == 0 for p in processes)
+        if any(p.returncode for p in processes):
+            deadline = min(deadline, time.monotonic() + 2)
+    bad = [(f"rank {rank}: " if len(processes) > 1 else "")
+           + (f"exit status {p.returncode}" if p.returncode > 0 else f"ended by signal {-p.returncode}")
+           for rank, p in enumerate(processes) if p.returncode]
+    return "; ".join(bad) or (f"not done within {seconds} s" if running else "")
 
 
 def end(processes):
@@ -165,12 +169,13 @@ def measure(variant, ranks, points, how, place, limit):
         try:
             for command in commands(variant, ranks, arguments, place, store):
                 start(processes, command, stdout=output, stderr=errors)
-            well = finish(processes, limit)
+            wrong = finish(processes, limit)
         finally:
             end(processes)
         output.seek(0)
         errors.seek(0)
         results = [json.loads(line) for line in output if line.startswith("{") and line.endswith("}\n")]
-        if not well:
-            raise Failed(f"{variant.library} {variant.name}, {ranks} ranks: {errors.read().strip()[-600:]}", results)
+        if wrong:
+            said = errors.read().strip()[-600:]
+            raise Failed(f"{variant.library} {variant.name}, {ranks} ranks: {wrong}{': ' if said else ''}{said}", results)
         return results

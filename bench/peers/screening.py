@@ -52,8 +52,8 @@ class Chosen:
 
 def screen(libraries, ranks_list, operations, sizes, modes, seconds, place):
     """Runs all settings once and returns the best of each library at each point. Settings that fail are none of them:
-    not every system has what each needs. Exits when all failed."""
-    results = []
+    not every system has what each needs; says which. Exits when all failed."""
+    results, failed = [], []
     for ranks in ranks_list:
         for library in libraries:
             for variant in place.variants_of(library, ranks):
@@ -61,11 +61,13 @@ def screen(libraries, ranks_list, operations, sizes, modes, seconds, place):
                 if not points:
                     continue
                 print(f"screening {library} {variant.name}, {ranks} ranks", flush=True)
-                results += sweep.attempt(variant, ranks, points, sweep.steady(modes, seconds), place, [],
+                results += sweep.attempt(variant, ranks, points, sweep.steady(modes, seconds), place, failed,
                                          limit=300 * len(modes))
+    left_out = sweep.what_failed(results, failed)
     chosen = best_of_each_place(results)
     if not chosen:
-        sys.exit("nothing was screened")
+        sys.exit(f"nothing was screened: {left_out}")
+    print(f"left out: {left_out}")
     return chosen
 
 

@@ -17,14 +17,18 @@ def attempt(variant, ranks, points, how, place, failed, limit=300):
         return failure.results
 
 
+def what_failed(results, failed):
+    """What went wrong, in words."""
+    wrong = sum(not r["correct"] for r in results)
+    names = "; ".join(f"{times} x {name}" for name, times in collections.Counter(failed).items())
+    return f"{wrong} wrong results, {len(failed)} failed launches{': ' + names if names else ''}."
+
+
 def outcome(results, failed):
     """What went wrong, in words, and the exit status. Exits when nothing was measured."""
     if not results:
         sys.exit("nothing was measured")
-    wrong = sum(not r["correct"] for r in results)
-    names = "; ".join(f"{times} x {name}" for name, times in collections.Counter(failed).items())
-    text = f"{wrong} wrong results, {len(failed)} failed launches{': ' + names if names else ''}."
-    return text, 1 if wrong or failed else 0
+    return what_failed(results, failed), 1 if failed or not all(r["correct"] for r in results) else 0
 
 
 def steady(modes, seconds):

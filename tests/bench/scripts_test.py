@@ -7,6 +7,7 @@ import ctypes
 import importlib.machinery
 import importlib.util
 import io
+import itertools
 import json
 import os
 import shutil
@@ -123,10 +124,18 @@ for i in $(seq 300); do sleep 0.1; done""")
         self.assertEqual(status, 1, output)
         self.assertIn("2 failed launches: 1 x tutti default, 2 ranks; 1 x tutti-registered", output)
 
+    def test_one_rank_that_fails_is_a_launch_that_failed(self):
+        self.build("gloo", f'{MEASURED}\ncase "$*" in *"--rank 1 "*) kill -9 $$;; esac')
+        status, output = self.run_script("--first")
+        self.assertEqual(status, 1, output)
+        self.assertIn("failed: gloo new, 2 ranks: rank 1: ended by signal 9\n", output)
+        self.assertIn("1 failed launches: 1 x gloo new, 2 ranks.", output)
+
     def test_screening_leaves_out_settings_that_fail(self):
         self.build("gloo", f'case "$*" in *"--variant new "*) {MEASURED};; *) exit 1;; esac')
         status, output = self.run_script("--screen")
         self.assertEqual(status, 0, output)
+        self.assertIn("left out: 0 wrong results, 7 failed launches: 1 x gloo new-pinned, 2 ranks; ", output)
         chosen = self.chosen()
         self.assertEqual(chosen, {"gloo/2/unchanged/unadvised/all_reduce/8": ["new"]})
         self.build("gloo", "exit 1")
@@ -469,6 +478,26 @@ class Launches(unittest.TestCase):
                 environment = command[command.index("env"):command.index(launch.program_of("mpich", place))]
                 ran = subprocess.run([*environment, "cat", "/proc/self/maps"], capture_output=True, text=True, check=True)
                 self.assertEqual(shim in ran.stdout, there, ran.stderr)
+
+    def test_who_is_not_done_in_time_is_told(self):
+        with subprocess.Popen(["sleep", "60"]) as process:
+            self.assertEqual(launch.finish([process], 0), "not done within 0 s")
+            launch.end([process])
+
+    def test_others_are_not_waited_for_long_whenever_one_fails(self):
+        """It fails between two looks at it."""
+        fails, waits = unittest.mock.Mock(returncode=None), unittest.mock.Mock(returncode=None)
+        looks = iter((None, 1))
+
+        def look():
+            fails.returncode = next(looks, 1)
+            return fails.returncode
+
+        fails.poll, waits.poll.return_value = look, None
+        fails.wait.side_effect = waits.wait.side_effect = subprocess.TimeoutExpired("", 0)
+        with unittest.mock.patch.object(launch.time, "monotonic", side_effect=itertools.count()) as clock:
+            self.assertEqual(launch.finish([fails, waits], 1000), "rank 0: exit status 1")
+        self.assertLess(clock.call_count, 20)
 
     def test_what_is_being_started_ends_with_the_script(self):
         def told_to_end_meanwhile(*arguments, **options):
