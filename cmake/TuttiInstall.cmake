@@ -14,8 +14,8 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tuttiConfigVersion.cmake 
 install(FILES ${PROJECT_BINARY_DIR}/tuttiConfig.cmake ${PROJECT_BINARY_DIR}/tuttiConfigVersion.cmake
   DESTINATION ${tutti_package_dir})
 
-# Paths in tutti.pc are relative to the file, so that an installed tree can be moved. A shared library brings along what
-# it was built with: even Requires.private would ask for those packages' files, which only `-dev` packages have.
+# A shared library brings along what it was built with: even Requires.private would ask for those packages' files, which only
+# `-dev` packages have.
 if(tutti_is_static)
   set(tutti_pc_requires "Requires: ${tutti_pkgconfig_requires}")
   set(tutti_pc_libs "-pthread -lstdc++")
@@ -23,6 +23,19 @@ if(tutti_is_static)
     string(APPEND tutti_pc_libs " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt")
   endif()
 endif()
-file(RELATIVE_PATH tutti_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+# Paths in tutti.pc are relative to the file, so that an installed tree can be moved; only where the library's folder is absolute
+# the file says nothing of where the prefix is. Blanks are escaped there, as pkg-config does in ${pcfiledir}.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  string(REPLACE " " "\\ " tutti_pc_prefix "${CMAKE_INSTALL_PREFIX}")
+else()
+  file(RELATIVE_PATH tutti_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+  string(PREPEND tutti_pc_prefix "\${pcfiledir}/")
+endif()
+foreach(folder LIBDIR INCLUDEDIR)
+  string(REPLACE " " "\\ " tutti_pc_${folder} "${CMAKE_INSTALL_${folder}}")
+  if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_${folder}}")
+    string(PREPEND tutti_pc_${folder} "\${prefix}/")
+  endif()
+endforeach()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/tutti.pc.in ${PROJECT_BINARY_DIR}/tutti.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tutti.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
