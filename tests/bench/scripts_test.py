@@ -260,11 +260,12 @@ class Screening(unittest.TestCase):
 
 
 class Install(unittest.TestCase):
-    def install(self, apt_get, group="peers"):
-        """install-dependencies where no package is there: status, output, what apt-get was called with."""
+    def install(self, apt_get, group="peers", installed=""):
+        """install-dependencies where only these packages are there, in dpkg-query's lines: status, output, what apt-get
+        was called with."""
         with tempfile.TemporaryDirectory() as folder:
             calls = os.path.join(folder, "calls")
-            for name, text in {"apt-get": f'echo "$*" >>{calls}\n{apt_get}', "dpkg-query": "exit 1",
+            for name, text in {"apt-get": f'echo "$*" >>{calls}\n{apt_get}', "dpkg-query": f"echo '{installed}'",
                                "sudo": 'exec "$@"'}.items():
                 with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                     file.write("#!/bin/sh\n" + text + "\n")
@@ -283,6 +284,15 @@ class Install(unittest.TestCase):
         self.assertEqual(len(calls), 2, calls)
         self.assertIn("update", calls[0])
         self.assertIn("libgloo-dev", calls[1])
+
+    def test_what_is_installed_by_this_or_another_name_is_left_alone(self):
+        there = ["busybox-static, busybox", "cpio, ", "libelf1t64, other (= 1), libelf1 (= 0.192-4)"]
+        status, output, (_, call) = self.install(
+            "exit 0", "lab", "\n".join(["config-files kmod, ", *(f"installed {names}" for names in there)]))
+        self.assertEqual(status, 0, output)
+        asked = call.split()
+        self.assertEqual([name for name in ("busybox-static", "cpio", "libelf1", "kmod", "make") if name in asked],
+                         ["kmod", "make"])
 
     def test_fails_in_words(self):
         status, output, _ = self.install("echo no network; exit 100")
