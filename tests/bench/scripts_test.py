@@ -305,6 +305,20 @@ class Install(unittest.TestCase):
         self.assertIn("there is no group perrs", output)
 
 
+class FirstSteps(unittest.TestCase):
+    def test_nothing_is_installed_for_a_checkout_that_cannot_be_written(self):
+        for name in ("demo", "test"):
+            with self.subTest(name), tempfile.TemporaryDirectory(prefix="a folder ") as folder:
+                os.mkdir(os.path.join(folder, "scripts"))
+                script = shutil.copy(os.path.join(ROOT, "scripts", name), os.path.join(folder, "scripts"))
+                with open(os.path.join(folder, "build"), "w", encoding="utf-8"):
+                    pass  # no folder can be made there, by root neither
+                done = subprocess.run([script], capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(f"{name}: {folder}/build cannot be written", done.stderr)
+                self.assertNotIn("install-dependencies", done.stderr)  # which is not there
+
+
 class Rdma(unittest.TestCase):
     """scripts/bench-rdma, with a lab that only pretends to measure."""
 
