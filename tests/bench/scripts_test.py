@@ -329,23 +329,46 @@ class Rdma(unittest.TestCase):
         os.mkdir(self.scripts)
         shutil.copy(os.path.join(ROOT, "scripts", "bench-rdma"), self.scripts)
 
-    def run_script(self, point, **environment):
-        lab = os.path.join(self.scripts, "rdma-lab")
-        with open(lab, "w", encoding="utf-8") as file:
-            file.write("#!/bin/bash\nwhile [[ $1 != --results ]]; do shift; done\n"
-                       f"echo '{json.dumps(point)}' | tee \"$2/figures\"\n")
-        os.chmod(lab, 0o755)
+    def run_script(self, point, status=0, **environment):
+        """With a lab that ends with this status after it measured the point."""
+        self.program("rdma-lab", "while [ \"$1\" != --results ]; do shift; done\n"
+                     f"echo '{json.dumps(point)}' | tee \"$2/figures\"\nexit {status}")
         done = subprocess.run([os.path.join(self.scripts, "bench-rdma"), self.scripts], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False,
                               env={**os.environ, "TMPDIR": self.scripts, **environment})
         return done.returncode, done.stdout
 
+    def program(self, path, text):
+        path = os.path.join(self.scripts, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n" + text + "\n")
+        os.chmod(path, 0o755)
+
+    def kept(self, output):
+        with open(output.split("what was measured: ")[1].strip(), encoding="utf-8") as file:
+            return json.load(file)
+
+    def test_keeps_what_was_measured_before_something_failed(self):
+        status, output = self.run_script(RESULT, status=3)
+        self.assertEqual((status, self.kept(output)), (1, RESULT), output)
+
+    def test_says_which_rank_failed(self):
+        """Inside the guest: the first of the ways, verbs, ends it."""
+        self.program("ip", "exit 0")
+        self.program("tools/tutti-tune", "exit 0")
+        self.program("bench/peers/tutti-bench-tutti", "[ $RANK != 2 ] || exit 7")
+        done = subprocess.run([os.path.join(self.scripts, "bench-rdma"), "--inside", self.scripts, "1"], check=False,
+                              env={**os.environ, "PATH": self.scripts + ":" + os.environ["PATH"],
+                                   "LAB_RESULTS": self.scripts})
+        self.assertEqual(done.returncode, 1)
+        with open(os.path.join(self.scripts, "complaints"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "tutti-verbs: rank 2 ended with status 7\n")
+
     def test_keeps_what_it_cannot_make_a_table_of(self):
         status, output = self.run_script({**RESULT, "correct": False})
         self.assertEqual(status, 1, output)
-        kept = output.split("what was measured: ")[1].strip()
-        with open(kept, encoding="utf-8") as file:
-            self.assertIs(json.load(file)["correct"], False)
+        self.assertIs(self.kept(output)["correct"], False)
 
     def test_leaves_nothing_behind_a_table(self):
         status, output = self.run_script({**RESULT, "library": "tutti-verbs"})
