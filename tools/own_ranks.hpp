@@ -3,12 +3,12 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 
 #include "base/deadline.hpp"
+#include "base/processors.hpp"
 #include "base/system_error.hpp"
 #include "bootstrap/launcher.hpp"
 
@@ -29,9 +29,9 @@ inline void check_own_ranks(int ranks, const char* instead = "leave out --ranks,
 
 /// Processors that ranks share that this process starts: those that it may run on itself.
 inline int own_cpus() {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) throw_errno("sched_getaffinity");
-  return CPU_COUNT(&allowed);
+  const auto count = static_cast<int>(allowed_processors().size());
+  if (count == 0) throw_errno("sched_getaffinity");
+  return count;
 }
 
 }  // namespace tutti

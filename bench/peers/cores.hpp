@@ -2,8 +2,6 @@
 /// Which core a rank runs on.
 #pragma once
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -12,6 +10,8 @@
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "../../src/base/processors.hpp"
 
 namespace bench {
 
@@ -25,12 +25,8 @@ inline int launched_rank() {
 
 /// Those that this thread may run on: of a container or a job that is often not all.
 inline std::vector<int> allowed_cores() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof(set), &set) != 0)
-    throw std::system_error(errno, std::generic_category(), "sched_getaffinity");
-  std::vector<int> cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(static_cast<std::size_t>(core), &set)) cores.push_back(core);
+  std::vector<int> cores = tutti::allowed_processors();
+  if (cores.empty()) throw std::system_error(errno, std::generic_category(), "sched_getaffinity");
   return cores;
 }
 
@@ -39,10 +35,7 @@ inline std::vector<int> allowed_cores() {
 inline void pin(int rank, const std::vector<int>& cores) {
   if (cores.empty()) return;
   const int core = cores[static_cast<std::size_t>(rank) % cores.size()];
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<std::size_t>(core), &set);
-  if (::sched_setaffinity(0, sizeof(set), &set) == 0) return;
+  if (tutti::run_on({core})) return;
   throw std::system_error(errno, std::generic_category(),
                           "binding rank " + std::to_string(rank) + " to core " + std::to_string(core));
 }

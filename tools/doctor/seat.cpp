@@ -1,23 +1,21 @@
 #include "doctor/seat.hpp"
 
-#include <vector>
+#include <cstddef>
+
+#include "base/processors.hpp"
 
 namespace tutti::doctor {
 
-Seat::Seat(int rank, int other, bool first) {
-  if (::sched_getaffinity(0, sizeof allowed_, &allowed_) != 0) return;
-  std::vector<std::size_t> processors;
-  for (std::size_t i = 0; i < CPU_SETSIZE; ++i)
-    if (CPU_ISSET(i, &allowed_)) processors.push_back(i);
-  const auto count = processors.size();
+Seat::Seat(int rank, int other, bool first) : allowed_(allowed_processors()) {
+  const auto count = allowed_.size();
+  if (count == 0) return;
   auto at = static_cast<std::size_t>(rank) % count;
   if (!first && at == static_cast<std::size_t>(other) % count) at = (at + 1) % count;
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(processors[at], &one);
-  ::sched_setaffinity(0, sizeof one, &one);
+  run_on({allowed_[at]});
 }
 
-Seat::~Seat() { ::sched_setaffinity(0, sizeof allowed_, &allowed_); }
+Seat::~Seat() {
+  if (!allowed_.empty()) run_on(allowed_);
+}
 
 }  // namespace tutti::doctor

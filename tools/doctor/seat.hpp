@@ -2,7 +2,7 @@
 /// Where a rank sits while its pair is measured: two ranks on one processor would measure the scheduler.
 #pragma once
 
-#include <sched.h>
+#include <vector>
 
 namespace tutti::doctor {
 
@@ -17,7 +17,7 @@ class Seat {
   Seat& operator=(const Seat&) = delete;
 
  private:
-  cpu_set_t allowed_{};
+  std::vector<int> allowed_;
 };
 
 }  // namespace tutti::doctor

@@ -1,6 +1,5 @@
 #include "doctor/team.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <set>
 #include <span>
 
+#include "base/processors.hpp"
 #include "base/system_error.hpp"
 #include "bootstrap/environment.hpp"
 #include "topology/host.hpp"
@@ -22,22 +22,15 @@ std::shared_ptr<bootstrap::Session> join(const std::string& interface, std::chro
   return bootstrap::Session::join(launch.id, launch.rank, launch.size, timeout);
 }
 
-std::vector<int> allowed_processors() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) throw_errno("sched_getaffinity");
-  std::vector<int> processors;
-  for (int i = 0; i < CPU_SETSIZE; ++i)
-    if (CPU_ISSET(static_cast<std::size_t>(i), &set)) processors.push_back(i);
-  return processors;
-}
-
 nlohmann::json introduction() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   const auto host = topology::this_host();
   std::vector<int> id(host.size());
   std::ranges::transform(host, id.begin(), [](std::byte byte) { return std::to_integer<int>(byte); });
-  return {{"name", name.data()}, {"id", id}, {"processors", allowed_processors()}};
+  const std::vector<int> processors = allowed_processors();
+  if (processors.empty()) throw_errno("sched_getaffinity");
+  return {{"name", name.data()}, {"id", id}, {"processors", processors}};
 }
 
 }  // namespace

@@ -3,19 +3,20 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <exception>
 #include <optional>
+#include <vector>
 
 #include <tutti/error.hpp>
 #include <tutti/local.hpp>
 
 #include "base/deadline.hpp"
 #include "base/file_descriptor.hpp"
+#include "base/processors.hpp"
 #include "base/system_error.hpp"
 #include "children.hpp"
 
@@ -24,21 +25,13 @@ namespace tutti::perf {
 namespace {
 
 /// Pins this thread to one of the cores that this process may use, round-robin over ranks.
-void pin(Rank rank, const cpu_set_t& allowed) {
-  int turn = rank % CPU_COUNT(&allowed);
-  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &allowed) || turn-- > 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    if (::sched_setaffinity(0, sizeof one, &one) != 0) throw_errno("sched_setaffinity");
-    return;
-  }
+void pin(Rank rank, const std::vector<int>& allowed) {
+  if (!run_on({allowed[static_cast<std::size_t>(rank) % allowed.size()]})) throw_errno("sched_setaffinity");
 }
 
-cpu_set_t allowed_cores() {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) throw_errno("sched_getaffinity");
+std::vector<int> cores_allowed() {
+  std::vector<int> allowed = allowed_processors();
+  if (allowed.empty()) throw_errno("sched_getaffinity");
   return allowed;
 }
 
@@ -60,7 +53,7 @@ struct Printed {};
 }  // namespace
 
 bool run_threads(const Settings& settings, const Body& body) {
-  const cpu_set_t allowed = allowed_cores();
+  const std::vector<int> allowed = cores_allowed();
   std::atomic<bool> well = true;
   run_local(
       settings.ranks,
@@ -73,7 +66,7 @@ bool run_threads(const Settings& settings, const Body& body) {
 }
 
 bool run_processes(const char* tool, const Settings& settings, const Body& body) {
-  const cpu_set_t allowed = allowed_cores();
+  const std::vector<int> allowed = cores_allowed();
   const Deadline deadline(settings.options.timeout);
   const auto as_rank = [&](Rank rank, const UniqueId& id) {
     if (settings.pin) pin(rank, allowed);

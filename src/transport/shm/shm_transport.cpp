@@ -16,6 +16,7 @@
 #include "base/deadline.hpp"
 #include "base/fault_in.hpp"
 #include "base/futex.hpp"
+#include "base/processors.hpp"
 #include "topology/host.hpp"
 #include "transport/all_gather.hpp"
 
@@ -35,8 +36,14 @@ struct Introduction {
   Key key;  // of the arena this rank would make
   pid_t pid;
   std::uint64_t probe;  // address of a word that peers try to read
-  cpu_set_t cpus;       // that this rank may run on
+  cpu_set_t cpus;       // that this rank may run on: bit n stands for n, n + 1024, ...
 };
+
+cpu_set_t own_cpus() {
+  cpu_set_t cpus{};
+  for (const int one : allowed_processors()) CPU_SET(static_cast<std::size_t>(one) % CPU_SETSIZE, &cpus);
+  return cpus;
+}
 
 bool can_read(const Introduction& peer) {
   std::uint64_t value = 0;
@@ -77,8 +84,8 @@ std::size_t place_of(Rank local, int channel) {
 ShmTransport::ShmTransport(const Group& group, bool expect_use)
     : local_of_(static_cast<std::size_t>(group.size), -1) {
   if (sodium_init() < 0) throw Error(ErrorCode::system, "libsodium cannot start");
-  Introduction mine{topology::this_host(), {}, ::getpid(), reinterpret_cast<std::uint64_t>(&probe_word), {}};
-  ::sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
+  Introduction mine{
+      topology::this_host(), {}, ::getpid(), reinterpret_cast<std::uint64_t>(&probe_word), own_cpus()};
   randombytes_buf(mine.key.data(), mine.key.size());
   const std::vector<Introduction> all = all_gather(group, mine);
   mine = all[static_cast<std::size_t>(group.rank)];
