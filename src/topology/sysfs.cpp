@@ -6,6 +6,7 @@
 #include <fstream>
 #include <optional>
 
+#include "base/names_in.hpp"
 #include "topology/assemble.hpp"
 #include "topology/discover.hpp"
 #include "topology/rates.hpp"
@@ -28,14 +29,6 @@ double number(const std::string& file) {
   double value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
-}
-
-std::vector<std::string> names(const std::string& directory) {
-  std::error_code none;
-  std::vector<std::string> found;
-  for (const auto& entry : fs::directory_iterator(directory, none)) found.push_back(entry.path().filename());
-  std::ranges::sort(found);
-  return found;
 }
 
 std::string entry_of(const std::string& root, const Node& port) {
@@ -81,9 +74,9 @@ void add_hidden(Machine& machine, const std::string& device, Node port, const st
 /// RDMA devices without a place on the bus: hidden by a virtual machine, or software (Soft-RoCE).
 void add_rdma_devices(Machine& machine, const std::string& root) {
   const std::string all = root + "/sys/class/infiniband/";
-  for (const std::string& name : names(all)) {
+  for (const std::string& name : names_in(all)) {
     if (has_port(machine, name)) continue;
-    for (const std::string& port : names(all + name + "/ports"))
+    for (const std::string& port : names_in(all + name + "/ports"))
       add_hidden(machine, all + name + "/device", {.label = name, .rdma = true, .details = {{"port", port}}},
                  "it has no place on the PCI bus that this process sees");
   }
@@ -102,7 +95,7 @@ void cut_off_what_is_down(Machine& machine, const std::string& root) {
 /// Where no adapter is seen that is up: the interfaces that are.
 void add_interfaces(Machine& machine, const std::string& root) {
   const std::string all = root + "/sys/class/net/";
-  for (const std::string& name : names(all)) {
+  for (const std::string& name : names_in(all)) {
     const std::string state = line(all + name + "/operstate");
     if (name == "lo" || state != "up") continue;
     add_hidden(machine, all + name + "/device", {.label = name},

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/names_in.hpp"
+
 namespace tutti::doctor {
 
 namespace fs = std::filesystem;
@@ -59,12 +61,7 @@ std::size_t Root::size(const std::string& path) const {
 }
 
 std::vector<std::string> Root::names(const std::string& directory) const {
-  std::error_code none;
-  std::vector<std::string> found;
-  for (const auto& entry : fs::directory_iterator(prefix_ + directory, none))
-    found.push_back(entry.path().filename());
-  std::ranges::sort(found);
-  return found;
+  return names_in(prefix_ + directory);
 }
 
 bool Root::exists(const std::string& path) const {
