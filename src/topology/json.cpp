@@ -11,6 +11,7 @@
 
 #include <tutti/error.hpp>
 
+#include "base/json_depth.hpp"
 #include "topology/assemble.hpp"
 
 namespace tutti::topology {
@@ -184,6 +185,7 @@ std::string to_json(const Machine& machine) {
 }
 
 Machine from_json(std::string_view text) {
+  if (nests_too_deep(text)) refuse(fmt::format("nests deeper than {}", most_json_depth));
   try {
     Machine machine = machine_from(Given::parse(text));
     check(machine);

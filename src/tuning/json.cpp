@@ -10,6 +10,7 @@
 
 #include <tutti/error.hpp>
 
+#include "base/json_depth.hpp"
 #include "collectives/algorithms.hpp"
 #include "tuning/file.hpp"
 
@@ -137,6 +138,7 @@ std::string to_json(const Tuning& tuning) {
 
 std::unique_ptr<const Tuning> from_json(std::string_view text, const std::string& name) {
   try {
+    if (nests_too_deep(text)) refuse(fmt::format("it nests deeper than {}", most_json_depth));
     const Json json = Json::parse(text);
     if (json.at("tutti_tuning") != version) refuse("its version is not that of this library");
     if (auto refused = json.value("refused", ""); !refused.empty())

@@ -1,6 +1,7 @@
 // The graph itself, and tutti's own form of it.
 #include <gmock/gmock.h>
 
+#include "base/json_depth.hpp"
 #include "samples.hpp"
 #include "topology/assemble.hpp"
 #include "topology/json.hpp"
@@ -182,6 +183,22 @@ TEST(MachineJson, ManyKeys) {
   std::string text = R"({"tutti_topology": 1, "nodes": [], "links": [])";
   for (int i = 0; i < 1'000'000; ++i) text += ",\n\"" + std::to_string(i) + "\": 0";
   EXPECT_EQ(refusal(text + "}"), "");
+}
+
+// What is passed over may nest, but not so deep that reading it takes a gigabyte. Brackets in names count for
+// nothing.
+TEST(MachineJson, IsNotDeep) {
+  const auto more = [](const std::string& text) {
+    return R"({"tutti_topology": 1, "nodes": [], "links": [], "more": )" + text + "}";
+  };
+  const auto nested = [&](int deep) {
+    const auto count = static_cast<std::size_t>(deep - 1);  // what they are in counts, too
+    return more(std::string(count, '[') + std::string(count, ']'));
+  };
+  EXPECT_EQ(refusal(nested(most_json_depth)), "");
+  EXPECT_THAT(refusal(nested(most_json_depth + 1)), HasSubstr("nests deeper than"));
+  EXPECT_THAT(refusal("{\"a\": " + std::string(std::size_t{16} << 20U, '[')), HasSubstr("nests deeper than"));
+  EXPECT_EQ(refusal(more(R"("\\\")" + std::string(1000, '{') + "\"")), "");
 }
 
 TEST(MachineJson, TakesPciAddressesAsPeopleWriteThem) {

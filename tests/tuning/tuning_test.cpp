@@ -10,6 +10,7 @@
 
 #include <tutti/tutti.hpp>
 
+#include "base/json_depth.hpp"
 #include "tuning/clear_costs.hpp"
 #include "tuning/decide.hpp"
 #include "tuning/file.hpp"
@@ -354,6 +355,18 @@ TEST(Json, RefusesWhatIsNoTuning) {
       {R"("choices": )", R"("choices": {}, "were": )"},
   };
   for (const auto& [from, to] : damages) expect_refused(broken(from, to));
+}
+
+// What is passed over may nest, but not so deep that reading it takes a gigabyte.
+TEST(Json, IsNotDeep) {
+  const auto nested = [](int deep) {
+    const auto count = static_cast<std::size_t>(deep - 1);  // what they are in counts, too
+    const std::string good = to_json(Tuning(7, {}));
+    return "{\"more\": " + std::string(count, '[') + std::string(count, ']') + ", " +
+           good.substr(good.find('"'));
+  };
+  EXPECT_EQ(from_json(nested(most_json_depth))->machine(), 7U);
+  expect_refused(nested(most_json_depth + 1));
 }
 
 TEST(Json, KnowsTheLargestSize) {
