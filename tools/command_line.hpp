@@ -27,7 +27,7 @@ inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 44U;
 
 /// Whether CLI11 would read the number as octal.
 inline bool has_leading_zero(std::string_view number) {
-  number.remove_prefix(std::min(number.find_first_not_of(" +"), number.size()));
+  number.remove_prefix(std::min(number.find_first_not_of(" +-"), number.size()));
   return number.size() > 1 && number[0] == '0' && number[1] >= '0' && number[1] <= '9';
 }
 
@@ -83,12 +83,27 @@ inline void add_version(CLI::App& app) {
   app.set_version_flag("--version", "tutti " + std::string(version()));
 }
 
+/// Has all options that are whole numbers, also of subcommands, refuse what CLI11 would read as octal.
+inline void take_no_octal_numbers(CLI::App& app) {
+  const auto check = [](const std::string& number) {
+    return has_leading_zero(number)
+               ? "\"" + number + "\" begins with a zero, which could mean octal; leave it out"
+               : std::string();
+  };
+  for (CLI::Option* option : app.get_options())
+    if (const std::string type = option->get_type_name(); type.starts_with("INT") || type.starts_with("UINT"))
+      option->check(check);
+  for (CLI::App* command : app.get_subcommands([](CLI::App* /*any*/) { return true; }))
+    take_no_octal_numbers(*command);
+}
+
 /// `settings` as `read` leaves them, which has `app` parse, or the exit status with which to end at once: 0
 /// after --help or --version, `usage_error` after a message about options.
 template <class Settings, class Read>
 std::variant<Settings, int> settings_or_end(CLI::App& app, Settings& settings, Read read) {
   try {
     add_version(app);
+    take_no_octal_numbers(app);
     read();
     return std::move(settings);
   } catch (const CLI::ParseError& error) {

@@ -83,6 +83,10 @@ TEST(Settings, BadOnesAreUsageErrors) {
       {"all_reduce", "--timeout", "inf"},
       {"all_reduce", "--timeout", "5x"},
       {"all_reduce", "-n", "0"},
+      {"all_reduce", "-n", "010"},
+      {"all_reduce", "-w", "00"},
+      {"all_reduce", "-r", "+01"},
+      {"all_reduce", "--ranks", "010"},
       {"all_reduce", "-t", "float12"},
       {"all_reduce", "-o", "median"},
       {"all_reduce", "-r", "-2"},
@@ -102,6 +106,8 @@ TEST(Settings, BadOnesAreUsageErrors) {
     EXPECT_EQ(std::get<int>(result), usage_error);
   }
   EXPECT_EQ(std::get<int>(parse({"--help"})), 0);
+  EXPECT_EQ(settings_of({"all_reduce", "-w", "0"}).warmups, 0);
+  EXPECT_EQ(settings_of({"all_reduce", "-n", "100"}).iterations, 100);
   EXPECT_FALSE(settings_of({"all_reduce", "--ranks", "2", "--no-pin"}).pin);
   EXPECT_EQ(settings_of({"all_gather_v", "--algorithm", "ring"}).options.algorithm, "ring");
   EXPECT_GE(settings_of({"all_reduce", "--timeout", "1e3"}).options.timeout, std::chrono::seconds(1000));

@@ -197,6 +197,8 @@ TEST_F(Program, SaysWhatItDoesNotUnderstand) {
   EXPECT_THAT(unknown.output, HasSubstr("\"gpu9\" is no device of pcie-box; it has cpu0"));
   EXPECT_EQ(run("explain all_reduce -5").status, 2);
   EXPECT_EQ(run("explain juggle 8").status, 2);
+  EXPECT_EQ(run("means 0 010 --topology dgx-h100 --nodes 2").status, 2) << "8, or 10?";
+  EXPECT_EQ(run("explain all_reduce 8 --topology dgx-h100 --nodes 02").status, 2);
   EXPECT_EQ(run("explain all_reduce 8 --topology '' --nodes 2").status, 2);
   EXPECT_EQ(run("show there-is-no-such-file").status, 1);
 }
