@@ -13,7 +13,7 @@ namespace {
 
 Machine processors_and_devices([[maybe_unused]] const std::set<std::string>& gpus) {
 #if TUTTI_HAVE_HWLOC
-  return from_hwloc_xml(hwloc_xml_of_this_machine(), gpus);
+  return from_hwloc_xml(parse_xml(hwloc_xml_of_this_machine()), gpus);
 #else
   Machine machine;
   add_cpu(machine, Node{});

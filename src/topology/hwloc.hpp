@@ -6,15 +6,15 @@
 
 #include <set>
 #include <string>
-#include <string_view>
 
 #include "topology/machine.hpp"
+#include "topology/xml.hpp"
 
 namespace tutti::topology {
 
-/// `computing`: PCI addresses of GPUs that are known otherwise; display controllers are GPUs only where a
-/// driver computes on them. Throws Error(invalid_argument) with the line.
-Machine from_hwloc_xml(std::string_view text, const std::set<std::string>& computing = {});
+/// From the root element. `computing`: PCI addresses of GPUs that are known otherwise; display controllers
+/// are GPUs only where a driver computes on them. Throws Error(invalid_argument) with the line.
+Machine from_hwloc_xml(const XmlElement& topology, const std::set<std::string>& computing = {});
 
 /// What hwloc sees of this machine, as such a file: all processors, also those that this process may not use,
 /// bridges, GPUs and adapters. Throws Error(system).

@@ -357,8 +357,8 @@ class HwlocImporter {
 
 }  // namespace
 
-Machine from_hwloc_xml(std::string_view text, const std::set<std::string>& computing) {
-  return HwlocImporter(computing).run(parse_xml(text));
+Machine from_hwloc_xml(const XmlElement& topology, const std::set<std::string>& computing) {
+  return HwlocImporter(computing).run(topology);
 }
 
 }  // namespace tutti::topology

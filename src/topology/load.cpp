@@ -12,6 +12,7 @@
 #include "topology/hwloc.hpp"
 #include "topology/json.hpp"
 #include "topology/nccl.hpp"
+#include "topology/xml.hpp"
 
 namespace tutti::topology {
 
@@ -27,8 +28,9 @@ Machine machine_from(std::string_view text, const std::string& name) {
   if (first == '{') return from_json(text);
   if (first != '<' && first != '\xef') refuse(name, "is neither JSON nor XML");
 #if TUTTI_HAVE_EXPAT
-  if (text.find("<topology") == std::string_view::npos) return from_nccl_xml(text);
-  Machine machine = from_hwloc_xml(text);
+  const XmlElement root = parse_xml(text);
+  if (root.name != "topology") return from_nccl_xml(root);
+  Machine machine = from_hwloc_xml(root);
   if (machine.count(NodeKind::port) > 0)
     machine.unseen.emplace_back(
         "the rates of network ports, which hwloc does not tell; taken: their PCIe links'");

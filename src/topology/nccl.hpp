@@ -5,14 +5,15 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "topology/machine.hpp"
+#include "topology/xml.hpp"
 
 namespace tutti::topology {
 
-/// Throws Error(invalid_argument) with the line. What the file leaves open is in `unseen`.
-Machine from_nccl_xml(std::string_view text);
+/// From the root element. Throws Error(invalid_argument) with the line. What the file leaves open is in
+/// `unseen`.
+Machine from_nccl_xml(const XmlElement& system);
 
 /// A file that NCCL loads, or RCCL where the GPUs are AMD's.
 std::string to_nccl_xml(const Machine& machine);

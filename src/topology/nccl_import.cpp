@@ -241,9 +241,6 @@ class NcclImporter {
 
 }  // namespace
 
-Machine from_nccl_xml(std::string_view text) {
-  const XmlElement system = parse_xml(text);
-  return NcclImporter().run(system);
-}
+Machine from_nccl_xml(const XmlElement& system) { return NcclImporter().run(system); }
 
 }  // namespace tutti::topology

@@ -39,7 +39,7 @@ TEST_F(HwlocFile, DevicesAndTheirPlaces) {
 
 TEST_F(HwlocFile, DisplayControllersThatAreKnownToCompute) {
 #if TUTTI_HAVE_EXPAT
-  const Machine machine = from_hwloc_xml(lstopo, {"0000:0b:00.0"});
+  const Machine machine = from_hwloc_xml(parse_xml(lstopo), {"0000:0b:00.0"});
   EXPECT_EQ(machine.count(NodeKind::gpu), 3U);
   EXPECT_EQ(path(machine, machine.find("0000:0b:00.0"), machine.find("cpu0")).hops(), 1U);
 #endif
@@ -145,7 +145,7 @@ TEST_F(HwlocFile, Errors) {
 
 TEST_F(HwlocFile, ThisMachine) {
 #if TUTTI_HAVE_HWLOC
-  const Machine machine = from_hwloc_xml(hwloc_xml_of_this_machine());
+  const Machine machine = from_hwloc_xml(parse_xml(hwloc_xml_of_this_machine()));
   EXPECT_NO_THROW(check(machine));
   EXPECT_GE(machine.count(NodeKind::cpu), 1U);
 #else

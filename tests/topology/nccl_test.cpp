@@ -158,6 +158,12 @@ TEST_F(NcclFile, LinksThatLeadNowhereAreSaid) {
   EXPECT_THAT(circle.unseen, Contains(HasSubstr("lead to itself")));
 }
 
+// Whose file it is, its root element says, not whatever else it mentions.
+TEST_F(NcclFile, MayMentionThoseOfHwloc) {
+  EXPECT_EQ(refusal("<!-- made from hwloc's <topology> -->\n" + std::string(complete)), "");
+  EXPECT_THAT(refusal("<!-- <topology> -->\n<html/>"), HasSubstr("line 2: <html>: a topology file of NCCL"));
+}
+
 TEST_F(NcclFile, HostileFilesAreRefused) {
   EXPECT_THAT(
       refusal("<!DOCTYPE a [<!ENTITY b \"boom\"><!ENTITY c \"&b;&b;&b;\">]><system version=\"&c;\"/>"),
