@@ -310,6 +310,7 @@ Result Engine::result() {
   result.spent = last_.back();
   const int half = calls_ / 2;
   result.steady = result.spent;
+  result.steady.hops = 0;
   if (half > 0) result.steady -= last_[at(half - 1)];
   result.steady /= calls_ - half;
   result.representatives = quotient_.representatives;

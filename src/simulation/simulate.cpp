@@ -61,13 +61,11 @@ Spent& Spent::operator-=(const Spent& other) {
   folds -= other.folds;
   steps -= other.steps;
   calls -= other.calls;
-  hops -= other.hops;
   return *this;
 }
 
 Spent& Spent::operator/=(int count) {
   for (double* part : {&latency, &links, &messages, &copies, &folds, &steps, &calls}) *part /= count;
-  hops /= static_cast<std::uint64_t>(count);
   return *this;
 }
 

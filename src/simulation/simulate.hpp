@@ -66,6 +66,7 @@ struct Spent {
   std::uint64_t hops = 0;  ///< messages and credits waited for, one after the other
 
   [[nodiscard]] double total() const { return latency + links + messages + copies + folds + steps + calls; }
+  // Of seconds: what was spent later may be on a path of fewer hops.
   Spent& operator-=(const Spent& other);
   Spent& operator/=(int calls);
 };
@@ -75,7 +76,7 @@ struct Result {
   bool finished = true;
   double seconds = 0;
   Spent spent;   ///< of the step that ends last
-  Spent steady;  ///< a call, once calls follow each other: of the later half of `Workload::calls`
+  Spent steady;  ///< s a call, once calls follow each other: of the later half of `Workload::calls`; no hops
   std::vector<Rank> representatives;
   std::vector<int> members;       ///< ranks each stands for
   std::vector<int> by_rank;       ///< of every rank, which of those stands for it

@@ -21,6 +21,8 @@ TEST(Calls, ThatWaitForTheirOwnMessagesTakeAsLongEach) {
   const Result ten = repeated(Collective::all_reduce, "ring", 4, 10);
   EXPECT_NEAR(ten.seconds, 10 * one.seconds, 1e-12);
   EXPECT_NEAR(ten.steady.total(), one.seconds, 1e-12);
+  EXPECT_GT(ten.spent.hops, 0U);
+  EXPECT_EQ(ten.steady.hops, 0U) << "two paths have no difference";
   EXPECT_EQ(ten.messages, 10 * one.messages);
 }
 
