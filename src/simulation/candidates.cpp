@@ -68,24 +68,34 @@ Algorithms wanted(const Network& network, const Question& question) {
   return found;
 }
 
-// Ranks that the first one sends to.
-std::size_t peers(const Network& network, const Algorithm& algorithm) {
-  const PartialBuild build(std::vector<Rank>{0});
+// The most ranks that one of the first few sends to or hears from: a root, or what is within a tree or a
+// chain.
+std::size_t most_peers(const Network& network, const Algorithm& algorithm) {
+  const std::vector<Rank> few = {0, 1, 2, 3, 4};
+  const PartialBuild build(few);
   const Schedule schedule = algorithm.make(network.ranks, 0, network.node_size);
-  std::set<Rank> all;
-  for (const Lane& lane : schedule.lanes[0])
-    for (const Step& step : lane)
-      for (const Operand& sink : step.sinks)
-        if (sink.kind == Operand::Kind::message) all.insert(sink.rank);
-  return all.size();
+  std::size_t most = 1;
+  for (const Rank rank : few) {
+    std::set<Rank> peers;
+    for (const Lane& lane : schedule.lanes[static_cast<std::size_t>(rank)])
+      for (const Step& step : lane)
+        for (const auto* ends : {&step.sources, &step.sinks})
+          for (const Operand& end : *ends)
+            if (end.kind == Operand::Kind::message) peers.insert(end.rank);
+    most = std::max(most, peers.size());
+  }
+  return most;
 }
 
-// What is simulated sooner comes first, for it may spare the others: that made for nodes, and that with few
-// FIFOs.
-void sort_by_effort(const Network& network, Algorithms& algorithms) {
+// What is likely fast comes first, for it may spare the others: that made for nodes, and that which is
+// neither wide, as where one rank talks to all, nor deep, as a chain.
+void put_likely_fast_first(const Network& network, Algorithms& algorithms) {
   std::map<const Algorithm*, std::size_t> effort;
-  for (const Algorithm* algorithm : algorithms)
-    effort[algorithm] = algorithm->by_nodes != nullptr ? 0 : peers(network, *algorithm);
+  for (const Algorithm* algorithm : algorithms) {
+    if (algorithm->by_nodes != nullptr) continue;
+    const std::size_t width = most_peers(network, *algorithm);
+    effort[algorithm] = width + static_cast<std::size_t>(network.ranks) / width;
+  }
   std::ranges::stable_sort(algorithms, {}, [&](const Algorithm* algorithm) { return effort[algorithm]; });
 }
 
@@ -95,12 +105,15 @@ bool comes_first(const Candidate& a, const Candidate& b) {
          std::tuple(b.result.seconds, b.algorithm, b.piece);
 }
 
-// Above it, nobody wants to know: the two fastest, and the best by another algorithm, are below.
+// Above it, nobody wants to know: the two fastest, and the best by another algorithm, are below, or have lost
+// by far.
 double limit_of(const std::vector<Candidate>& ranked, bool one_algorithm) {
+  if (ranked.empty()) return std::numeric_limits<double>::infinity();
   const auto next = std::find_if(ranked.begin(), ranked.end(), [&](const Candidate& candidate) {
     return one_algorithm ? &candidate != &ranked[0] : candidate.algorithm != ranked[0].algorithm;
   });
-  return next == ranked.end() ? std::numeric_limits<double>::infinity() : next->result.seconds;
+  const double by_far = lost_by_far * ranked[0].result.seconds;
+  return next == ranked.end() ? by_far : std::min(by_far, next->result.seconds);
 }
 
 void add_besides(Candidate& candidate, double crowd, double factor) {
@@ -116,7 +129,7 @@ void add_besides(Candidate& candidate, double crowd, double factor) {
 Ranking rank_candidates(const Network& network, const Question& question) {
   auto algorithms = wanted(network, question);
   const bool gives_up = network.ranks > everybody_up_to;
-  if (gives_up && algorithms.size() > 1) sort_by_effort(network, algorithms);
+  if (gives_up && algorithms.size() > 1) put_likely_fast_first(network, algorithms);
   std::vector<std::size_t> pieces = {64 * KiB, 256 * KiB, 1024 * KiB};
   if (question.piece != 0) pieces = {question.piece};
   Ranking found;

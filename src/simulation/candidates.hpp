@@ -38,8 +38,11 @@ inline constexpr int flat_up_to = 512;
 /// Beyond so many ranks, they are simulated by representatives, but for networks with multicasts.
 inline constexpr int everybody_up_to = 64;
 
+/// Nobody asks how much slower than this many times the fastest candidate another one is.
+inline constexpr double lost_by_far = 10;
+
 /// What was given up, as it is slower than the fastest candidate, the next one and the best by another
-/// algorithm than the fastest one's.
+/// algorithm than the fastest one's, or `lost_by_far` times as slow as the fastest one by then.
 struct LeftOut {
   const Algorithm* algorithm = nullptr;
   std::size_t piece = 0;

@@ -155,6 +155,27 @@ TEST(Candidates, OfManyRanksAreNotTheSimplestOnly) {
   EXPECT_EQ(fastest(Collective::all_to_all, "").algorithm->name, "pairwise") << "all others grow as fast";
 }
 
+// Even where there is but one other algorithm: a chain is deep, and all pairs are wide.
+TEST(Candidates, ThatLoseByFarAreGivenUp) {
+  const Network one_a_node = uniform(flat_up_to, 5e-6, 1 / 25e9);
+  const auto expect_given_up = [&](Collective collective, std::size_t bytes, std::string_view slow) {
+    const Ranking ranking =
+        rank_candidates(one_a_node, {.collective = collective, .bytes = bytes, .piece = MiB / 4});
+    const double fastest = ranking.candidates.at(0).result.seconds;
+    EXPECT_EQ(ranking.candidates.at(0).algorithm->name, "tree") << name(collective);
+    const auto given_up = std::ranges::find_if(
+        ranking.left_out, [&](const LeftOut& one) { return one.algorithm->name == slow; });
+    ASSERT_NE(given_up, ranking.left_out.end()) << name(collective);
+    EXPECT_GT(given_up->at_least, fastest) << name(collective);
+    const Ranking alone = rank_candidates(
+        one_a_node,
+        {.collective = collective, .bytes = bytes, .algorithm = std::string(slow), .piece = MiB / 4});
+    EXPECT_GT(alone.candidates.at(0).result.seconds, lost_by_far * fastest) << name(collective);
+  };
+  expect_given_up(Collective::broadcast, MiB / 16, "chain");
+  expect_given_up(Collective::reduce, MiB, "all_pairs");
+}
+
 // Of a ring, the first and the last rank of a host reach another one, by the adapter that all four share.
 TEST(QueuePairs, OfASharedAdapterAreThoseOfTheRanksThatHaveSome) {
   for (const int ranks : {8, everybody_up_to + 16}) {
