@@ -12,8 +12,9 @@ namespace tutti {
 /// `tcp_streams` and `stream_from`; if they do not, making it throws Error(mismatch).
 struct Options {
   /// Longest that a call waits for other ranks while nothing moves: whatever moves starts it anew, so that a
-  /// long transfer may take longer. Joining a group, and a wait of a window, may take this long altogether.
-  /// Not 0; more than a century is a century. TUTTI_TIMEOUT, in seconds: 0.001 to 1000000.
+  /// long transfer may take longer; and of a time for which this rank is stopped (SIGSTOP), 100 ms count.
+  /// Joining a group, and a wait of a window, may take this long altogether. Not 0; more than a century is a
+  /// century. TUTTI_TIMEOUT, in seconds: 0.001 to 1000000.
   std::chrono::milliseconds timeout{30000};
   /// Network interface (name, address, or "default": that of the default route) at which this rank listens
   /// for what is not shared memory or RDMA, and rank 0 for those that join, unless its address is in the

@@ -2,8 +2,10 @@
 /// The state behind a Communicator.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -29,6 +31,10 @@
 #include "transport/tcp/tcp_transport.hpp"
 
 namespace tutti::detail {
+
+/// Of the time in which a rank does not look, since it computes or is stopped, no more counts as waiting:
+/// others may be waiting for it.
+inline constexpr Clock::duration longest_unseen = std::chrono::milliseconds(100);
 
 /// Calls that were started together; what a Work refers to.
 struct Pending {
@@ -104,6 +110,13 @@ struct Wait {
     polls = 0;
     since = {};
     if (prepared != nullptr) std::exchange(prepared, nullptr)->cancel_wait();
+  }
+  /// This rank looks again, for the first time since `checked`.
+  void look(Clock::time_point now) {
+    const auto unseen = now - std::exchange(checked, now) - longest_unseen;
+    if (unseen <= Clock::duration{}) return;
+    for (Clock::time_point* from : {&since, &stuck})
+      if (*from != Clock::time_point{}) *from = std::min(*from + unseen, now);
   }
 };
 

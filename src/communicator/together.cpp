@@ -132,9 +132,9 @@ void Pending::others_moved() {
 }
 
 void Pending::still(Clock::time_point now, std::uint64_t movements_of_thread) {
-  constexpr Clock::duration longest = std::chrono::milliseconds(100);
-  const auto passed =
-      known == Clock::time_point{} ? Clock::duration{} : std::clamp(now - known, Clock::duration{}, longest);
+  const auto passed = known == Clock::time_point{}
+                          ? Clock::duration{}
+                          : std::clamp(now - known, Clock::duration{}, longest_unseen);
   idle += passed;
   stuck += passed;
   if (std::exchange(movements, movements_of_thread) != movements_of_thread) others_moved();

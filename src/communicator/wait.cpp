@@ -219,7 +219,7 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
     pending.still(now, movements);
     wait.since = now - pending.idle;
     wait.stuck = now - pending.stuck;
-    wait.checked = pending.looked;
+    wait.checked = std::max(pending.looked, now - look_interval);  // what passed since has been counted
     wait.reported = pending.reported;
   }
   while (!is_over(pending)) {
@@ -393,7 +393,7 @@ void Impl::idle(Wait& wait, Task& task) {
 void Impl::look_now_and_then(Wait& wait, Task& task, Clock::time_point now) {
   if (wait.stuck == Clock::time_point{}) wait.stuck = wait.checked = now;
   if (now - wait.checked < look_interval) return;
-  wait.checked = now;
+  wait.look(now);
   look_around(wait, task, now);
 }
 

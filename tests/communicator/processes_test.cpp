@@ -216,6 +216,36 @@ TEST(Processes, HearTheCauseAlsoWhereRankZeroIsLate) {
   for (auto& child : children) EXPECT_EQ(child.wait(), 0);
 }
 
+// By a scheduler of jobs, say, or from a terminal: that others were not heard meanwhile is not their fault.
+TEST(Processes, ThatWereStoppedForLongWaitOn) {
+  struct Course {
+    std::atomic<bool> waits, goes_on;
+  };
+  const Shared<Course> course;
+  constexpr auto timeout = 10s;
+  auto children = fork_ranks(2, over("shm", timeout), [&](Communicator& comm) {
+    ::alarm(60);
+    comm.barrier();
+    std::int32_t token = comm.rank();
+    if (comm.rank() == 1) {
+      while (!course->goes_on) std::this_thread::sleep_for(1ms);
+      comm.send(std::span<const std::int32_t>(&token, 1), 0);
+      return;
+    }
+    course->waits = true;
+    comm.receive(std::span(&token, 1), 1);
+    EXPECT_EQ(token, 1);
+  });
+  while (!course->waits) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(100ms);  // it sleeps now and then
+  ::kill(children[0].process(), SIGSTOP);
+  std::this_thread::sleep_for(timeout + 1s);
+  ::kill(children[0].process(), SIGCONT);
+  std::this_thread::sleep_for(200ms);  // it looks, and goes on waiting
+  course->goes_on = true;
+  for (auto& child : children) EXPECT_EQ(child.wait(), 0);
+}
+
 TEST(Processes, HearWhyOneCannotMakeTheFirstCommunicator) {
   const UniqueId id = bootstrap::reserve_id("lo");
   std::vector<Child> children;
