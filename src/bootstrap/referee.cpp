@@ -34,6 +34,7 @@ std::string describe(const StuckReport& report, const CallRecord& call) {
 std::optional<Notice> Referee::hear(Rank world_rank, StuckReport report) {
   const auto number = report.communicator;
   auto& here = cases_[number];
+  here.heard = ++reports_;
   const auto& mine = here.reports[report.me] = std::move(report);
   Difference found;
   for (const auto& [rank, other] : here.reports) {
@@ -54,7 +55,8 @@ std::optional<Notice> Referee::hear(Rank world_rank, StuckReport report) {
                              describe(*a.first, *a.second) + ", " + describe(*b.first, *b.second) +
                              "; all ranks must make the same calls in the same order"};
   }
-  if (cases_.size() > most_cases) cases_.erase(cases_.begin());
+  if (cases_.size() > most_cases)
+    cases_.erase(std::ranges::min_element(cases_, {}, [](const auto& one) { return one.second.heard; }));
   return verdict;
 }
 

@@ -19,9 +19,11 @@ class Referee {
  private:
   struct Case {
     bool decided = false;
+    std::uint64_t heard = 0;              ///< `reports_` when it was last reported
     std::map<Rank, StuckReport> reports;  ///< by rank of the communicator; the newest of each
   };
-  std::map<std::uint64_t, Case> cases_;  ///< by communicator
+  std::map<std::uint64_t, Case> cases_;  ///< by communicator; of many, those that were reported last
+  std::uint64_t reports_ = 0;            ///< so far
 };
 
 }  // namespace tutti::bootstrap

@@ -56,6 +56,17 @@ TEST(Referee, CommunicatorsAreApart) {
   EXPECT_FALSE(referee.hear(1, {8, 1, {other_gather}}));
 }
 
+// The first one has the lowest number.
+TEST(Referee, OfManyCommunicatorsItForgetsThoseThatWereReportedLongAgo) {
+  Referee referee;
+  for (std::uint64_t number = 1; number <= 5000; ++number)
+    EXPECT_FALSE(referee.hear(0, {number, 0, {gather}}));
+  EXPECT_FALSE(referee.hear(0, {1, 0, {gather}}));
+  const auto verdict = referee.hear(1, {1, 1, {other_gather}});
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->communicator, 1U);
+}
+
 TEST(StuckReport, EverybodyHearsTheVerdict) {
   auto sessions = form_group(3);
   sessions[0]->report_stuck(5, 0, std::vector{reduce, gather});
