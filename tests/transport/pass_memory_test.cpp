@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <fstream>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -84,6 +85,45 @@ TEST(PassMemory, WhoFetchesNamesTheServerThatRefuses) {
   const std::jthread server([&] { listener.accept(Deadline(std::chrono::seconds(10)), {}); });
   expect_late([&] { shm::attach_arena(key, 5, 3, std::chrono::seconds(10), {}); }, ErrorCode::unauthorized,
               {3}, "rank 3");
+}
+
+// A process may make several communicators at once, in threads, and a rank of one of them may be stopped.
+TEST(PassMemory, WhoWaitsForItKeepsNoOtherCommunicatorOfItsProcessWaiting) {
+  const shm::Key late = new_key();
+  const shm::ArenaServer silent(late);
+  std::atomic<bool> waits{false}, may_end{false}, over{false};
+  struct Ended {};
+  const std::jthread waiting([&] {
+    const auto check = [&] {
+      waits = true;
+      waits.notify_all();
+      if (may_end) throw Ended{};
+    };
+    EXPECT_THROW(shm::attach_arena(late, 5, 0, std::chrono::seconds(10), check), Ended);
+    over = true;
+  });
+  waits.wait(false);
+  const shm::Key key = new_key();
+  const auto arena = shm::Arena::create(5);
+  shm::publish_arena(key, arena);
+  EXPECT_EQ(shm::attach_arena(key, 5, 0, std::chrono::seconds(10), {}), arena);
+  EXPECT_FALSE(over);
+  may_end = true;
+}
+
+TEST(PassMemory, RanksOfOneProcessFetchItOnce) {
+  const shm::Key key = new_key();
+  const auto arena = shm::Arena::create(3);
+  shm::ArenaServer server(key);
+  std::vector<std::shared_ptr<shm::Arena>> theirs(2);
+  {
+    std::vector<std::jthread> threads;
+    for (auto& mine : theirs)
+      threads.emplace_back([&] { mine = shm::attach_arena(key, 3, 0, std::chrono::seconds(10), {}); });
+    server.serve(*arena, {{::getpid(), {1, 2}}}, std::chrono::seconds(10), {});
+  }
+  EXPECT_NE(theirs[0], nullptr);
+  EXPECT_EQ(theirs[0], theirs[1]);
 }
 
 // Where its processor is taken away between the two, that takes any time.

@@ -1,6 +1,8 @@
 // The memfd travels over a Unix socket; /dev/shm, which is 64 MB in containers, is not involved.
+#include <condition_variable>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include <tutti/error.hpp>
 
@@ -16,8 +18,38 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::map<Key, std::weak_ptr<Arena>> arenas;
+  std::set<Key> fetching;
+  std::condition_variable fetched;
 };
 PerProcess<Registry> registry_of_process;
+
+/// One rank of this process at a time fetches an arena: the others of its communicator wait for it, those of
+/// other communicators do not.
+class Fetch {
+ public:
+  explicit Fetch(const Key& key) : registry_(registry_of_process.get()), key_(key) {
+    std::unique_lock lock(registry_.mutex);
+    registry_.fetched.wait(lock, [this] { return !registry_.fetching.contains(key_); });
+    registry_.fetching.insert(key_);
+  }
+  Fetch(const Fetch&) = delete;
+  Fetch& operator=(const Fetch&) = delete;
+  ~Fetch() {
+    const std::lock_guard lock(registry_.mutex);
+    registry_.fetching.erase(key_);
+    registry_.fetched.notify_all();
+  }
+  /// What this process has already.
+  [[nodiscard]] std::shared_ptr<Arena> known() const {
+    const std::lock_guard lock(registry_.mutex);
+    const auto found = registry_.arenas.find(key_);
+    return found == registry_.arenas.end() ? nullptr : found->second.lock();
+  }
+
+ private:
+  Registry& registry_;
+  const Key& key_;
+};
 
 }  // namespace
 
@@ -37,18 +69,16 @@ void ArenaServer::serve(const Arena& arena, Processes waiting, std::chrono::mill
 }
 
 void publish_arena(const Key& key, const std::shared_ptr<Arena>& arena) {
-  auto& [mutex, arenas] = registry_of_process.get();
-  const std::lock_guard lock(mutex);
-  std::erase_if(arenas, [](const auto& entry) { return entry.second.expired(); });
-  arenas[key] = arena;
+  Registry& registry = registry_of_process.get();
+  const std::lock_guard lock(registry.mutex);
+  std::erase_if(registry.arenas, [](const auto& entry) { return entry.second.expired(); });
+  registry.arenas[key] = arena;
 }
 
 std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, Rank holder, std::chrono::milliseconds timeout,
                                     const std::function<void()>& check) {
-  auto& [mutex, arenas] = registry_of_process.get();
-  const std::lock_guard lock(mutex);
-  if (auto found = arenas.find(key); found != arenas.end())
-    if (auto arena = found->second.lock()) return arena;
+  const Fetch fetch(key);
+  if (auto arena = fetch.known()) return arena;
   FileDescriptor memory;
   talk_checking(
       [&] {
@@ -65,7 +95,7 @@ std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, Rank holder, std:
       },
       check);
   auto arena = std::make_shared<Arena>(std::move(memory), ranks);
-  arenas[key] = arena;
+  publish_arena(key, arena);
   return arena;
 }
 
