@@ -31,13 +31,11 @@ std::optional<Watch::Gone> Impl::gone(Rank rank) const {
 }
 
 std::vector<Rank> Impl::ranks_awaited(Task& task) {
-  std::vector<Rank> awaited;
   try {
-    task.execution.suspect(awaited);
+    return task.awaited();
   } catch (const transport::Mismatch& mismatch) {
     mismatched(task, mismatch);
   }
-  return awaited;
 }
 
 // Ranks that fail because another one died go, too: the first is the cause.
@@ -169,8 +167,7 @@ std::string Impl::what_they_do(std::span<const Rank> ranks) const {
 }
 
 void Impl::give_up(Task& task, Clock::duration waited) {
-  std::vector<Rank> waiting_for;
-  task.execution.suspect(waiting_for);
+  const std::vector<Rank> waiting_for = task.awaited();
   throw Error(ErrorCode::timeout,
               title(task) + ": nothing moved for " +
                   std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()) +

@@ -76,6 +76,13 @@ struct Task {
   std::uint64_t ticket = 0;  ///< order among sends to, or receives from, one peer
   bool done = false;
 
+  /// The ranks that it waits for. Nobody before it has begun, which it may not have though it is next: the
+  /// one before it may have ended while its members were checked. Throws transport::Mismatch.
+  [[nodiscard]] std::vector<Rank> awaited() {
+    std::vector<Rank> ranks;
+    if (begun) execution.suspect(ranks);
+    return ranks;
+  }
   /// A plan that no other task holds is memory for that of other counts.
   void forget_counts() {
     if (!counted) return;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "communicator/ranks.hpp"
+#include "communicator/task.hpp"
 #include "refused_calls.hpp"
 
 namespace tutti::test {
@@ -134,6 +135,12 @@ TEST(WaitsInPartsOfTheTime, WhenNobodyAskedDoNotCount) {
         EXPECT_EQ(token, 1);
       },
       options);
+}
+
+// Who waits in vain says for whom: a send whose turn came just now, say, as the one before it ended.
+TEST(WaitsInPartsFor, WhatHasNotBegunAreForNobody) {
+  Task task;
+  EXPECT_TRUE(task.awaited().empty());
 }
 
 // The sender adds the last part of each while the receiver asks again and again.
