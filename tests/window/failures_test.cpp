@@ -326,7 +326,7 @@ TEST(WindowSetup, AForkedChildOverTcpLeavesItsParentAlone) {
   run(Way::tcp_processes, 2, [](Seat& seat) {
     const Rank other = 1 - seat.rank;
     auto place = seat.place(64);
-    place.window.put(other, {.bytes = 8}).wait();
+    place.window.put(other, {.local = 16, .remote = 24, .bytes = 8}).wait();
     const Batch batch = place.window.prepare_get(other, {});
     seat.barrier();
     bootstrap::test::Child child([&] {
