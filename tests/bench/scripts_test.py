@@ -1,5 +1,4 @@
-"""What scripts/bench-peers and bench-tcp make of programs that measure, fail or are not there, and of packages that are
-not; and what scripts/bench-rdma and bench/rdma/windows do with what was measured."""
+"""What scripts/bench-peers and bench-tcp make of programs that measure, fail or are not there."""
 
 import argparse
 import contextlib
@@ -18,8 +17,10 @@ import tempfile
 import unittest
 import unittest.mock
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.dont_write_bytecode = True
+
+from pretending import RESULT, ROOT, pretend  # noqa: E402
+
 sys.path.insert(0, os.path.join(ROOT, "bench", "peers"))
 
 import first  # noqa: E402
@@ -30,9 +31,9 @@ import sweep  # noqa: E402
 import variants  # noqa: E402
 
 
-def script(name):
+def script(name, root=ROOT):
     """A script as a module."""
-    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), os.path.join(ROOT, "scripts", name))
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), os.path.join(root, "scripts", name))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(module)
     return module
@@ -40,8 +41,6 @@ def script(name):
 
 bench_tcp = script("bench-tcp")
 
-RESULT = {"ranks": 2, "op": "all_reduce", "bytes": 8, "library": "gloo", "variant": "new", "correct": True,
-          "first_us": 2, "next_us": 1, "median_us": 1, "rewritten": False, "rtt_ns": None}
 
 
 def prints(**changed):
@@ -65,11 +64,7 @@ class Pretending(unittest.TestCase):
 
     def build(self, library, text):
         """A program of this text for the library."""
-        program = self.path("bench", "peers", "tutti-bench-" + library)
-        os.makedirs(os.path.dirname(program), exist_ok=True)
-        with open(program, "w", encoding="utf-8") as file:
-            file.write("#!/bin/sh\n" + text + "\n")
-        os.chmod(program, 0o755)
+        pretend(self.path("bench", "peers", "tutti-bench-" + library), text)
 
 
 class Scripts(Pretending):
@@ -259,175 +254,6 @@ class Screening(unittest.TestCase):
                          [("barrier", 0), ("all_gather", 16), ("all_gather", 64)])
 
 
-class Install(unittest.TestCase):
-    def install(self, apt_get, group="peers", installed=""):
-        """install-dependencies where only these packages are there, in dpkg-query's lines: status, output, what apt-get
-        was called with."""
-        with tempfile.TemporaryDirectory() as folder:
-            calls = os.path.join(folder, "calls")
-            for name, text in {"apt-get": f'echo "$*" >>{calls}\n{apt_get}', "dpkg-query": f"echo '{installed}'",
-                               "sudo": 'exec "$@"'}.items():
-                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                    file.write("#!/bin/sh\n" + text + "\n")
-                os.chmod(file.name, 0o755)
-            with open(calls, "w", encoding="utf-8"):
-                pass
-            done = subprocess.run([os.path.join(ROOT, "scripts", "install-dependencies"), group], check=False, text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  env={**os.environ, "PATH": folder + ":" + os.environ["PATH"]})
-            with open(calls, encoding="utf-8") as file:
-                return done.returncode, done.stdout, file.read().splitlines()
-
-    def test_lists_of_packages_are_fetched_first(self):
-        status, output, calls = self.install("exit 0")
-        self.assertEqual(status, 0, output)
-        self.assertEqual(len(calls), 2, calls)
-        self.assertIn("update", calls[0])
-        self.assertIn("libgloo-dev", calls[1])
-
-    def test_what_is_installed_by_this_or_another_name_is_left_alone(self):
-        there = ["busybox-static, busybox", "cpio, ", "libelf1t64, other (= 1), libelf1 (= 0.192-4)"]
-        status, output, (_, call) = self.install(
-            "exit 0", "lab", "\n".join(["config-files kmod, ", *(f"installed {names}" for names in there)]))
-        self.assertEqual(status, 0, output)
-        asked = call.split()
-        self.assertEqual([name for name in ("busybox-static", "cpio", "libelf1", "kmod", "make") if name in asked],
-                         ["kmod", "make"])
-
-    def test_fails_in_words(self):
-        status, output, _ = self.install("echo no network; exit 100")
-        self.assertEqual(status, 100, output)
-        self.assertIn("no network", output)
-
-    def test_a_group_that_does_not_exist_is_refused(self):
-        status, output, calls = self.install("exit 0", "perrs")
-        self.assertEqual((status, calls), (2, []), output)
-        self.assertIn("there is no group perrs", output)
-
-
-class FirstSteps(unittest.TestCase):
-    def test_nothing_is_installed_for_a_checkout_that_cannot_be_written(self):
-        for name in ("demo", "test"):
-            with self.subTest(name), tempfile.TemporaryDirectory(prefix="a folder ") as folder:
-                os.mkdir(os.path.join(folder, "scripts"))
-                script = shutil.copy(os.path.join(ROOT, "scripts", name), os.path.join(folder, "scripts"))
-                with open(os.path.join(folder, "build"), "w", encoding="utf-8"):
-                    pass  # no folder can be made there, by root neither
-                done = subprocess.run([script], capture_output=True, text=True, check=False)
-                self.assertEqual(done.returncode, 1, done.stderr)
-                self.assertIn(f"{name}: {folder}/build cannot be written", done.stderr)
-                self.assertNotIn("install-dependencies", done.stderr)  # which is not there
-
-
-class Rdma(unittest.TestCase):
-    """scripts/bench-rdma, with a lab that only pretends to measure."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.scripts = os.path.join(folder.name, "scripts")
-        os.mkdir(self.scripts)
-        shutil.copy(os.path.join(ROOT, "scripts", "bench-rdma"), self.scripts)
-
-    def run_script(self, point, status=0, **environment):
-        """With a lab that ends with this status after it measured the point."""
-        self.program("rdma-lab", "while [ \"$1\" != --results ]; do shift; done\n"
-                     f"echo '{json.dumps(point)}' | tee \"$2/figures\"\nexit {status}")
-        done = subprocess.run([os.path.join(self.scripts, "bench-rdma"), self.scripts], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=False,
-                              env={**os.environ, "TMPDIR": self.scripts, **environment})
-        return done.returncode, done.stdout
-
-    def program(self, path, text):
-        path = os.path.join(self.scripts, path)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("#!/bin/sh\n" + text + "\n")
-        os.chmod(path, 0o755)
-
-    def kept(self, output):
-        with open(output.split("what was measured: ")[1].strip(), encoding="utf-8") as file:
-            return json.load(file)
-
-    def test_keeps_what_was_measured_before_something_failed(self):
-        status, output = self.run_script(RESULT, status=3)
-        self.assertEqual((status, self.kept(output)), (1, RESULT), output)
-
-    def test_says_which_rank_failed(self):
-        """Inside the guest: the first of the ways, verbs, ends it."""
-        self.program("ip", "exit 0")
-        self.program("tools/tutti-tune", "exit 0")
-        self.program("bench/peers/tutti-bench-tutti", "[ $RANK != 2 ] || exit 7")
-        done = subprocess.run([os.path.join(self.scripts, "bench-rdma"), "--inside", self.scripts, "1"], check=False,
-                              env={**os.environ, "PATH": self.scripts + ":" + os.environ["PATH"],
-                                   "LAB_RESULTS": self.scripts})
-        self.assertEqual(done.returncode, 1)
-        with open(os.path.join(self.scripts, "complaints"), encoding="utf-8") as file:
-            self.assertEqual(file.read(), "tutti-verbs: rank 2 ended with status 7\n")
-
-    def test_keeps_what_it_cannot_make_a_table_of(self):
-        status, output = self.run_script({**RESULT, "correct": False})
-        self.assertEqual(status, 1, output)
-        self.assertIs(self.kept(output)["correct"], False)
-
-    def test_leaves_nothing_behind_a_table(self):
-        status, output = self.run_script({**RESULT, "library": "tutti-verbs"})
-        self.assertEqual(status, 0, output)
-        self.assertIn("| all_reduce | 8 | 1 |", output)
-        self.assertEqual(sorted(os.listdir(self.scripts)), ["bench-rdma", "rdma-lab"])
-
-    def test_misses_python_before_it_measures(self):
-        tools = os.path.join(self.scripts, "tools")
-        os.mkdir(tools)
-        for tool in ("bash", "dirname", "realpath", "mktemp", "rm", "cat", "tee"):
-            os.symlink(shutil.which(tool), os.path.join(tools, tool))
-        status, output = self.run_script(RESULT, PATH=tools)
-        self.assertEqual((status, output), (1, "python3 is missing: scripts/install-dependencies peers\n"))
-
-
-class Windows(unittest.TestCase):
-    """bench/rdma/windows, on two processors, with programs that only pretend to measure: they keep the ports that they
-    are given, and take a microsecond more each time."""
-
-    OURS = """[ $RANK = 0 ] || exit 0
-echo $MASTER_PORT >>FOLDER/ports
-echo 8 - - $(wc -l <FOLDER/ports)"""
-    THEIRS = """case "$*" in *127.0.0.1) ;; *) exit 0;; esac
-while [ $1 != -p ]; do shift; done
-echo $2 >>FOLDER/ports
-echo 8 1000 - - $(wc -l <FOLDER/ports)"""
-
-    def run_script(self, rounds, ours=OURS):
-        """Its status, its output, and the ports."""
-        with tempfile.TemporaryDirectory() as folder:
-            os.mkdir(os.path.join(folder, "tools"))
-            for name, text in {"nproc": "echo 2", "sleep": "", "ib_write_lat": self.THEIRS,
-                               "tools/tutti-window-perf": ours}.items():
-                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                    file.write("#!/bin/sh\n" + text.replace("FOLDER", folder) + "\n")
-                os.chmod(file.name, 0o755)
-            done = subprocess.run([os.path.join(ROOT, "bench", "rdma", "windows"), folder, str(rounds)], check=False,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  env={**os.environ, "PATH": folder + ":" + os.environ["PATH"], "LAB_NODES": "2"})
-            with open(os.path.join(folder, "ports"), encoding="utf-8") as file:
-                return done.returncode, done.stdout, file.read().split()
-
-    def test_the_median_of_an_even_number_is_between_two(self):
-        for rounds, row in ((2, "| 8 | 2 | 3 | 0.67 |"), (3, "| 8 | 3 | 4 | 0.75 |")):
-            status, output, _ = self.run_script(rounds)
-            self.assertEqual((status, output.splitlines()[-1]), (0, row), output)
-
-    def test_no_port_is_used_twice(self):
-        _, output, ports = self.run_script(3)
-        taken = [int(port) + i for port in ports for i in range(2)]  # rank 0 listens at the next one, too
-        self.assertEqual((len(ports), len(set(taken))), (6, 12), output)
-
-    def test_what_failed_is_named(self):
-        status, output, _ = self.run_script(1, ours="exit 1")
-        self.assertEqual(status, 1, output)
-        self.assertIn("no figure of ours for 8 bytes", output)
-
-
 class Settings(unittest.TestCase):
     @staticmethod
     def covering(operation, ranks):
@@ -568,11 +394,8 @@ class OverTcp(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="a folder ") as folder:
             for name in ("bench", "scripts"):
                 os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
-            loader = importlib.machinery.SourceFileLoader("bench_tcp", os.path.join(folder, "scripts", "bench-tcp"))
-            script = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
             with unittest.mock.patch.object(sys, "path", sys.path[:]), unittest.mock.patch.dict(os.environ):
-                loader.exec_module(script)
-                mpirun = script.place(argparse.Namespace(build="build", streams=1), ["one", "two"]).mpirun
+                mpirun = script("bench-tcp", folder).place(argparse.Namespace(build="build", streams=1), ["one", "two"]).mpirun
                 agent = mpirun[mpirun.index("plm_rsh_agent") + 1]
                 self.assertEqual(agent.split(), [agent])
                 self.assertEqual(shutil.which(agent), os.path.join(folder, "bench", "tcp", "enter"))

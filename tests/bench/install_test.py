@@ -1,0 +1,74 @@
+"""What scripts/install-dependencies, demo and test do first."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+
+from pretending import ROOT, pretend  # noqa: E402
+
+
+class Install(unittest.TestCase):
+    def install(self, apt_get, group="peers", installed=""):
+        """install-dependencies where only these packages are there, in dpkg-query's lines: status, output, what apt-get
+        was called with."""
+        with tempfile.TemporaryDirectory() as folder:
+            calls = os.path.join(folder, "calls")
+            for name, text in {"apt-get": f'echo "$*" >>{calls}\n{apt_get}', "dpkg-query": f"echo '{installed}'",
+                               "sudo": 'exec "$@"'}.items():
+                pretend(os.path.join(folder, name), text)
+            with open(calls, "w", encoding="utf-8"):
+                pass
+            done = subprocess.run([os.path.join(ROOT, "scripts", "install-dependencies"), group], check=False, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  env={**os.environ, "PATH": folder + ":" + os.environ["PATH"]})
+            with open(calls, encoding="utf-8") as file:
+                return done.returncode, done.stdout, file.read().splitlines()
+
+    def test_lists_of_packages_are_fetched_first(self):
+        status, output, calls = self.install("exit 0")
+        self.assertEqual(status, 0, output)
+        self.assertEqual(len(calls), 2, calls)
+        self.assertIn("update", calls[0])
+        self.assertIn("libgloo-dev", calls[1])
+
+    def test_what_is_installed_by_this_or_another_name_is_left_alone(self):
+        there = ["busybox-static, busybox", "cpio, ", "libelf1t64, other (= 1), libelf1 (= 0.192-4)"]
+        status, output, (_, call) = self.install(
+            "exit 0", "lab", "\n".join(["config-files kmod, ", *(f"installed {names}" for names in there)]))
+        self.assertEqual(status, 0, output)
+        asked = call.split()
+        self.assertEqual([name for name in ("busybox-static", "cpio", "libelf1", "kmod", "make") if name in asked],
+                         ["kmod", "make"])
+
+    def test_fails_in_words(self):
+        status, output, _ = self.install("echo no network; exit 100")
+        self.assertEqual(status, 100, output)
+        self.assertIn("no network", output)
+
+    def test_a_group_that_does_not_exist_is_refused(self):
+        status, output, calls = self.install("exit 0", "perrs")
+        self.assertEqual((status, calls), (2, []), output)
+        self.assertIn("there is no group perrs", output)
+
+
+class FirstSteps(unittest.TestCase):
+    def test_nothing_is_installed_for_a_checkout_that_cannot_be_written(self):
+        for name in ("demo", "test"):
+            with self.subTest(name), tempfile.TemporaryDirectory(prefix="a folder ") as folder:
+                os.mkdir(os.path.join(folder, "scripts"))
+                script = shutil.copy(os.path.join(ROOT, "scripts", name), os.path.join(folder, "scripts"))
+                with open(os.path.join(folder, "build"), "w", encoding="utf-8"):
+                    pass  # no folder can be made there, by root neither
+                done = subprocess.run([script], capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(f"{name}: {folder}/build cannot be written", done.stderr)
+                self.assertNotIn("install-dependencies", done.stderr)  # which is not there
+
+
+if __name__ == "__main__":
+    unittest.main()
