@@ -2,8 +2,8 @@
 /// The measurement, the same for every library. bench/README.md says why it is done this way.
 ///
 /// A batch is k calls back to back; its time is that of the slowest rank, divided by k. A point's figures are
-/// the median and the fastest of its batches. One JSON object a point and mode goes to rank 0's standard
-/// output.
+/// the median and the fastest of its batches that nobody else disturbed. One JSON object a point and mode
+/// goes to rank 0's standard output.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core_speed.hpp"
 #include "cores.hpp"
 #include "first_calls.hpp"
 #include "memory.hpp"
@@ -27,22 +28,42 @@ namespace bench {
 
 struct Figures {
   double median, fastest;  ///< seconds
+  double step;             ///< as `Batch::step`: the median
 };
 
-/// Batches of a twelfth of `seconds` each, at least three, until `seconds` are used. At least 15 calls go
-/// before that do not count: programs that make long calls make many, and libraries may have to settle.
-inline Figures measure(Point& point, Inputs inputs, double seconds) {
+template <class Of>
+double median_of(std::vector<Batch> batches, Of of) {
+  const auto middle = batches.begin() + static_cast<std::ptrdiff_t>(batches.size() / 2);
+  std::nth_element(batches.begin(), middle, batches.end(),
+                   [&](const Batch& x, const Batch& y) { return x.*of < y.*of; });
+  return (*middle).*of;
+}
+
+/// Batches of a twelfth of `seconds` each until `seconds` are used, and for up to four times as long until
+/// three of them were undisturbed. At least 15 calls go before that do not count: programs that make long
+/// calls make many, and libraries may have to settle.
+inline Figures measure(Point& point, Inputs inputs, double seconds, CoreSpeed& cores) {
+  constexpr std::size_t fewest = 3;
   int calls = 1;
   double call = point.batch(calls, inputs);
   for (double spent = call; calls < 8 || (call * calls < seconds / 24 && spent < seconds);
        spent += call * calls)
     call = point.batch(calls *= 2, inputs);
   calls = std::clamp(static_cast<int>(seconds / 12 / std::max(call, 1e-9)), 1, 1 << 22);
-  std::vector<double> batches;
-  for (double spent = 0; spent < seconds || batches.size() < 3; spent += batches.back() * calls)
-    batches.push_back(point.batch(calls, inputs));
-  std::sort(batches.begin(), batches.end());
-  return {batches[batches.size() / 2], batches.front()};
+  std::vector<Batch> batches;
+  double before = cores.step();
+  for (double spent = 0; spent < seconds || batches.size() < fewest ||
+                         (spent < 4 * seconds && cores.undisturbed(batches) < fewest);
+       spent += batches.back().seconds * calls) {
+    const double took = point.batch(calls, inputs);
+    const double after = cores.step();
+    batches.push_back({took, std::max(before, after)});
+    before = after;
+  }
+  batches = cores.that_count(std::move(batches), fewest);
+  const auto fastest = std::min_element(batches.begin(), batches.end(),
+                                        [](const Batch& x, const Batch& y) { return x.seconds < y.seconds; });
+  return {median_of(batches, &Batch::seconds), fastest->seconds, median_of(batches, &Batch::step)};
 }
 
 inline void print(const Options& options, const Call& call, Inputs inputs, const Figures& figures, bool right,
@@ -50,11 +71,11 @@ inline void print(const Options& options, const Call& call, Inputs inputs, const
   const std::string rtt = round_trip ? std::to_string(*round_trip) : "null";
   std::printf(
       R"({"library":"%s","variant":"%s","op":"%s","ranks":%d,"bytes":%zu,"rewritten":%s,"median_us":%.4f,)"
-      R"("min_us":%.4f,"correct":%s,"rtt_ns":%s})"
+      R"("min_us":%.4f,"correct":%s,"rtt_ns":%s,"step_ns":%.4f})"
       "\n",
       options.library.c_str(), options.variant.c_str(), name(call.operation).data(), call.size, call.bytes(),
       inputs == Inputs::rewritten ? "true" : "false", figures.median * 1e6, figures.fastest * 1e6,
-      right ? "true" : "false", rtt.c_str());
+      right ? "true" : "false", rtt.c_str(), figures.step);
   std::fflush(stdout);
 }
 
@@ -80,6 +101,7 @@ inline bool run(Backend& backend, const Options& options) {
   const auto attached_out = backend.attach(out.floats(), out.bytes());
   std::optional<RoundTrip> line;
   if (backend.size() > 1 && options.cores.size() > 1) line.emplace(backend);
+  CoreSpeed speed(backend);
   bool all_right = true;
   bool warm = false;
   for (const Call& call : calls) {
@@ -90,9 +112,9 @@ inline bool run(Backend& backend, const Options& options) {
       const Inputs inputs = mode == "rewritten" ? Inputs::rewritten : Inputs::unchanged;
       // The launcher may still be busy on these cores when its ranks already run. Libraries settle for these
       // inputs meanwhile.
-      if (!std::exchange(warm, true)) (void)measure(point, inputs, 0.3);
+      if (!std::exchange(warm, true)) (void)measure(point, inputs, 0.3, speed);
       const auto [figures, round_trip] =
-          measure_in_place([&] { return measure(point, inputs, options.seconds); },
+          measure_in_place([&] { return measure(point, inputs, options.seconds, speed); },
                            [&] { return line ? line->nanoseconds() : 0; });
       right = point.still_right() && right;
       if (backend.rank() == 0)

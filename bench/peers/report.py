@@ -31,6 +31,11 @@ def number(us):
     return f"{us:.2f}" if us < 10 else f"{us:.1f}" if us < 1000 else f"{us:.0f}"
 
 
+def cell(found, peer):
+    setting = f" ({found['variant']})" if peer else ""
+    return number(found["us"]) + ("~" if found["disturbed"] else "") + setting
+
+
 def ratio(libraries, peers):
     """Best peer's time over ours, None when one of them is missing."""
     known = [libraries[p]["us"] for p in peers if p in libraries]
@@ -50,11 +55,7 @@ def table(rows, libraries, peers):
     lines = ["| size | " + " | ".join(NAMES[x] for x in libraries) + " | best peer | best peer / tutti |",
              "|---|" + "---|" * (len(libraries) + 2)]
     for size, found in rows:
-        cells = []
-        for library in libraries:
-            it = found.get(library)
-            setting = f" ({it['variant']})" if it and library in peers else ""
-            cells.append(number(it["us"]) + setting if it else "-")
+        cells = [cell(found[library], library in peers) if library in found else "-" for library in libraries]
         known = [p for p in peers if p in found]
         first = NAMES[min(known, key=lambda p: found[p]["us"])] if known else "-"
         faster = ratio(found, peers)

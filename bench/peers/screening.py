@@ -51,8 +51,9 @@ class Chosen:
 
 
 def screen(libraries, ranks_list, operations, sizes, modes, seconds, place):
-    """Runs all settings once and returns the best of each library at each point. Settings that fail are none of them:
-    not every system has what each needs; says which. Exits when all failed."""
+    """Runs all settings once, again where others disturbed more than a quarter of it, and returns the best of each
+    library at each point. Settings that fail are none of them: not every system has what each needs; says which. Exits
+    when all failed."""
     results, failed = [], []
     for ranks in ranks_list:
         for library in libraries:
@@ -60,9 +61,14 @@ def screen(libraries, ranks_list, operations, sizes, modes, seconds, place):
                 points = [point for point in sweep.points_of(operations, sizes, ranks) if variant.covers(*point)]
                 if not points:
                     continue
-                print(f"screening {library} {variant.name}, {ranks} ranks", flush=True)
-                results += sweep.attempt(variant, ranks, points, sweep.steady(modes, seconds), place, failed,
-                                         limit=300 * len(modes))
+                for turn in ("", ", again"):
+                    print(f"screening {library} {variant.name}, {ranks} ranks{turn}", flush=True)
+                    new = sweep.attempt(variant, ranks, points, sweep.steady(modes, seconds), place, failed,
+                                        limit=300 * len(modes))
+                    results += new
+                    sweep.tell_disturbed(results)
+                    if 4 * sum(r["disturbed"] for r in new) <= len(new):
+                        break
     left_out = sweep.what_failed(results, failed)
     chosen = best_of_each_place(results)
     if not chosen:
@@ -75,14 +81,15 @@ def best_of_each_place(results, keep=2):
     """{(library, ranks, mode, operation, bytes): names}: the best `keep` of those that ran with the cores near, and of
     those that ran with them far.
 
-    Each setting runs once, and the hypervisor moves cores meanwhile, which outweighs what settings do: a good one that
+    Each setting runs once or twice, and the hypervisor moves cores meanwhile, which outweighs what settings do: a good one that
     ran far would lose to a poor one that ran near. One that is best wherever cores are is best in the place where it
     ran, so one turn finds it. One that is best in one place only and ran in the other may be missed."""
     sweep.tell_distances(results)
-    times = collections.defaultdict(lambda: collections.defaultdict(list))
+    times = collections.defaultdict(lambda: collections.defaultdict(dict))
     for r in results:
         if r["correct"]:
-            point = (r["library"], r["ranks"], sweep.mode_of(r), r["op"], r["bytes"])
-            times[point][r["cores"]].append((r["median_us"], r["variant"]))
-    return {point: list(dict.fromkeys(name for _, ran in sorted(places.items()) for _, name in sorted(ran)[:keep]))
+            ran = times[(r["library"], r["ranks"], sweep.mode_of(r), r["op"], r["bytes"])][r["cores"]]
+            ran[r["variant"]] = min(r["median_us"], ran.get(r["variant"], r["median_us"]))
+    return {point: list(dict.fromkeys(name for _, ran in sorted(places.items())
+                                      for name in sorted(ran, key=ran.get)[:keep]))
             for point, places in times.items()}

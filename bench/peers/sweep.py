@@ -104,18 +104,44 @@ def told(distances):
             + ", ".join(f"{ns:.0f} ns{' (' + place[1:] + ')' if place else ''}" for place, ns in distances.items()) + ".")
 
 
+def tell_disturbed(results):
+    """Marks results, `disturbed`, while which some core was slower than it can be: others used its other hardware
+    thread. Returns how many they are."""
+    least = min((r["step_ns"] for r in results), default=0)
+    for r in results:
+        r["disturbed"] = r["step_ns"] > 1.15 * least
+    return sum(r["disturbed"] for r in results)
+
+
+def how_disturbed(results):
+    """What `tell_disturbed` found, in words."""
+    number = tell_disturbed(results)
+    if number == 0:
+        return "Nobody else slowed a core."
+    return (f"{number} of {len(results)} results were measured while others slowed a core; they count where there is "
+            "nothing else, and tables mark them with ~.")
+
+
+def undisturbed(runs):
+    """Those of `runs` that were not disturbed; all, if all were."""
+    return [r for r in runs if not r["disturbed"]] or runs
+
+
 def best(results):
-    """{(mode, ranks, op, bytes): {library: {"us", "min_us", "variant", "runs"}}}: medians over repetitions, of the
-    variant whose median is smallest. Wrong results do not count."""
+    """{(mode, ranks, op, bytes): {library: {"us", "min_us", "variant", "runs", "disturbed"}}}: medians over
+    repetitions, of the variant whose median is smallest. Wrong results do not count, nor what was disturbed where its
+    its setting has others."""
+    tell_disturbed(results)
     times = collections.defaultdict(list)
     for r in results:
         if r["correct"]:
             mode = mode_of(r) + r.get("cores", "")
             times[(mode, r["ranks"], r["op"], r["bytes"], r["library"], r["variant"])].append(r)
     points = collections.defaultdict(dict)
-    for (*point, library, variant), runs in times.items():
+    for (*point, library, variant), all_runs in times.items():
+        runs = undisturbed(all_runs)
         found = {"us": statistics.median(r["median_us"] for r in runs), "min_us": min(r["min_us"] for r in runs),
-                 "variant": variant, "runs": len(runs)}
+                 "variant": variant, "runs": len(runs), "disturbed": runs[0]["disturbed"]}
         known = points[tuple(point)].get(library)
         if known is None or found["us"] < known["us"]:
             points[tuple(point)][library] = found

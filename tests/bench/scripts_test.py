@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 import unittest.mock
 
@@ -166,7 +167,7 @@ for i in $(seq 300); do sleep 0.1; done""")
 
 
 def ran(variant, us, rtt_ns, **changed):
-    return {**RESULT, "variant": variant, "median_us": us, "rtt_ns": rtt_ns, **changed}
+    return {**RESULT, "variant": variant, "median_us": us, "min_us": us, "rtt_ns": rtt_ns, **changed}
 
 
 class Screening(unittest.TestCase):
@@ -204,6 +205,20 @@ class Screening(unittest.TestCase):
         results = [ran("a", 5, 400), ran("b", 2, 410), ran("a", 1, 100, op="broadcast")]
         self.assertEqual(self.best(results), ["b", "a"])
         self.assertEqual({r["cores"] for r in results if r["op"] == "all_reduce"}, {"-far"})
+
+    def test_what_ran_twice_is_one_setting_and_its_better_run_counts(self):
+        results = [ran("twice", 9, 100, step_ns=1.1), ran("twice", 1, 100), ran("once", 2, 100), ran("worst", 3, 100)]
+        self.assertEqual(self.best(results), ["twice", "once"])
+
+    def test_runs_again_what_others_disturbed(self):
+        steps = [0.6, 1.1, 1.1, 0.6]
+        with unittest.mock.patch.object(launch, "measure", lambda *_: [ran("new", 1, 100, step_ns=steps.pop(0))]), \
+                contextlib.redirect_stdout(io.StringIO()) as said:
+            screening.screen(["gloo"], [2], ["all_reduce"], [8], ["unchanged"], 0.1, types.SimpleNamespace(
+                variants_of=lambda library, ranks: [variants.Variant(library, name) for name in ("a", "b", "c")]))
+        self.assertEqual([line.split()[2:] for line in said.getvalue().splitlines() if "screening" in line],
+                         [["a,", "2", "ranks"], ["b,", "2", "ranks"], ["b,", "2", "ranks,", "again"],
+                          ["c,", "2", "ranks"]])
 
     def test_each_mode_has_settings_of_its_own(self):
         chosen = screening.best_of_each_place([ran("a", 1, 100), ran("b", 1, 100, rewritten=True)])
@@ -285,6 +300,23 @@ class Settings(unittest.TestCase):
 
 
 class Figures(unittest.TestCase):
+    def found(self, results):
+        return sweep.best(results)[("unchanged", 2, "all_reduce", 8)]["gloo"]
+
+    def test_disturbed_results_count_where_a_setting_has_no_others(self):
+        disturbed, alone = ran("a", 5, 100, step_ns=0.8), [ran("a", us, 100) for us in (3, 1, 2)]
+        found = self.found([disturbed, *alone])
+        self.assertEqual((found["us"], found["runs"], found["disturbed"]), (2, 3, False))
+        self.assertEqual(report.cell(found, True), "2.00 (a)")
+        found = self.found([disturbed, *(ran("b", 9, 100) for _ in alone)])  # slowed, and faster for all that
+        self.assertEqual((found["variant"], found["us"], found["disturbed"]), ("a", 5, True))
+        self.assertEqual(report.cell(found, False), "5.00~")
+
+    def test_says_how_many_results_others_disturbed(self):
+        said = sweep.how_disturbed([ran("a", 1, 100, step_ns=step) for step in (0.6, 0.68, 0.7, 1.2)])
+        self.assertTrue(said.startswith("2 of 4 results were measured while others slowed a core"), said)
+        self.assertEqual(sweep.how_disturbed([ran("a", 1, 100)]), "Nobody else slowed a core.")
+
     def test_bus_factors_are_those_of_nccl_tests(self):
         self.assertEqual(report.bus_factor("all_reduce", 4), 1.5)
         self.assertEqual(report.bus_factor("all_gather", 4), 0.75)
