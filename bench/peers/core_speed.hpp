@@ -25,7 +25,8 @@ inline double step_nanoseconds() {
     std::uint64_t a = 0, b = 0, c = 0, d = 0, e = 0, f = 0;
     for (std::uint64_t i = 0; i < steps; ++i) {
       a += i, b ^= i, c += i, d ^= i, e += i, f ^= i;
-      asm volatile("" ::"r"(a), "r"(b), "r"(c), "r"(d), "r"(e), "r"(f));  // each step is made
+      // Each sum is made, in each step: no compiler knows what it is.
+      asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
     }
     const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
     best = std::min(best, elapsed.count() / steps);
