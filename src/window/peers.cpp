@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "bootstrap/frame.hpp"
+#include "communicator/host_buffers.hpp"
 #include "transport/all_gather.hpp"
 #include "transport/fail_together.hpp"
 #include "transport/shm/mapped_memory.hpp"
@@ -27,12 +28,18 @@ struct Introduction {
   std::uint16_t port = 0;
   std::uint8_t shares = 0;        ///< memory with ranks of its host
   std::uint8_t misalignment = 0;  ///< of the memory's address, modulo 8
+  std::uint64_t lent = 0;         ///< 1: other processes may be able to read and write it
   MemoryOffer memory, counters;
 };
 
 struct Contact : Introduction {
   std::string address;
 };
+
+/// What CUDA has mapped, another process may be unable to reach, as is memory of devices, and secret memory.
+bool is_lent_to_processes(std::span<const std::byte> memory) {
+  return !memory.empty() && owner_of(memory.data()) == Owner::host && is_lent(memory.data(), memory.size());
+}
 
 std::vector<Contact> exchange(const WindowSetting& setting, const transport::tcp::TcpListener* listener) {
   Introduction mine;
@@ -43,6 +50,7 @@ std::vector<Contact> exchange(const WindowSetting& setting, const transport::tcp
   if (setting.shm != nullptr) {
     auto& direct = setting.shm->direct();
     mine.shares = 1;
+    mine.lent = is_lent_to_processes(setting.memory) ? 1 : 0;
     mine.memory = direct.offer(setting.memory.data(), setting.memory.size());
     mine.counters =
         direct.offer(setting.counters.get(), Counters::bytes_for(mine.notifications, setting.group.size));
@@ -136,6 +144,12 @@ class Chooser {
         return;
       }
       case Reach::attach:
+        if (to.lent == 0) {
+          peer.memory = over_tcp(rank,
+                                 "memory of another process of this host that the kernel lends to none, or "
+                                 "CUDA's (memory from allocate would be mapped)");
+          return;
+        }
         peer.memory = std::make_unique<transport::shm::AttachedMemory>(
             // NOLINTNEXTLINE(performance-no-int-to-ptr): the peer's address, for the kernel
             places(reinterpret_cast<std::byte*>(to.memory.address), counters), direct.process(local), rank);

@@ -177,6 +177,51 @@ TEST(MemoryThatNobodyMayRead, GoesByMessages) {
   });
 }
 
+/// A window of such memory on each of two ranks. Its quarters: what is got, where that goes, what is put, and
+/// where that goes.
+void expect_window_by_its_owner(Communicator& comm, std::span<float> memory) {
+  const std::size_t floats = memory.size() / 4, bytes = floats * sizeof(float);
+  const Rank other = 1 - comm.rank();
+  for (std::size_t quarter = 0; quarter < 4; ++quarter) {
+    const auto part = memory.subspan(quarter * floats, floats);
+    std::fill(part.begin(), part.end(), static_cast<float>(10 * quarter) + static_cast<float>(comm.rank()));
+  }
+  Window window(comm, memory);
+  EXPECT_THAT(window.path(other), testing::StartsWith("tcp to "));
+  EXPECT_THAT(window.path(other), HasSubstr("that the kernel lends to none, or CUDA's"));
+  window.get(other, {.local = bytes, .remote = 0, .bytes = bytes}).wait();
+  EXPECT_EQ(std::ranges::count(memory.subspan(floats, floats), static_cast<float>(other)), floats);
+  window.put(other, {.local = 2 * bytes, .remote = 3 * bytes, .bytes = bytes}, {.notify = 0});
+  window.wait_notification(0, 1, other);
+  EXPECT_EQ(std::ranges::count(memory.subspan(3 * floats, floats), static_cast<float>(20 + other)), floats);
+  window.flush();
+  comm.barrier();
+}
+
+TEST(MemoryThatNobodyMayRead, OfAWindowIsReachedByItsOwner) {
+  constexpr std::size_t bytes = std::size_t{128} << 10;
+  if (!SecretMemory(bytes).exists()) GTEST_SKIP() << "this system has no memfd_secret, or no room in it";
+  if (!kernel_permits_attach()) GTEST_SKIP() << "no cross-memory attach here";
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    const SecretMemory secret(bytes);
+    expect_window_by_its_owner(comm, secret.floats());
+  });
+}
+
+TEST_F(HostBuffers, OfAWindowThatADeviceHasPinnedAreReachedByTheirOwner) {
+  if (!kernel_permits_attach()) GTEST_SKIP() << "no cross-memory attach here";
+  run_processes(2, over("shm"), [&](Communicator& comm) {
+    std::vector<float> plain(1000), pinned(1000);
+    add(pinned.data(), pinned.size() * sizeof(float), type_host, false);
+    {
+      const Window window(comm, std::span(plain));
+      EXPECT_THAT(window.path(1 - comm.rank()), testing::StartsWith("cross-memory attach"));
+      comm.barrier();
+    }
+    expect_window_by_its_owner(comm, pinned);
+  });
+}
+
 TEST_F(HostBuffers, WhatIsSentOfItIsCopied) {
   run_processes(2, Options{}, [&](Communicator& comm) {
     constexpr std::size_t count = 300'000;
