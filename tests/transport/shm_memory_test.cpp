@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +16,7 @@
 #include <functional>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/mappings.hpp"
@@ -74,7 +76,8 @@ TEST(ShmMemory, IsDumpedOnlyIfItIsTheUsersOwn) {
   const auto arena = shm::Arena::create(2);
   EXPECT_FALSE(is_dumped(arena->at(0)));
   const std::vector<pid_t> two_processes{::getpid(), ::getppid()};
-  shm::DirectMemory owner(arena, 0, two_processes, false), peer(arena, 1, two_processes, false);
+  const std::vector<Rank> ranks{0, 1};
+  shm::DirectMemory owner(arena, 0, two_processes, ranks, false), peer(arena, 1, two_processes, ranks, false);
   std::byte* const data = owner.allocate(100);
   EXPECT_TRUE(is_dumped(data));
   const std::byte* const seen = peer.map(0, owner.offer(data, 100));
@@ -122,7 +125,7 @@ TEST(ShmMemory, IsGivenBackByAProcessThatHasNoMemoryLeft) {
   if (sanitized) GTEST_SKIP() << "sanitizers need more";
   const int code = in_a_child([] {
     const auto arena = shm::Arena::create(1);
-    shm::DirectMemory owner(arena, 0, {::getpid()}, false);
+    shm::DirectMemory owner(arena, 0, {::getpid()}, {0}, false);
     std::byte* const first = owner.allocate(100);
     std::byte* const second = owner.allocate(100);
     const rlimit nothing{0, 0};
@@ -145,7 +148,7 @@ TEST(ShmMemory, IsGivenBackByAProcessThatHasNoMemoryLeft) {
 
 TEST(ShmMemory, ReleasedIsTakenAgain) {
   const auto arena = shm::Arena::create(1);
-  shm::DirectMemory owner(arena, 0, {::getpid()}, false);
+  shm::DirectMemory owner(arena, 0, {::getpid()}, {0}, false);
   const auto place = [&](const std::byte* data) { return owner.offer(data, 1).region_offset; };
   const std::size_t page = page_bytes();
   std::byte* const first = owner.allocate(page);
@@ -162,6 +165,55 @@ TEST(ShmMemory, ReleasedIsTakenAgain) {
   EXPECT_EQ(place(all), beginning);
   owner.release(all);
   EXPECT_EQ(owner.held(), 0U);
+}
+
+/// What is thrown when a rank reads a byte of another one, rank 12 of its group.
+bootstrap::test::Thrown thrown_by_reading(pid_t process, const std::byte* at) {
+  const shm::DirectMemory reader(shm::Arena::create(2), 0, {::getpid(), process}, {10, 12}, true);
+  std::byte into{};
+  return bootstrap::test::thrown_by([&] { reader.read(1, reinterpret_cast<std::uint64_t>(at), &into, 1); });
+}
+
+/// Whether this process is let to use attach at all: some containers refuse the call.
+bool may_attach() {
+  std::byte from{}, to{};
+  const iovec mine{&to, 1}, theirs{&from, 1};
+  return ::process_vm_readv(::getpid(), &mine, 1, &theirs, 1, 0) == 1;
+}
+
+TEST(ShmMemory, OfARankThatHasDiedNamesIt) {
+  if (!may_attach()) GTEST_SKIP() << "no cross-memory attach here";
+  bootstrap::test::Child child([] { return 0; });
+  const pid_t process = child.process();
+  ASSERT_EQ(child.wait(), 0);
+  const std::byte byte{};
+  const auto thrown = thrown_by_reading(process, &byte);
+  EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{12});
+}
+
+TEST(ShmMemory, ThatItsOwnerHasFreedNamesIt) {
+  const auto thrown = thrown_by_reading(::getpid(), nullptr);
+  EXPECT_EQ(thrown.code, ErrorCode::system);
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{12});
+  EXPECT_NE(thrown.text.find("rank 12"), std::string::npos) << thrown.text;
+}
+
+// As where a process gives up its rights once it has made its communicators.
+TEST(ShmMemory, ThatMayNotBeReadAnyMoreNamesItsRankAndTheRemedy) {
+  const int code = in_a_child([] {
+    try {
+      refuse_calls(SYS_process_vm_readv, EPERM);
+    } catch (const std::system_error&) {
+      return cannot;
+    }
+    const std::byte byte{};
+    const auto thrown = thrown_by_reading(::getpid(), &byte);
+    if (thrown.code != ErrorCode::system || thrown.ranks != std::vector<Rank>{12}) return 1;
+    return thrown.text.find("kernel.yama.ptrace_scope") != std::string::npos ? 0 : 2;
+  });
+  if (code == cannot) GTEST_SKIP() << "no seccomp filters here";
+  EXPECT_EQ(code, 0);
 }
 
 TEST(ShmMemory, CannotBeExecutedWhereTheSystemCanForbidIt) {

@@ -12,6 +12,7 @@
 #include "base/fault_in.hpp"
 #include "base/mappings.hpp"
 #include "base/system_error.hpp"
+#include "transport/shm/attach_error.hpp"
 
 namespace tutti::transport::shm {
 
@@ -35,10 +36,12 @@ void replace(std::byte* data, std::byte* fresh, std::size_t bytes) {
 
 }  // namespace
 
-DirectMemory::DirectMemory(std::shared_ptr<Arena> arena, int me, std::vector<pid_t> pids, bool can_attach)
+DirectMemory::DirectMemory(std::shared_ptr<Arena> arena, int me, std::vector<pid_t> pids,
+                           std::vector<Rank> ranks, bool can_attach)
     : arena_(std::move(arena)),
       me_(me),
       pids_(std::move(pids)),
+      ranks_(std::move(ranks)),
       can_attach_(can_attach),
       same_process_(true) {
   for (const pid_t pid : pids_) same_process_ = same_process_ && pid == pids_[0];
@@ -212,9 +215,7 @@ void DirectMemory::read(int local, std::uint64_t address, std::byte* into, std::
     // NOLINTNEXTLINE(performance-no-int-to-ptr): the peer's address
     iovec theirs{reinterpret_cast<void*>(address), bytes};
     const ssize_t got = ::process_vm_readv(pids_[static_cast<std::size_t>(local)], &mine, 1, &theirs, 1, 0);
-    if (got < 0 && errno == ESRCH)
-      throw Error(ErrorCode::peer_lost, "a rank of this host whose memory is read has ended");
-    if (got <= 0) throw_errno("cannot read the memory of a rank of this host");
+    if (got <= 0) throw attach_error(errno, ranks_[static_cast<std::size_t>(local)]);
     into += got;
     address += static_cast<std::uint64_t>(got);
     bytes -= static_cast<std::size_t>(got);

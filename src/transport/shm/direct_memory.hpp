@@ -31,8 +31,10 @@ enum class Reach : std::uint8_t { mapped, attach, none };
 
 class DirectMemory {
  public:
-  /// `pids[i]`: process of local rank i. `can_attach`: every rank of this host may read every other's memory.
-  DirectMemory(std::shared_ptr<Arena> arena, int me, std::vector<pid_t> pids, bool can_attach);
+  /// `pids[i]`: process of local rank i; `ranks[i]`: its number in the group, for errors. `can_attach`: every
+  /// rank of this host may read every other's memory.
+  DirectMemory(std::shared_ptr<Arena> arena, int me, std::vector<pid_t> pids, std::vector<Rank> ranks,
+               bool can_attach);
   ~DirectMemory();
 
   /// A zeroed region of this rank's window. `bytes` > 0.
@@ -83,6 +85,7 @@ class DirectMemory {
   std::shared_ptr<Arena> arena_;
   int me_;
   std::vector<pid_t> pids_;
+  std::vector<Rank> ranks_;
   bool can_attach_;
   bool same_process_;
   std::map<std::uint64_t, Region> regions_;  ///< by offset in the file

@@ -1,6 +1,5 @@
 #include "transport/shm/mapped_memory.hpp"
 
-#include <fmt/format.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -9,11 +8,9 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
-
-#include <tutti/error.hpp>
 
 #include "kernels/fold.hpp"
+#include "transport/shm/attach_error.hpp"
 
 namespace tutti::transport::shm {
 
@@ -79,14 +76,7 @@ void AttachedMemory::move(std::span<const Block> blocks, bool is_put) {
                           : is_put
                               ? ::process_vm_writev(process_, mine.data(), count, theirs.data(), count, 0)
                               : ::process_vm_readv(process_, mine.data(), count, theirs.data(), count, 0);
-    if (moved < 0 || (moved == 0 && bytes != 0))
-      throw Error(errno == ESRCH ? ErrorCode::peer_lost : ErrorCode::system,
-                  fmt::format("cross-memory attach to rank {}: {}; {}", target_,
-                              std::generic_category().message(errno),
-                              errno == EFAULT  ? "that rank has freed memory of a window that is in use"
-                              : errno == ESRCH ? "that rank died"
-                                               : "see ptrace(2), Ptrace access mode checking"),
-                  {target_});
+    if (moved < 0 || (moved == 0 && bytes != 0)) throw attach_error(errno, target_);
     auto left = static_cast<std::size_t>(moved) + skip;
     while (!blocks.empty() && left >= blocks.front().bytes) {
       left -= blocks.front().bytes;

@@ -129,7 +129,7 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     arena_ = attach_arena(leader.key, n, locals_[0], group.timeout, group.check_members);
   }
   wakes_ = std::make_unique<Wakes>(arena_);
-  direct_ = std::make_unique<DirectMemory>(arena_, local_rank_, std::move(pids), can_attach);
+  direct_ = std::make_unique<DirectMemory>(arena_, local_rank_, std::move(pids), locals_, can_attach);
   ends_.resize(static_cast<std::size_t>(n) * (channels + 1));
   multicast_receivers_.resize(static_cast<std::size_t>(n) * (channels + 1));
   if (expect_use) populate();
