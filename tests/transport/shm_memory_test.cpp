@@ -120,6 +120,24 @@ TEST(ShmMemory, ThatMayNotBeLockedIsRefusedWithTheRemedy) {
   EXPECT_EQ(code, 0);
 }
 
+// As batch systems limit it that know nothing of memory that is not used.
+TEST(ShmMemory, ThatHasNoRoomAmongTheAddressesIsRefusedWithTheRemedy) {
+  if (sanitized) GTEST_SKIP() << "sanitizers need more";
+  constexpr int many = 128;
+  const int code = in_a_child([] {
+    const rlimit less{shm::Layout(many).mapped_bytes, shm::Layout(many).mapped_bytes};
+    if (::setrlimit(RLIMIT_AS, &less) != 0) return cannot;
+    try {
+      shm::Arena::create(many);
+    } catch (const Error& error) {
+      return std::strstr(error.what(), "ulimit -v") != nullptr ? 0 : 1;
+    }
+    return 2;
+  });
+  if (code == cannot) GTEST_SKIP() << "no limit can be set here";
+  EXPECT_EQ(code, 0);
+}
+
 // Who releases cannot be told that there is no memory left.
 TEST(ShmMemory, IsGivenBackByAProcessThatHasNoMemoryLeft) {
   if (sanitized) GTEST_SKIP() << "sanitizers need more";

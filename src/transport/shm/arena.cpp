@@ -15,11 +15,13 @@ namespace tutti::transport::shm {
 namespace {
 
 [[noreturn]] void throw_unmapped(std::size_t bytes, int why) {
-  std::string what = "cannot map the shared memory of a communicator";
+  std::string what =
+      "cannot map the shared memory of a communicator, " + std::to_string(bytes >> 20U) + " MiB";
   if (why == EAGAIN)
-    what += ", " + std::to_string(bytes >> 20U) +
-            " MiB, since this process locks what it maps (mlockall); raise the limit of locked memory "
-            "(ulimit -l)";
+    what +=
+        ", since this process locks what it maps (mlockall); raise the limit of locked memory (ulimit -l)";
+  if (why == ENOMEM)
+    what += " of addresses, of which hardly any take memory; raise the limit of address space (ulimit -v)";
   throw_errno(what, why);
 }
 

@@ -15,14 +15,12 @@ const char* meaning_of(int why) {
       return "that rank died";
     case EFAULT:
       return "that rank has freed memory that is in use, or it is memory that the kernel lends to no "
-             "process; "
-             "memory from Communicator::allocate is mapped";
+             "process (memory from Communicator::allocate is mapped)";
     case EPERM:
     case ENOSYS:
-      return "it was permitted when the communicator was made: since then one of both has changed its user, "
-             "capabilities, PR_SET_DUMPABLE or seccomp filter, or kernel.yama.ptrace_scope was raised "
-             "(ptrace(2), "
-             "Ptrace access mode checking); do so before communicators are made";
+      return "it was permitted when the communicator was made; since then one of both has changed its "
+             "user, capabilities, PR_SET_DUMPABLE or seccomp filter, or kernel.yama.ptrace_scope was "
+             "raised: do so before communicators are made";
     default:
       return "see process_vm_readv(2)";
   }
