@@ -1,14 +1,19 @@
 // Shared memory on its way to the other processes of a host: who is late is named.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 #include <fstream>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -16,7 +21,11 @@
 
 #include <tutti/error.hpp>
 
+#include "base/file_descriptor.hpp"
+#include "base/system_error.hpp"
+#include "bootstrap/ranks.hpp"
 #include "local_group.hpp"
+#include "sanitized.hpp"
 #include "transport/shm/arena.hpp"
 #include "transport/shm/descriptor.hpp"
 
@@ -197,6 +206,85 @@ TEST(PassMemory, StrangersDoNotPutOffTheDeadline) {
   over = true;
   EXPECT_FALSE(long_after.passed());
   EXPECT_GT(checks, 1);
+}
+
+/// Descriptors on their way that nobody takes, until they are dropped.
+class Stash {
+ public:
+  static constexpr std::size_t many = 200;  ///< fewer than one message may hold
+  explicit Stash(int fd) {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return;
+    near_ = FileDescriptor(ends[0]);
+    far_ = FileDescriptor(ends[1]);
+    std::byte byte{};
+    iovec data{&byte, 1};
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(many * sizeof(int))> control{};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(many * sizeof(int));
+    const std::vector<int> descriptors(many, fd);
+    std::memcpy(CMSG_DATA(header), descriptors.data(), many * sizeof(int));
+    sent_ = ::sendmsg(near_.get(), &message, MSG_NOSIGNAL) == 1;
+  }
+  [[nodiscard]] bool exists() const { return sent_; }
+  void drop() {
+    far_ = FileDescriptor();
+    near_ = FileDescriptor();
+  }
+
+ private:
+  FileDescriptor near_, far_;
+  bool sent_ = false;
+};
+
+/// Whether the system now refuses to pass one more.
+bool passes_none(int fd) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return false;
+  const FileDescriptor near(ends[0]), far(ends[1]);
+  try {
+    shm::send_descriptor(near.get(), fd);
+  } catch (const SystemError& error) {
+    return error.number() == ETOOMANYREFS;
+  }
+  return false;
+}
+
+// The system bounds how many a user's processes may have on their way: those of many ranks are more.
+TEST(PassMemory, WaitsForRoomWhereTooMuchIsOnItsWay) {
+  if (sanitized) GTEST_SKIP() << "threads in a child of fork, of which sanitizers know little";
+  constexpr int cannot = 77;
+  bootstrap::test::Child child([] {
+    const rlimit few{Stash::many / 2, Stash::many / 2};
+    if (::setrlimit(RLIMIT_NOFILE, &few) != 0 || (::geteuid() == 0 && ::setuid(65534) != 0)) return cannot;
+    const auto arena = shm::Arena::create(2);
+    Stash stash(arena->fd());
+    if (!stash.exists() || !passes_none(arena->fd())) return cannot;
+    auto groups = local_groups(2);
+    std::once_flag dropped;
+    for (Group& group : groups) group.check_members = [&] { std::call_once(dropped, [&] { stash.drop(); }); };
+    std::vector<Rank> from(2, -1);
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t rank = 0; rank < 2; ++rank)
+        threads.emplace_back([&, rank] {
+          const std::vector<Rank> peers{static_cast<Rank>(1 - rank)};
+          const auto passed = shm::exchange_descriptors(groups[rank], arena->fd(), peers);
+          if (passed.size() == 1 && passed[0].descriptor) from[rank] = passed[0].from;
+        });
+    }
+    return from == std::vector<Rank>{1, 0} ? 0 : 1;
+  });
+  const int code = child.wait();
+  if (code == cannot) GTEST_SKIP() << "this process may pass any number of descriptors";
+  EXPECT_EQ(code, 0);
 }
 
 TEST(PassMemory, RanksThatDoNotPassTheirsAreNamed) {

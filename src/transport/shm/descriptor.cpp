@@ -81,6 +81,65 @@ class Envelope {
   msghdr message_{};
 };
 
+/// What a rank passes to its peers, and they to it.
+class Exchange {
+ public:
+  Exchange(const Group& group, Listener& listener, std::span<const Rank> peers)
+      : group_(group), listener_(listener), deadline_(group.timeout), waiting_(peers.begin(), peers.end()) {}
+
+  /// Passes `fd`, and takes what has come. As many descriptors of a user may be on their way as one of its
+  /// processes may open: while that keeps it from sending, it takes what comes.
+  void send(const Key& key, Rank peer, int fd) {
+    while (!try_send(key, peer, fd, deadline_.passed())) {
+      if (!take(next_check(deadline_))) ::poll(nullptr, 0, 1);
+      if (group_.check_members) group_.check_members();
+    }
+    take(Deadline(std::chrono::milliseconds(0)));
+  }
+  /// Takes what has not come yet. Throws Error(timeout) that names those that are missing.
+  std::vector<Passed> take_all() {
+    while (take(deadline_)) {
+    }
+    if (!waiting_.empty())
+      throw nothing_from(std::move(waiting_), "did not pass memory to others of this host", group_.timeout);
+    return std::move(all_);
+  }
+
+ private:
+  bool try_send(const Key& key, Rank peer, int fd, bool last_try) const {
+    bool sent = true;
+    const auto talk = [&] {
+      try {
+        send_descriptor(connect_to(key, peer).get(), fd, group_.rank);
+      } catch (const SystemError& error) {
+        if (error.number() != ETOOMANYREFS || last_try) throw;
+        sent = false;
+      }
+    };
+    talk_checking(talk, group_.check_members);
+    return sent;
+  }
+  /// Takes one. False: none has come by then, or none is missing.
+  bool take(const Deadline& by) {
+    while (!waiting_.empty()) {
+      const FileDescriptor connection = listener_.accept(by, group_.check_members);
+      if (!connection) return false;
+      if (!readable_checking(connection.get(), deadline_, group_.check_members)) continue;
+      auto [descriptor, note] = receive_descriptor(connection.get());
+      if (!descriptor || std::erase(waiting_, note) == 0) continue;
+      all_.push_back({note, std::move(descriptor)});
+      return true;
+    }
+    return false;
+  }
+
+  const Group& group_;
+  Listener& listener_;
+  Deadline deadline_;
+  std::vector<Rank> waiting_;
+  std::vector<Passed> all_;
+};
+
 }  // namespace
 
 Listener::Listener(const Key& key)
@@ -187,7 +246,9 @@ void send_descriptor(int connection, int fd, Rank note) {
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
   if (uninterrupted([&] { return ::sendmsg(connection, envelope.message(), MSG_NOSIGNAL); }) != sizeof note)
-    throw_errno("cannot pass memory to a rank of this host");
+    throw_errno(errno == ETOOMANYREFS ? "cannot pass memory to a rank of this host, since too much is on its "
+                                        "way to ranks that take none (ulimit -n)"
+                                      : "cannot pass memory to a rank of this host");
 }
 
 std::pair<FileDescriptor, Rank> receive_descriptor(int connection) {
@@ -207,26 +268,15 @@ std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<c
   ::randombytes_buf(mine.data(), mine.size());
   Listener listener(mine);
   const auto keys = group.all_gather(mine);
+  Exchange exchange(group, listener, peers);
   // Who connects waits for nobody: what it sends stays in the socket until it is accepted.
   for (const Rank peer : peers) {
     Key theirs{};
     const auto& bytes = keys[static_cast<std::size_t>(peer)];
     std::copy_n(bytes.begin(), std::min(bytes.size(), theirs.size()), theirs.begin());
-    talk_checking([&] { send_descriptor(connect_to(theirs, peer).get(), fd, group.rank); },
-                  group.check_members);
+    exchange.send(theirs, peer, fd);
   }
-  std::vector<Passed> all;
-  std::vector<Rank> waiting(peers.begin(), peers.end());
-  const Deadline deadline(group.timeout);
-  while (!waiting.empty()) {
-    const FileDescriptor connection = listener.accept(deadline, group.check_members);
-    if (!connection)
-      throw nothing_from(std::move(waiting), "did not pass memory to others of this host", group.timeout);
-    if (!readable_checking(connection.get(), deadline, group.check_members)) continue;
-    auto [descriptor, note] = receive_descriptor(connection.get());
-    if (descriptor && std::erase(waiting, note) != 0) all.push_back({note, std::move(descriptor)});
-  }
-  return all;
+  return exchange.take_all();
 }
 
 }  // namespace tutti::transport::shm
