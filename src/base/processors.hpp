@@ -5,8 +5,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace tutti {
@@ -34,6 +36,30 @@ std::vector<int> processors_by(const Get& get) {
 /// Those that this thread may run on. Empty: the system does not say, and errno tells why.
 inline std::vector<int> allowed_processors() {
   return processors_by([](std::size_t bytes, cpu_set_t* set) { return ::sched_getaffinity(0, bytes, set); });
+}
+
+/// Processors as bytes that ranks tell each other: a bit each, however many there could be.
+inline std::string bits_of(const std::vector<int>& processors) {
+  std::string bits;
+  for (const int one : processors) {
+    const auto at = static_cast<std::size_t>(one) / 8;
+    if (at >= bits.size()) bits.resize(at + 1);
+    bits[at] = static_cast<char>(static_cast<unsigned char>(bits[at]) | 1U << (one % 8));
+  }
+  return bits;
+}
+
+/// How many there are in all of these together.
+inline int count_all(const std::vector<std::string>& sets) {
+  std::string all;
+  for (const std::string& bits : sets) {
+    if (bits.size() > all.size()) all.resize(bits.size());
+    for (std::size_t i = 0; i < bits.size(); ++i)
+      all[i] = static_cast<char>(static_cast<unsigned char>(all[i]) | static_cast<unsigned char>(bits[i]));
+  }
+  int count = 0;
+  for (const char byte : all) count += std::popcount(static_cast<unsigned char>(byte));
+  return count;
 }
 
 /// Binds this thread, and threads that it starts later, to these, of which there are some. False: the system

@@ -41,6 +41,13 @@ TEST(Processors, AreNoneWhereTheSystemDoesNotSay) {
   EXPECT_EQ(errno, EINVAL);
 }
 
+TEST(Processors, OfSeveralRanksAreCountedOnceEach) {
+  EXPECT_EQ(count_all({}), 0);
+  EXPECT_EQ(count_all({bits_of({})}), 0);
+  EXPECT_EQ(count_all({bits_of({0, 7, 8}), bits_of({7, 9})}), 4);
+  EXPECT_EQ(count_all({bits_of({5}), bits_of({5 + 1024}), bits_of({5 + 2048, 8191})}), 4);
+}
+
 TEST(Processors, OfAThreadAreThoseThatItIsBoundTo) {
   const std::vector<int> all = allowed_processors();
   ASSERT_FALSE(all.empty());

@@ -10,6 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <tutti/error.hpp>
 
@@ -36,14 +39,7 @@ struct Introduction {
   Key key;  // of the arena this rank would make
   pid_t pid;
   std::uint64_t probe;  // address of a word that peers try to read
-  cpu_set_t cpus;       // that this rank may run on: bit n stands for n, n + 1024, ...
 };
-
-cpu_set_t own_cpus() {
-  cpu_set_t cpus{};
-  for (const int one : allowed_processors()) CPU_SET(static_cast<std::size_t>(one) % CPU_SETSIZE, &cpus);
-  return cpus;
-}
 
 bool can_read(const Introduction& peer) {
   std::uint64_t value = 0;
@@ -84,14 +80,17 @@ std::size_t place_of(Rank local, int channel) {
 ShmTransport::ShmTransport(const Group& group, bool expect_use)
     : local_of_(static_cast<std::size_t>(group.size), -1) {
   if (sodium_init() < 0) throw Error(ErrorCode::system, "libsodium cannot start");
-  Introduction mine{
-      topology::this_host(), {}, ::getpid(), reinterpret_cast<std::uint64_t>(&probe_word), own_cpus()};
+  Introduction mine{topology::this_host(), {}, ::getpid(), reinterpret_cast<std::uint64_t>(&probe_word)};
   randombytes_buf(mine.key.data(), mine.key.size());
-  const std::vector<Introduction> all = all_gather(group, mine);
-  mine = all[static_cast<std::size_t>(group.rank)];
+  std::vector<Introduction> all;
+  std::vector<std::string> cpus;  // that ranks of this host may run on
+  for (auto& said : all_gather(group, mine, bits_of(allowed_processors()))) {
+    all.push_back(said.value);
+    if (said.value.host == mine.host) cpus.push_back(std::move(said.text));
+  }
+  cpus_ = count_all(cpus);
 
   std::vector<pid_t> pids;
-  cpu_set_t cpus{};
   for (Rank r = 0; r < group.size; ++r) {
     const Introduction& peer = all[static_cast<std::size_t>(r)];
     if (peer.host != mine.host) continue;
@@ -99,9 +98,7 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     local_of_[static_cast<std::size_t>(r)] = static_cast<int>(locals_.size());
     locals_.push_back(r);
     pids.push_back(peer.pid);
-    CPU_OR(&cpus, &cpus, &peer.cpus);
   }
-  cpus_ = CPU_COUNT(&cpus);
   beside_.resize(local_of_.size());
   host_size_ = consecutive(all);
   const int n = static_cast<int>(locals_.size());
