@@ -236,7 +236,9 @@ void Impl::use_huge_pages(const Task& task) {
     const auto part = read_by_peers.due(data, bytes, uses);
     if (!part.empty() && host_buffers.plain(call, task.sizes)) put_into_huge_pages(part.data(), part.size());
   };
-  prepare(call.in, task.sizes.in_bytes);
+  if (task.sizes.in_bytes < worth_huge_pages) return;
+  for (const auto& part : read_of_input(call, task.sizes, group.rank, group.size))
+    prepare(static_cast<const std::byte*>(call.in) + part.offset, part.bytes);
   if (call.operation == Operation::all_reduce) prepare(call.out, task.sizes.out_bytes);
 }
 

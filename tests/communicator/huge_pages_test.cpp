@@ -228,6 +228,23 @@ TEST(HugePages, WhatPeersReadAgainAndAgain) {
     });
 }
 
+// What lies between the blocks of a v-form is not the call's.
+TEST(HugePages, OfVFormsTheBlocksAlone) {
+  SKIP_WITHOUT_HUGE_PAGES();
+  if (!kernel_permits_attach()) GTEST_SKIP() << "no cross-memory attach here";
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    const Pages in(4 * huge), out(2 * huge);
+    in.touch(0, 4 * huge), out.touch(0, 2 * huge);
+    const std::vector<std::size_t> counts{huge, huge}, apart{0, 3 * huge}, packed{0, huge};
+    for (std::uint32_t i = 0; i < enough_calls; ++i)
+      comm.all_to_all_v(in.data(), counts, apart, out.data(), counts, packed, DataType::uint8);
+    comm.barrier();
+    EXPECT_EQ(in.in_huge_pages(), 2 * huge);
+    EXPECT_EQ(out.in_huge_pages(), 0U) << "nobody reads it";
+    EXPECT_TRUE(in.as_touched(0, 4 * huge));
+  });
+}
+
 TEST(HugePages, WhatIsSentAgainAndAgain) {
   SKIP_WITHOUT_HUGE_PAGES();
   if (!kernel_permits_attach()) GTEST_SKIP() << "no cross-memory attach here";
