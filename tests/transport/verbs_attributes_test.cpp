@@ -76,6 +76,7 @@ TEST_F(VerbsAttributes, AreThoseOfTheOptions) {
   verbs::VerbsOptions options;
   options.port = 1;
   options.gid_index = 1;
+  options.pkey_index = 2;
   options.service_level = 3;
   options.traffic_class = 104;
   options.mtu = 1024;
@@ -85,6 +86,7 @@ TEST_F(VerbsAttributes, AreThoseOfTheOptions) {
   EXPECT_EQ(verbs_->steps.size(), 2U * (ranks * (ranks - 1) / 2)) << "two ends a pair of ranks";
   for (auto& [number, steps] : verbs_->steps) {
     EXPECT_EQ(steps[IBV_QPS_INIT].port_num, 1);
+    EXPECT_EQ(steps[IBV_QPS_INIT].pkey_index, 2);
     EXPECT_EQ(steps[IBV_QPS_INIT].qp_access_flags, static_cast<unsigned>(IBV_ACCESS_REMOTE_WRITE));
     const ibv_qp_attr& ready = steps[IBV_QPS_RTR];
     EXPECT_EQ(ready.path_mtu, IBV_MTU_1024);

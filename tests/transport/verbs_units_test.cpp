@@ -178,10 +178,12 @@ TEST(VerbsOptions, AreReadFromTheEnvironment) {
   ::setenv("TUTTI_VERBS_DEVICES", "a,b", 1);
   ::setenv("TUTTI_VERBS_TIMEOUT", "14", 1);
   ::setenv("TUTTI_VERBS_MTU", "2048", 1);
+  ::setenv("TUTTI_VERBS_PKEY_INDEX", "3", 1);
   const auto options = verbs::VerbsOptions::from_environment();
   EXPECT_EQ(options.devices, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(options.timeout, 14);
   EXPECT_EQ(options.mtu, 2048);
+  EXPECT_EQ(options.pkey_index, 3);
   ::setenv("TUTTI_VERBS_MTU", "1500", 1);
   EXPECT_THROW(static_cast<void>(verbs::VerbsOptions::from_environment()), Error);
   ::unsetenv("TUTTI_VERBS_MTU");
@@ -189,6 +191,7 @@ TEST(VerbsOptions, AreReadFromTheEnvironment) {
   EXPECT_THROW(static_cast<void>(verbs::VerbsOptions::from_environment()), Error);
   ::unsetenv("TUTTI_VERBS_TIMEOUT");
   ::unsetenv("TUTTI_VERBS_DEVICES");
+  ::unsetenv("TUTTI_VERBS_PKEY_INDEX");
 }
 
 TEST(VerbsDevices, AreDescribed) {

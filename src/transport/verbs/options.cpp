@@ -31,6 +31,7 @@ VerbsOptions VerbsOptions::from_environment() {
   if (const auto list = bootstrap::variable("TUTTI_VERBS_DEVICES")) options.devices = split(*list);
   read("TUTTI_VERBS_PORT", options.port, 1, 255);
   read("TUTTI_VERBS_GID_INDEX", options.gid_index, 0, 255);
+  read("TUTTI_VERBS_PKEY_INDEX", options.pkey_index, 0, 65535);
   read("TUTTI_VERBS_SERVICE_LEVEL", options.service_level, 0, 15);
   read("TUTTI_VERBS_TRAFFIC_CLASS", options.traffic_class, 0, 255);
   read("TUTTI_VERBS_MTU", options.mtu, 256, 4096);

@@ -24,6 +24,7 @@ struct VerbsOptions {
   std::vector<std::string> devices;
   int port = 0;           ///< 0: the first active one. TUTTI_VERBS_PORT
   int gid_index = -1;     ///< -1: chosen and proved by a message. TUTTI_VERBS_GID_INDEX
+  int pkey_index = 0;     ///< of the port's table: the partition. TUTTI_VERBS_PKEY_INDEX
   int service_level = 0;  ///< 0 to 15. TUTTI_VERBS_SERVICE_LEVEL
   int traffic_class = 0;  ///< the whole byte, DSCP << 2. TUTTI_VERBS_TRAFFIC_CLASS
   int mtu = 0;            ///< path MTU, 256 to 4096; 0: what both ports have. TUTTI_VERBS_MTU

@@ -94,7 +94,7 @@ void QueuePair::modify(ibv_qp_attr& attributes, int mask, const char* step) {
 void QueuePair::to_init() {
   ibv_qp_attr a{};
   a.qp_state = IBV_QPS_INIT;
-  a.pkey_index = 0;
+  a.pkey_index = static_cast<std::uint16_t>(setting_.pkey_index);
   a.port_num = static_cast<std::uint8_t>(setting_.port);
   a.qp_access_flags = static_cast<unsigned>(setting_.access);
   const int of_packets = setting_.managed ? 0 : IBV_QP_PKEY_INDEX | IBV_QP_PORT;

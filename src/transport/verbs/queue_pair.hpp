@@ -37,6 +37,7 @@ struct QueuePairSetting {
   int mtu = 1024;
   int access = IBV_ACCESS_REMOTE_WRITE;  ///< what the peer may do, where the memory allows it as well
   int reads_served = 1;                  ///< RDMA READs of the peer under way at most
+  int pkey_index = 0;
   int service_level = 0;
   int traffic_class = 0;
   Patience patience;

@@ -71,6 +71,7 @@ QueuePairSetting Rail::setting(Rank peer) const {
   setting.gid_index = gid_.gid.index;
   setting.lid = port().lid;
   setting.mtu = options_.mtu == 0 ? port().mtu : std::min(options_.mtu, port().mtu);
+  setting.pkey_index = options_.pkey_index;
   setting.service_level = options_.service_level;
   setting.traffic_class = options_.traffic_class;
   setting.patience = patience_;
