@@ -260,13 +260,14 @@ bool passes_none(int fd) {
 // The system bounds how many a user's processes may have on their way: those of many ranks are more.
 TEST(PassMemory, WaitsForRoomWhereTooMuchIsOnItsWay) {
   if (sanitized) GTEST_SKIP() << "threads in a child of fork, of which sanitizers know little";
-  constexpr int cannot = 77;
+  constexpr int untestable = 77;
   bootstrap::test::Child child([] {
     const rlimit few{Stash::many / 2, Stash::many / 2};
-    if (::setrlimit(RLIMIT_NOFILE, &few) != 0 || (::geteuid() == 0 && ::setuid(65534) != 0)) return cannot;
+    if (::setrlimit(RLIMIT_NOFILE, &few) != 0 || (::geteuid() == 0 && ::setuid(65534) != 0))
+      return untestable;
     const auto arena = shm::Arena::create(2);
     Stash stash(arena->fd());
-    if (!stash.exists() || !passes_none(arena->fd())) return cannot;
+    if (!stash.exists() || !passes_none(arena->fd())) return untestable;
     auto groups = local_groups(2);
     std::once_flag dropped;
     for (Group& group : groups) group.check_members = [&] { std::call_once(dropped, [&] { stash.drop(); }); };
@@ -283,7 +284,7 @@ TEST(PassMemory, WaitsForRoomWhereTooMuchIsOnItsWay) {
     return from == std::vector<Rank>{1, 0} ? 0 : 1;
   });
   const int code = child.wait();
-  if (code == cannot) GTEST_SKIP() << "this process may pass any number of descriptors";
+  if (code == untestable) GTEST_SKIP() << "this process may pass any number of descriptors";
   EXPECT_EQ(code, 0);
 }
 
