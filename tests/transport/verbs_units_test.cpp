@@ -127,6 +127,15 @@ TEST(VerbsGid, TheBestKindOfAddressComesFirst) {
   EXPECT_TRUE(verbs::gid_candidates(port, 9).empty());
 }
 
+TEST(VerbsGid, IsNoneThatQueuePairsCannotName) {
+  verbs::Port port;
+  port.layer = verbs::LinkLayer::roce;
+  port.gids = {ipv4_gid(256, "10.0.0.2"), ipv4_gid(255, "10.0.0.1")};
+  const auto candidates = verbs::gid_candidates(port, -1);
+  ASSERT_EQ(candidates.size(), 1U);
+  EXPECT_EQ(candidates[0].gid.index, 255);
+}
+
 verbs::Device device(const std::string& name, double gigabits, int node, bool active = true) {
   verbs::Device one;
   one.name = name;

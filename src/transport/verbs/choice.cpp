@@ -14,6 +14,9 @@ namespace {
 /// Above it, InfiniBand switches that route adaptively do so for plain writes only.
 constexpr std::size_t separate_from = 8192;
 
+/// The attributes of queue pairs have a byte for the index: a larger one would name another address.
+constexpr int most_gid_index = 255;
+
 const Port* usable_port(const Device& device, int wanted) {
   const auto found = std::ranges::find_if(
       device.ports, [&](const Port& port) { return wanted == 0 ? port.active : port.number == wanted; });
@@ -94,7 +97,7 @@ std::vector<ChosenPort> choose_ports(const std::vector<Device>& devices, const V
 std::vector<ChosenGid> gid_candidates(const Port& port, int forced_index) {
   std::vector<ChosenGid> candidates;
   for (const auto& gid : port.gids) {
-    if (forced_index >= 0 && gid.index != forced_index) continue;
+    if (gid.index > most_gid_index || (forced_index >= 0 && gid.index != forced_index)) continue;
     candidates.push_back({gid, forced_index >= 0 ? "it was asked for"
                                : port.layer == LinkLayer::roce
                                    ? "it is the first " + gid_kind(gid) + " that works"

@@ -27,7 +27,8 @@ struct ChosenGid {
 };
 
 /// Addresses worth trying, best first: for RoCE version 2 before version 1, IPv4 before global before
-/// link-local IPv6; for InfiniBand the first; a forced one alone. Empty when there is none.
+/// link-local IPv6; for InfiniBand the first; a forced one alone. None whose index queue pairs cannot hold
+/// (256 and more). Empty when there is none.
 std::vector<ChosenGid> gid_candidates(const Port& port, int forced_index);
 
 /// What `automatic` means for so many bytes on this link; anything else is itself.
