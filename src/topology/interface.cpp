@@ -38,7 +38,10 @@ std::string numeric(const sockaddr* address, socklen_t size) {
   return text.data();
 }
 
-bool is_link_local(const std::string& address) { return address.find('%') != std::string::npos; }
+// The system tells no scope of the source of a route.
+bool is_link_local(const std::string& address) {
+  return address.find('%') != std::string::npos || address.starts_with("fe80:");
+}
 
 std::string listing(const std::vector<Interface>& all) {
   std::string text;
@@ -112,14 +115,14 @@ std::string default_route() {
   // Addresses that belong to nobody (RFC 5737, RFC 3849): only the default route leads there.
   for (const char* const nobody : {"192.0.2.1", "2001:db8::1"}) {
     try {
-      return route_to(nobody);
+      if (std::string address = route_to(nobody); !is_link_local(address)) return address;
     } catch (const Error&) {
       continue;
     }
   }
   throw Error(ErrorCode::system,
-              "this host has no default route, which would say how others reach it; name an interface: "
-              "TUTTI_INTERFACE. It has: " +
+              "this host has no default route from an address that others can use, which would say how they "
+              "reach it; name an interface: TUTTI_INTERFACE. It has: " +
                   listing(interfaces()));
 }
 

@@ -33,7 +33,8 @@ std::string interface_address(std::string_view interface);
 /// without a route.
 std::string route_to(const std::string& peer);
 
-/// The local address of the default route. Throws Error(system), which lists the interfaces, without one.
+/// The local address of the default route. Throws Error(system), which lists the interfaces, without one that
+/// other hosts can use.
 std::string default_route();
 
 /// Whether `address` (numeric) is one of this host's.

@@ -3,11 +3,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <string>
 
 #include <tutti/error.hpp>
 
+#include "bootstrap/ranks.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "bootstrap/socket.hpp"
 
@@ -65,6 +70,28 @@ TEST(Interfaces, LinkLocalAddressesAreRefused) {
       EXPECT_THROW(bootstrap::make_id({{address, 1}, {}}), Error);
     }
   if (seen == 0) GTEST_SKIP() << "no interface of this host has a link-local IPv6 address";
+}
+
+// As on a host that routers have told of a route, and nobody of an address.
+TEST(Interfaces, ADefaultRouteFromALinkLocalAddressIsNone) {
+  bootstrap::test::Child child([] {
+    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
+    const auto ip = [](const char* arguments) {
+      return std::system((std::string("ip ") + arguments).c_str()) == 0;  // NOLINT(cert-env33-c)
+    };
+    if (!ip("link set lo up") || !ip("-6 addr add fe80::5/64 dev lo nodad") ||
+        !ip("-6 route add default dev lo") || !route_to("2001:db8::1").starts_with("fe80::"))
+      return 77;
+    try {
+      static_cast<void>(default_route());
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::system ? 0 : 1;
+    }
+    return 2;
+  });
+  const int code = child.wait();
+  if (code == 77 || code == 99) GTEST_SKIP() << "no network namespaces, no ip(8), or no IPv6 here";
+  EXPECT_EQ(code, 0);
 }
 
 TEST(Interfaces, PacketsToThisHostLeaveByTheLoopback) {
