@@ -286,6 +286,29 @@ TEST(Processes, NameWhoDiesBeforeTheFirstCommunicatorIsMade) {
   for (auto& child : children) EXPECT_EQ(child.wait(), 0);
 }
 
+// So do ranks in user namespaces whose maps share no user: the kernel compares what both map to.
+TEST(Processes, OfTwoUsersSaySo) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const UniqueId id = bootstrap::reserve_id("lo");
+  std::vector<Child> children;
+  for (Rank rank = 0; rank < 2; ++rank)
+    children.emplace_back([&, rank] {
+      constexpr uid_t other = 65'533;
+      if (rank == 1) {
+        EXPECT_EQ(::setresuid(other, other, other), 0);
+      }
+      const auto start = Clock::now();
+      const auto thrown = thrown_by([&] { const Communicator comm(id, rank, 2, over("shm", 60s)); });
+      EXPECT_LT(Clock::now() - start, 30s) << "it is heard of, not waited for";
+      EXPECT_EQ(thrown.code, rank == 1 ? ErrorCode::unsupported : ErrorCode::aborted) << thrown.text;
+      EXPECT_THAT(thrown.text, HasSubstr("this rank runs as user 65533, rank 0 of the same host as user 0"));
+      EXPECT_THAT(thrown.text, HasSubstr("start all ranks of a host as one user"));
+      std::fflush(nullptr);
+      return testing::Test::HasFailure() ? 1 : 0;
+    });
+  for (auto& child : children) EXPECT_EQ(child.wait(), 0);
+}
+
 TEST(Processes, WithALimitOfFilesSaySo) {
   Child child([] {
     const rlimit little{rlim_t{1} << 30U, rlim_t{1} << 30U};

@@ -44,6 +44,19 @@ ucred peer_of(int connection) {
   return peer;
 }
 
+// The other end drops whom it takes for another user, without a word.
+void require_same_user(int connection, Rank holder) {
+  const uid_t theirs = peer_of(connection).uid, mine = ::geteuid();
+  if (theirs == mine) return;
+  throw Error(
+      ErrorCode::unsupported,
+      fmt::format("this rank runs as user {}, rank {} of the same host as user {} (65534: as one that "
+                  "this rank's user namespace does not know), and they share no memory; start all "
+                  "ranks of a host as one user, in containers with the same map of user ids",
+                  mine, holder, theirs),
+      {holder});
+}
+
 enum class Told : std::uint8_t { nothing, key, other };
 Told told_by(int connection, const Key& key) {
   Key told{};
@@ -199,6 +212,7 @@ FileDescriptor call(const Key& key, Rank holder) {
   const auto* const to = reinterpret_cast<const sockaddr*>(&named.first);
   if (uninterrupted([&] { return ::connect(connection.get(), to, named.second); }) != 0)
     throw_errno(fmt::format("cannot reach rank {} of this host over its Unix socket", holder));
+  require_same_user(connection.get(), holder);
   return connection;
 }
 

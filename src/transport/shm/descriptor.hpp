@@ -41,9 +41,10 @@ class Listener {
   FileDescriptor listener_;
   std::vector<FileDescriptor> callers_;  ///< that have said nothing yet
 };
-/// Connects to `holder`, who listens, and says nothing yet. Throws Error(system).
+/// Connects to `holder`, who listens, and says nothing yet. Throws Error(system), Error(unsupported) where it
+/// runs as another user.
 FileDescriptor call(const Key& key, Rank holder);
-/// Connects to `holder`, who listens, and tells the key. Throws Error(system).
+/// Likewise, and tells the key.
 FileDescriptor connect_to(const Key& key, Rank holder);
 /// Of whoever is at the other end.
 pid_t process_of(int connection);
