@@ -131,8 +131,8 @@ FileDescriptor connect_authenticated(const std::string& address, std::uint16_t p
         case Outcome::proved:
           return socket.release();
         case Outcome::refused:
-          // Perhaps by the hub of a group that did not form, which goes on for a moment: the next group meets
-          // at the same place.
+          // Perhaps by a hub of this job's run before, which is about to end: this one meets at the same
+          // place.
           pause_ms = refused_pause_ms;
           if (!refusals_end) refusals_end.emplace(longest_refusal);
           if (listening == Listening::since_before || refusals_end->passed() ||

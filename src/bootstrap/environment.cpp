@@ -20,18 +20,13 @@ namespace {
 class NoLauncher final : public Launcher {
  public:
   NoLauncher() : Launcher({.launcher = "none", .id = {}}) {}
-  UniqueId agree(unsigned /*number*/, const std::string& /*interface*/,
-                 const Deadline& /*deadline*/) override {
-    return {};
-  }
-  [[nodiscard]] bool asks_others() const override { return false; }
+  UniqueId agree(const std::string& /*interface*/, const Deadline& /*deadline*/) override { return {}; }
 };
 
 /// Whom this process was started by. In a child made by fork it knows the parent.
 struct Found {
   std::unique_ptr<Launcher> launcher;
   std::uint64_t generation = 0;  ///< of forks
-  unsigned number = 0;           ///< of ids asked for so far
 };
 std::atomic<Found*> launched_by{nullptr};
 /// In which generation of forks a launcher is being looked for, or was found. A child made meanwhile has the
@@ -78,14 +73,6 @@ Found& find_once(const Deadline& deadline) {
     looked_for_in.store(nowhere);
     throw;
   }
-}
-
-UniqueId ask_for_id(Found& from, const std::string& interface, const Deadline& deadline) {
-  const unsigned number = from.number;
-  if (from.launcher->asks_others()) ++from.number;  // who fails may have told them
-  auto id = from.launcher->agree(number, interface, deadline);
-  from.number = number + 1;
-  return id;
 }
 
 constexpr std::string_view no_id = "none:";  ///< then comes why
@@ -152,7 +139,7 @@ Launch launch_from_environment(const std::string& interface, std::chrono::millis
   const Deadline deadline(timeout);
   auto& mine = agreed.get();
   const std::lock_guard asking(mine.asking);
-  Found& from = find_once(deadline);
+  const Found& from = find_once(deadline);
   auto launch = from.launcher->identity();
   if (launch.size == 1) return launch;
   if (from.generation != fork_generation()) throw_forked();
@@ -164,7 +151,7 @@ Launch launch_from_environment(const std::string& interface, std::chrono::millis
     launch.id = *id;
     return launch;
   }
-  launch.id = ask_for_id(from, interface, deadline);
+  launch.id = from.launcher->agree(interface, deadline);
   const std::lock_guard lock(mine.mutex);
   mine.id = launch.id;
   return launch;

@@ -37,11 +37,12 @@ struct Launch {
 /// Throws Error(invalid_argument) naming the variable and its value when a variable makes no sense (rank >=
 /// size, not a number), Error(timeout), Error(system), Error(unsupported) (started by mpirun, but built
 /// without PMIx; says the remedy), Error(forked) in a child of a process that asked before, Error(aborted)
-/// where rank 0 could make no id, with its reason. The launcher is found once a process; later calls return
-/// the same id until Session::join used it, then a fresh one: collective, in the same order on all ranks.
-/// Under the last two and tutti's own, a rank that found no id may ask again and gets the one that the others
-/// have; where those have given up on it meanwhile, theirs is used up, and the ranks do not meet any more.
-/// The launcher's connection is closed at the end of the process, with exit(3) or a return from main.
+/// where rank 0 could make no id, with its reason. The launcher is found once a process. PMIx and PMI-1:
+/// later calls return the same id until Session::join used it, then a fresh one: collective, in the same
+/// order on all ranks; a rank whose time was over before all had asked takes part in the same id when it asks
+/// again. Under the others the id is always the same, and ranks meet whenever they join at the same time,
+/// however often each has tried before. The launcher's connection is closed at the end of the process, with
+/// exit(3) or a return from main.
 Launch launch_from_environment(const std::string& interface, std::chrono::milliseconds timeout);
 
 }  // namespace tutti::bootstrap

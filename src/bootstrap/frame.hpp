@@ -17,10 +17,11 @@ namespace tutti::bootstrap {
 
 enum class FrameKind : std::uint32_t {
   // hub to rank
-  welcome,   ///< all ranks have joined
+  welcome,   ///< all ranks have joined; a number that makes the secret of this group from that of its id
   rejected,  ///< Fault: the group cannot form, or an all_gather cannot complete
   gathered,  ///< number of the all_gather, then every rank's size and bytes
   missing,   ///< Fault: the answer to `who`
+  ended,     ///< instead of `rejected`, to who gave up and came again: it may meet the next group
   // both ways; to the hub only `failed` and `closed`
   notice,
   // rank to hub

@@ -11,6 +11,7 @@
 
 #include "base/quiet_thread.hpp"
 #include "base/system_error.hpp"
+#include "bootstrap/hmac.hpp"
 #include "bootstrap/socket.hpp"
 #include "bootstrap/wire.hpp"
 
@@ -79,7 +80,8 @@ void Hub::run() noexcept {
   } catch (const std::exception&) {
     // Out of memory or of descriptors: closing all connections tells every rank that rank 0 is lost.
   }
-  lobby_.close();
+  lobby_.close();  // first: who was turned away may come to the next group once its connection closes
+  turned_away_.clear();
   for (auto& member : members_) member.connection.reset();
   ended_.set_value();
 }
@@ -148,7 +150,10 @@ void Hub::enter(FileDescriptor socket, const Hello& hello) {
     }
   }
   if (rejection_) {
-    static_cast<void>(send_some(socket.get(), *rejection_));  // a fresh socket has room for it
+    const bool known = hello.rank > 0 && hello.rank < size_;
+    const Frame last = known ? farewell(members_[static_cast<std::size_t>(hello.rank)]) : rejection_;
+    static_cast<void>(send_some(socket.get(), *last));  // a fresh socket has room for it
+    if (!lobby_.full()) turned_away_.emplace_back(std::move(socket));
     return;
   }
   auto& member = members_[static_cast<std::size_t>(hello.rank)];
@@ -163,12 +168,18 @@ void Hub::form_when_complete() {
   if (!std::ranges::all_of(members_, [](const Member& m) { return m.presence == Presence::present; })) return;
   formed_ = true;
   lobby_.close();  // first: nobody can be told to go ahead and still find this group's listener
-  broadcast(make_frame(FrameKind::welcome));
+  std::uint64_t nonce = 0;
+  random_bytes(std::as_writable_bytes(std::span(&nonce, 1)));
+  broadcast(make_frame(FrameKind::welcome, Writer().put(nonce).take()));
 }
 
 void Hub::reject(const Fault& fault) {
   rejection_ = make_frame(FrameKind::rejected, fault);
-  broadcast(rejection_);
+  for (Rank rank = 0; rank < size_; ++rank) send(rank, farewell(members_[static_cast<std::size_t>(rank)]));
+}
+
+Frame Hub::farewell(const Member& member) const {
+  return member.gave_up ? make_frame(FrameKind::ended) : rejection_;
 }
 
 void Hub::serve(Rank rank) {
@@ -179,6 +190,8 @@ void Hub::serve(Rank rank) {
     said_goodbye = kind == FrameKind::goodbye;
     handle(rank, kind, payload);
   });
+  // It waits for this hub's end, not to come to it again; unless others need its place to hear why.
+  if (said_goodbye && alive && rejection_ && !lobby_.full()) return;
   if (said_goodbye)
     depart(rank, Presence::left);
   else if (!alive)
@@ -242,7 +255,8 @@ void Hub::depart(Rank rank, Presence how) {
   if (!member.connection) return;
   member.connection.reset();
   if (!formed_) {
-    member.presence = Presence::absent;  // who gave up may come again
+    member.presence = Presence::absent;
+    member.gave_up = how == Presence::left;
     if (how == Presence::lost && !rejection_)
       reject({ErrorCode::peer_lost,
               {rank},

@@ -47,6 +47,7 @@ class Hub {
   struct Member {
     Presence presence = Presence::absent;
     bool came = false;                     ///< ever
+    bool gave_up = false;                  ///< on this group, before it formed; who comes again may stay
     std::optional<Connection> connection;  ///< while present
     std::optional<Bytes> contribution;     ///< to the all_gather under way
     std::string origin;                    ///< address and port
@@ -62,6 +63,8 @@ class Hub {
   void enter(FileDescriptor socket, const Hello& hello);
   void form_when_complete();
   void reject(const Fault& fault);
+  /// What a rank is told of a group that cannot form.
+  [[nodiscard]] Frame farewell(const Member& member) const;
   void serve(Rank rank);
   void handle(Rank from, FrameKind kind, std::span<const std::byte> payload);
   void contribute(Rank from, std::span<const std::byte> payload);
@@ -81,7 +84,8 @@ class Hub {
   std::vector<Member> members_;
   std::set<Rank> doomed_;  ///< to be lost at the next opportunity
   bool formed_ = false;
-  Frame rejection_;  ///< once the group cannot form: for everybody who still comes
+  Frame rejection_;                             ///< once the group cannot form: for everybody who still comes
+  std::vector<PrivateDescriptor> turned_away_;  ///< who came then; open until nobody can come any more
   std::uint64_t gather_ = 0;
   Referee referee_;
   std::set<std::pair<std::uint64_t, Notice::Kind>> relayed_;  ///< of which communicators what was told

@@ -19,11 +19,10 @@ class Launcher {
   Launcher& operator=(const Launcher&) = delete;
   /// Who this process is; without an id.
   [[nodiscard]] const Launch& identity() const { return identity_; }
-  /// The `number`-th id of this job, counted from 0. Collective when size > 1. Throws as
-  /// launch_from_environment.
-  virtual UniqueId agree(unsigned number, const std::string& interface, const Deadline& deadline) = 0;
-  /// False when each rank finds ids by itself, so that no other knows when one fails.
-  [[nodiscard]] virtual bool asks_others() const { return true; }
+  /// An id to meet by. Where ranks tell each other ids it is the job's next one, and asking for it is
+  /// collective: what a deadline cut off goes on in the next call, since others may have gone on meanwhile.
+  /// Where each rank finds it by itself it is always the same. Throws as launch_from_environment.
+  virtual UniqueId agree(const std::string& interface, const Deadline& deadline) = 0;
 
  protected:
   explicit Launcher(Launch identity);  ///< throws Error(invalid_argument) when ranks and sizes make no sense

@@ -15,20 +15,14 @@ namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-/// The ids are all of one endpoint, where rank 0 listens only while a group forms; each has its own secret.
-class FixedLauncher : public Launcher {
+/// All know the id from the beginning.
+class GivenId final : public Launcher {
  public:
-  FixedLauncher(Launch identity, Rendezvous rendezvous)
-      : Launcher(std::move(identity)), rendezvous_(std::move(rendezvous)) {}
-  UniqueId agree(unsigned number, const std::string& /*interface*/, const Deadline& /*deadline*/) override {
-    auto mine = rendezvous_;
-    if (number > 0) mine.secret = derive(mine.secret, "tutti id", number);
-    return make_id(mine);
-  }
-  [[nodiscard]] bool asks_others() const override { return false; }
+  GivenId(Launch identity, const UniqueId& id) : Launcher(std::move(identity)), id_(id) {}
+  UniqueId agree(const std::string& /*interface*/, const Deadline& /*deadline*/) override { return id_; }
 
  private:
-  Rendezvous rendezvous_;
+  UniqueId id_;
 };
 
 /// Rank 0 on a named host at a port that all know. The job's name is no secret, TUTTI_SECRET is.
@@ -43,10 +37,9 @@ class NamedHostLauncher final : public Launcher {
         port_(static_cast<std::uint16_t>(port)),
         secret_(derive(bytes_of(variable("TUTTI_SECRET").value_or("")), "tutti job " + job, 0)) {}
 
-  UniqueId agree(unsigned number, const std::string& interface, const Deadline& /*deadline*/) override {
-    return make_id({{address(interface), port_}, derive(secret_, "tutti id", number)});
+  UniqueId agree(const std::string& interface, const Deadline& /*deadline*/) override {
+    return make_id({{address(interface), port_}, secret_});
   }
-  [[nodiscard]] bool asks_others() const override { return false; }
 
  private:
   /// Where rank 0 listens, as this rank sees it. Hosts files often give a host's own name a loopback address,
@@ -76,13 +69,13 @@ std::unique_ptr<Launcher> find_tutti() {
   Launch identity{.launcher = "tutti", .rank = rank, .size = size, .id = {}};
   if (rank >= size) refuse_variable("TUTTI_RANK", "less than TUTTI_SIZE, which is " + std::to_string(size));
   read_local(identity, "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_SIZE");
-  Rendezvous rendezvous{{"127.0.0.1", 1}, {}};
+  UniqueId id;
   if (size > 1) {
-    const auto id = variable("TUTTI_ID");
-    if (!id) throw Error(ErrorCode::invalid_argument, "TUTTI_SIZE is set, but TUTTI_ID is not; set both");
-    rendezvous = read(UniqueId::parse(*id));
+    const auto text = variable("TUTTI_ID");
+    if (!text) throw Error(ErrorCode::invalid_argument, "TUTTI_SIZE is set, but TUTTI_ID is not; set both");
+    id = UniqueId::parse(*text);
   }
-  return std::make_unique<FixedLauncher>(std::move(identity), std::move(rendezvous));
+  return std::make_unique<GivenId>(std::move(identity), id);
 }
 
 std::unique_ptr<Launcher> find_torchrun() {

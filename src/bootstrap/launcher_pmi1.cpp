@@ -12,7 +12,9 @@
 #include <cctype>
 #include <charconv>
 #include <exception>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include <tutti/error.hpp>
 
@@ -36,15 +38,14 @@ class Pmi1 {
  public:
   /// Does not own `descriptor`.
   explicit Pmi1(int descriptor) : descriptor_(descriptor) {}
-  /// Sends a command and returns what was answered; throws unless that is `answer` and reports success.
+  /// Sends a command and returns what was answered; throws unless that is `answer` and reports success. After
+  /// Error(timeout) the answer may still come: who asks the same again waits for it.
   std::string ask(const std::string& command, const std::string& answer, const Deadline& deadline) {
-    std::string line = command + "\n";
-    for (std::string_view rest = line; !rest.empty();) {
-      const auto sent = send_some(descriptor_, std::as_bytes(std::span(rest)));
-      if (!sent || (*sent == 0 && !wait_for(descriptor_, POLLOUT, deadline))) fail(command, gone);
-      rest.remove_prefix(*sent);
-    }
-    line = read_line(command, deadline);
+    const std::string late = std::exchange(awaited_, answer);
+    if (late != answer) send(command, deadline);
+    std::string line = read_line(command, deadline);
+    if (late != answer && value(line, "cmd") == late) line = read_line(command, deadline);
+    awaited_.clear();
     const auto code = value(line, "rc").value_or("0");
     if (value(line, "cmd") != answer || code != "0")
       fail(command, "was answered with " + value(line, "cmd").value_or("nothing") + ", code " + code);
@@ -64,15 +65,24 @@ class Pmi1 {
                                 ErrorCode code = ErrorCode::system) {
     throw Error(code, "PMI: \"" + command.substr(0, command.find(' ')) + "\" " + what);
   }
-  std::string read_line(const std::string& command, const Deadline& deadline) const {
-    std::string line;
-    while (line.size() < longest_line) {
+  void send(const std::string& command, const Deadline& deadline) const {
+    const std::string line = command + "\n";
+    for (std::string_view rest = line; !rest.empty();) {
+      const auto sent = send_some(descriptor_, std::as_bytes(std::span(rest)));
+      if (!sent) fail(command, gone);
+      if (*sent == 0 && !wait_for(descriptor_, POLLOUT, deadline))
+        fail(command, "failed: the launcher reads nothing", ErrorCode::timeout);
+      rest.remove_prefix(*sent);
+    }
+  }
+  std::string read_line(const std::string& command, const Deadline& deadline) {
+    while (line_.size() < longest_line) {
       std::byte one{};
       const auto received = receive_some(descriptor_, std::span(&one, 1));
       if (!received) fail(command, gone);
-      if (*received == 1 && one == std::byte{'\n'}) return line;
+      if (*received == 1 && one == std::byte{'\n'}) return std::exchange(line_, {});
       if (*received == 1) {
-        line += static_cast<char>(one);
+        line_ += static_cast<char>(one);
       } else if (!wait_for(descriptor_, POLLIN, deadline)) {
         fail(command, "was not answered: not all ranks asked for a communicator in time", ErrorCode::timeout);
       }
@@ -81,12 +91,14 @@ class Pmi1 {
   }
 
   int descriptor_;
+  std::string line_;     ///< of which the end has not come yet
+  std::string awaited_;  ///< an answer that has not come yet; else empty
 };
 
 class Pmi1Launcher final : public Launcher {
  public:
   Pmi1Launcher(Launch identity, Pmi1 server, std::string space)
-      : Launcher(std::move(identity)), server_(server), space_(std::move(space)) {}
+      : Launcher(std::move(identity)), server_(std::move(server)), space_(std::move(space)) {}
 
   Pmi1Launcher(const Pmi1Launcher&) = delete;
   Pmi1Launcher& operator=(const Pmi1Launcher&) = delete;
@@ -98,20 +110,37 @@ class Pmi1Launcher final : public Launcher {
     }
   }
 
-  UniqueId agree(unsigned number, const std::string& interface, const Deadline& deadline) override {
-    const std::string entry = "kvsname=" + space_ + " key=tutti-id-" + std::to_string(number);
-    std::exception_ptr failure;
-    if (identity().rank == 0) {
-      const auto offer = offer_id(interface, one_host(), "");
-      failure = offer.failure;
-      server_.ask("cmd=put " + entry + " value=" + as_value(offer.text), "put_result", deadline);
+  UniqueId agree(const std::string& interface, const Deadline& deadline) override {
+    const std::string entry = "kvsname=" + space_ + " key=tutti-id-" + std::to_string(number_);
+    if (identity().rank == 0 && !next_.put) {
+      if (!next_.offer) next_.offer = offer_id(interface, one_host(), "");
+      server_.ask("cmd=put " + entry + " value=" + as_value(next_.offer->text), "put_result", deadline);
+      next_.put = true;
     }
-    server_.ask("cmd=barrier_in", "barrier_out", deadline);
-    if (failure) std::rethrow_exception(failure);
-    return id_of(Pmi1::value(server_.ask("cmd=get " + entry, "get_result", deadline), "value").value_or(""));
+    if (!next_.met) {
+      server_.ask("cmd=barrier_in", "barrier_out", deadline);
+      next_.met = true;
+    }
+    if (next_.offer && next_.offer->failure) {
+      const auto failure = next_.offer->failure;
+      finish();
+      std::rethrow_exception(failure);
+    }
+    const auto got = server_.ask("cmd=get " + entry, "get_result", deadline);
+    finish();
+    return id_of(Pmi1::value(got, "value").value_or(""));
   }
 
  private:
+  /// How far this rank has come with the next id.
+  struct Next {
+    std::optional<Offer> offer;  ///< of rank 0
+    bool put = false, met = false;
+  };
+  void finish() {
+    ++number_;
+    next_ = {};
+  }
   /// No longer than an id, for which there is room, and without spaces.
   static std::string as_value(std::string text) {
     text.resize(std::min(text.size(), UniqueId{}.to_string().size()));
@@ -122,6 +151,8 @@ class Pmi1Launcher final : public Launcher {
 
   Pmi1 server_;
   std::string space_;
+  unsigned number_ = 0;  ///< of the next id
+  Next next_;
 };
 
 std::size_t longest_value(const std::string& maxes) {
@@ -151,7 +182,7 @@ std::unique_ptr<Launcher> find_pmi1(const Deadline& deadline) {
                 std::string("PMI: the launcher hands on no values as long as a unique id; ") + remedy);
   const auto space =
       Pmi1::value(server.ask("cmd=get_my_kvsname", "my_kvsname", deadline), "kvsname").value_or("");
-  return std::make_unique<Pmi1Launcher>(std::move(identity), server, space);
+  return std::make_unique<Pmi1Launcher>(std::move(identity), std::move(server), space);
 }
 
 }  // namespace tutti::bootstrap

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <future>
 #include <memory>
 #include <utility>
@@ -75,31 +76,29 @@ std::string get_text(const pmix_proc_t& proc, const char* key, int timeout_s = 0
   return value && value->type == PMIX_STRING ? value->data.string : "";
 }
 
-/// All ranks of the job come here, and see afterwards what the others put. PMIx_Fence alone has no deadline
+/// Once all ranks of the job have come here they see what the others put. PMIx_Fence alone has no deadline
 /// that servers keep.
-void fence(const Client& client, const Deadline& deadline) {
-  // Kept by the callback too: it may come after this function gave up.
-  auto done = std::make_shared<std::promise<pmix_status_t>>();
+std::future<pmix_status_t> begin_fence(const Client& client) {
+  auto done = std::make_unique<std::promise<pmix_status_t>>();
   auto result = done->get_future();
-  auto* const context = new std::shared_ptr(done);
   const auto callback = [](pmix_status_t status, void* data) {
-    const std::unique_ptr<std::shared_ptr<std::promise<pmix_status_t>>> kept(
-        static_cast<std::shared_ptr<std::promise<pmix_status_t>>*>(data));
-    (*kept)->set_value(status);
+    const std::unique_ptr<std::promise<pmix_status_t>> mine(static_cast<std::promise<pmix_status_t>*>(data));
+    mine->set_value(status);
   };
   pmix_info_t collect{};
   std::strncpy(collect.key, PMIX_COLLECT_DATA, PMIX_MAX_KEYLEN);
   collect.value.type = PMIX_BOOL;
   collect.value.data.flag = true;
   const auto all = client.proc(PMIX_RANK_WILDCARD);
-  const auto status = ::PMIx_Fence_nb(&all, 1, &collect, 1, callback, context);
-  if (status == PMIX_OPERATION_SUCCEEDED || status != PMIX_SUCCESS) delete context;  // then it is not called
-  if (status == PMIX_OPERATION_SUCCEEDED) return;
-  check(status, "PMIx_Fence_nb");
-  if (result.wait_until(deadline.end()) != std::future_status::ready)
-    throw Error(ErrorCode::timeout,
-                "PMIx_Fence: not all ranks that the launcher started asked for a communicator in time");
-  check(result.get(), "PMIx_Fence");
+  const auto status = ::PMIx_Fence_nb(&all, 1, &collect, 1, callback, done.get());
+  if (status == PMIX_SUCCESS) {
+    static_cast<void>(done.release());  // the callback's, which is not called otherwise
+  } else if (status == PMIX_OPERATION_SUCCEEDED) {
+    done->set_value(PMIX_SUCCESS);
+  } else {
+    check(status, "PMIx_Fence_nb");
+  }
+  return result;
 }
 
 class PmixLauncher final : public Launcher {
@@ -107,24 +106,32 @@ class PmixLauncher final : public Launcher {
   PmixLauncher(Launch identity, std::unique_ptr<Client> client)
       : Launcher(std::move(identity)), client_(std::move(client)) {}
 
-  UniqueId agree(unsigned number, const std::string& interface, const Deadline& deadline) override {
-    const std::string key = "tutti-id-" + std::to_string(number);
-    std::exception_ptr failure;
-    if (identity().rank == 0) {
-      auto offer = offer_id(interface, one_host(), other_host());
-      failure = offer.failure;
-      pmix_value_t value{};
-      value.type = PMIX_STRING;
-      value.data.string = offer.text.data();
-      check(::PMIx_Put(PMIX_GLOBAL, key.c_str(), &value), "PMIx_Put");
-      check(::PMIx_Commit(), "PMIx_Commit");
+  UniqueId agree(const std::string& interface, const Deadline& deadline) override {
+    const std::string key = "tutti-id-" + std::to_string(number_);
+    if (!fence_.valid()) {
+      if (identity().rank == 0) offer(key, interface);
+      fence_ = begin_fence(*client_);
     }
-    fence(*client_, deadline);
+    if (fence_.wait_until(deadline.end()) != std::future_status::ready)
+      throw Error(ErrorCode::timeout,
+                  "PMIx_Fence: not all ranks that the launcher started asked for a communicator in time");
+    ++number_;
+    const auto failure = std::exchange(failure_, nullptr);
+    check(fence_.get(), "PMIx_Fence");
     if (failure) std::rethrow_exception(failure);
     return id_of(get_text(client_->proc(0), key.c_str(), std::max(1, deadline.poll_ms() / 1000)));
   }
 
  private:
+  void offer(const std::string& key, const std::string& interface) {
+    auto [text, failure] = offer_id(interface, one_host(), other_host());
+    pmix_value_t value{};
+    value.type = PMIX_STRING;
+    value.data.string = text.data();
+    check(::PMIx_Put(PMIX_GLOBAL, key.c_str(), &value), "PMIx_Put");
+    check(::PMIx_Commit(), "PMIx_Commit");
+    failure_ = failure;
+  }
   [[nodiscard]] std::string other_host() const {
     if (one_host()) return "";
     const auto mine = get_text(client_->self(), PMIX_HOSTNAME);
@@ -136,6 +143,9 @@ class PmixLauncher final : public Launcher {
   }
 
   std::unique_ptr<Client> client_;
+  unsigned number_ = 0;               ///< of the next id
+  std::exception_ptr failure_;        ///< to make it
+  std::future<pmix_status_t> fence_;  ///< of all ranks, for it; not valid: not begun
 };
 
 }  // namespace

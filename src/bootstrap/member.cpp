@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fork_guard.hpp"
+#include "bootstrap/hmac.hpp"
 #include "bootstrap/socket.hpp"
 #include "bootstrap/wire.hpp"
 
@@ -18,6 +19,7 @@ namespace {
 constexpr std::chrono::milliseconds question_timeout{200};      ///< for the hub's answer to `who`
 constexpr std::chrono::milliseconds announcement_timeout{500};  ///< so that abort stays within its second
 constexpr std::chrono::milliseconds rejection_linger{200};      ///< for who is about to connect, and goodbyes
+constexpr std::chrono::milliseconds end_of_hub{5000};  ///< takes no longer, whatever else rank 0 does
 
 /// Hubs whose ranks have left while others go on: they serve those until they have gone, or the process ends.
 /// In a child made by fork also its copies of hubs, which stay as they are.
@@ -64,22 +66,36 @@ Member::~Member() {
   }
 }
 
-void Member::await_welcome(std::chrono::milliseconds timeout) {
+bool Member::await_welcome(std::chrono::milliseconds timeout) {
   const std::string what =
       "rank " + std::to_string(identity_.rank) + " joining a group of " + std::to_string(identity_.size);
   try {
-    if (!wait(Deadline(timeout), [this] { return welcome_ || rejected_; })) ask_who_is_missing();
+    if (!wait(Deadline(timeout), [this] { return welcome_ || rejected_ || ended_; })) ask_who_is_missing();
     const std::lock_guard lock(mutex_);
-    if (welcome_) return;
-    throw_if_impossible(what);
-    throw_timeout(what, timeout);
+    if (welcome_) return true;
+    if (!ended_) {
+      throw_if_impossible(what);
+      throw_timeout(what, timeout);
+    }
   } catch (const Error&) {
-    if (hub_)
-      hub_->end_with_last(rejection_linger);  // all of it: this rank's own connection is still open
-    else
-      leave(rejection_linger);  // or the hub would take it for dead
+    give_up();
     throw;
   }
+  give_up();
+  return false;
+}
+
+void Member::give_up() noexcept {
+  if (hub_) {
+    hub_->end_with_last(rejection_linger);  // all of it: this rank's own connection is still open
+    return;
+  }
+  bool until_its_end = false;
+  {
+    const std::lock_guard lock(mutex_);
+    until_its_end = rejected_ || ended_;
+  }
+  leave(until_its_end ? end_of_hub : rejection_linger);  // or the hub would take it for dead
 }
 
 std::vector<Bytes> Member::all_gather(std::span<const std::byte> mine, std::chrono::milliseconds timeout) {
@@ -205,7 +221,12 @@ void Member::pump() {
 void Member::take(FrameKind kind, std::span<const std::byte> payload) {
   switch (kind) {
     case FrameKind::welcome:
+      if (welcome_) throw Malformed{};
+      secret_ = derive(identity_.secret, "tutti group", Reader(payload).get<std::uint64_t>());
       welcome_ = true;
+      return;
+    case FrameKind::ended:
+      ended_ = true;
       return;
     case FrameKind::rejected:
       rejected_ = read_fault(payload);
@@ -262,7 +283,7 @@ void Member::ask_who_is_missing() {
     missing_.reset();
   }
   push(make_frame(FrameKind::who), std::chrono::milliseconds(0));
-  wait(Deadline(question_timeout), [this] { return missing_ || rejected_ || !gone_.empty(); });
+  wait(Deadline(question_timeout), [this] { return missing_ || rejected_ || ended_ || !gone_.empty(); });
 }
 
 void Member::throw_if_impossible(const std::string& what) const {

@@ -19,7 +19,7 @@ class Member final : public Session {
   struct Identity {
     Rank rank = 0;
     int size = 1;
-    Secret secret{};
+    Secret secret{};  ///< of the id
     std::string address;
   };
   /// `hub`: rank 0's, else null.
@@ -28,12 +28,13 @@ class Member final : public Session {
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
-  /// Returns when the hub says that all have joined. Throws as Session::join.
-  void await_welcome(std::chrono::milliseconds timeout);
+  /// Returns when the hub says that all have joined. False: this rank came again to a group that it had given
+  /// up, which has ended; the next one can be met now. Throws as Session::join.
+  bool await_welcome(std::chrono::milliseconds timeout);
 
   [[nodiscard]] Rank rank() const override { return identity_.rank; }
   [[nodiscard]] int size() const override { return identity_.size; }
-  [[nodiscard]] const Secret& secret() const override { return identity_.secret; }
+  [[nodiscard]] const Secret& secret() const override { return secret_; }
   [[nodiscard]] std::string address() const override { return identity_.address; }
   std::vector<Bytes> all_gather(std::span<const std::byte> mine, std::chrono::milliseconds timeout) override;
   std::optional<Notice> poll() override;
@@ -53,6 +54,9 @@ class Member final : public Session {
   void announce(Notice::Kind kind, std::uint64_t communicator, const Error& why) noexcept;
   /// Queues a frame and pushes it out, for at most `patience`.
   void push(const Frame& frame, std::chrono::milliseconds patience);
+  /// Says goodbye before there was a welcome. Where there will be none, returns when the hub has ended: until
+  /// then who comes again would meet the same one.
+  void give_up() noexcept;
   /// Asks the hub for whom this rank waits, unless that comes to an end meanwhile.
   void ask_who_is_missing();
   /// After a wait that was in vain, or before one; mutex held. The first returns when nothing speaks against
@@ -67,8 +71,9 @@ class Member final : public Session {
 
   std::mutex mutex_;  ///< guards all below
   std::optional<Connection> connection_;
-  bool waiting_ = false;  ///< a thread is in `wait` and pumps; others leave the input to it
-  bool welcome_ = false;
+  bool waiting_ = false;                  ///< a thread is in `wait` and pumps; others leave the input to it
+  bool welcome_ = false, ended_ = false;  ///< what the hub has said
+  Secret secret_{};                       ///< of the group; as it is once there was a welcome
   bool leaving_ = false;
   bool cut_off_ = false;  ///< nothing more can come from the hub
   std::deque<Notice> notices_;

@@ -56,22 +56,25 @@ std::shared_ptr<Session> found(const UniqueId& id, int size, std::chrono::millis
   return member;
 }
 
-std::shared_ptr<Session> enter(const UniqueId& id, Rank rank, int size, std::chrono::milliseconds timeout) {
-  const Deadline deadline(timeout);
-  const auto [endpoint, secret] = read(id);
-  FileDescriptor socket;
+FileDescriptor connect_to_hub(const Rendezvous& at, Rank rank, int size, const Deadline& deadline) {
   try {
-    socket = connect_authenticated(endpoint.address, endpoint.port, secret,
-                                   {rank, static_cast<std::uint32_t>(size), 0}, deadline);
+    return connect_authenticated(at.endpoint.address, at.endpoint.port, at.secret,
+                                 {rank, static_cast<std::uint32_t>(size), 0}, deadline);
   } catch (const Error& error) {
     throw with_context(
         error, "rank " + std::to_string(rank) + " joining a group of " + std::to_string(size) + ": ", {});
   }
-  const auto address = local_endpoint(socket.get()).address;
-  auto member =
-      std::make_shared<Member>(Member::Identity{rank, size, secret, address}, std::move(socket), nullptr);
-  member->await_welcome(std::chrono::milliseconds(deadline.poll_ms()));
-  return member;
+}
+
+std::shared_ptr<Session> enter(const UniqueId& id, Rank rank, int size, std::chrono::milliseconds timeout) {
+  const Deadline deadline(timeout);
+  const auto rendezvous = read(id);
+  for (;;) {
+    auto socket = connect_to_hub(rendezvous, rank, size, deadline);
+    Member::Identity identity{rank, size, rendezvous.secret, local_endpoint(socket.get()).address};
+    auto member = std::make_shared<Member>(std::move(identity), std::move(socket), nullptr);
+    if (member->await_welcome(std::chrono::milliseconds(deadline.poll_ms()))) return member;
+  }
 }
 
 /// Where MASTER_ADDR is a name, that means `address` here.

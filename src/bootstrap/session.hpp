@@ -56,14 +56,16 @@ class Session {
   /// Joins the group named by `id` as `rank` of `size`; returns when all have. Rank 0 must run in the process
   /// that made `id` and starts the hub thread. Throws Error: timeout (names the ranks that did not come),
   /// unauthorized, invalid_argument (rank taken twice, size differs: names both), system. size 1 opens no
-  /// socket.
+  /// socket. Where rank 0 can listen at the id's place again, ranks may join with the same id again, one
+  /// group after the other, be it that the last one formed or that it did not: however often each has tried,
+  /// those meet that try now.
   static std::shared_ptr<Session> join(const UniqueId& id, Rank rank, int size,
                                        std::chrono::milliseconds timeout);
   virtual ~Session() = default;
 
   [[nodiscard]] virtual Rank rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  /// Known to all members, to authenticate further connections and to name shared things.
+  /// Known to all members, to authenticate further connections and to name shared things; of this group only.
   [[nodiscard]] virtual const Secret& secret() const = 0;
   /// Numeric address of the interface by which this rank reaches the others; where its own listeners belong.
   [[nodiscard]] virtual std::string address() const = 0;

@@ -1,5 +1,9 @@
 // What the launchers' variables mean. Each test runs with an environment of its own.
 #include <gmock/gmock.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
 
 #include "bootstrap/launched.hpp"
 #include "bootstrap/launcher.hpp"
@@ -16,9 +20,9 @@ Launch identity(const Variables& variables) {
   return find_launcher(Deadline(1s))->identity();
 }
 
-Rendezvous agreed(const Variables& variables, unsigned number = 0, const std::string& interface = "") {
+Rendezvous agreed(const Variables& variables, const std::string& interface = "") {
   const Environment environment(variables);
-  return read(find_launcher(Deadline(1s))->agree(number, interface, Deadline(1s)));
+  return read(find_launcher(Deadline(1s))->agree(interface, Deadline(1s)));
 }
 
 Variables with(Variables base, const Variables& changes) {
@@ -56,9 +60,7 @@ TEST(Environment, TuttisOwn) {
   EXPECT_EQ(launch.local_rank, 1);
   EXPECT_EQ(launch.local_size, 2);
   EXPECT_EQ(agreed(own).secret, read(id).secret);
-  EXPECT_NE(agreed(own, 1).secret, read(id).secret);
-  EXPECT_EQ(agreed(own, 1).secret, agreed(own, 1).secret);
-  EXPECT_EQ(agreed(own, 1).endpoint.port, read(id).endpoint.port);
+  EXPECT_EQ(agreed(own).endpoint.port, read(id).endpoint.port);
   EXPECT_EQ(identity({{"TUTTI_RANK", "0"}, {"TUTTI_SIZE", "1"}}).size, 1);
 }
 
@@ -114,7 +116,6 @@ TEST(Environment, RanksOfAJobAgreeAndJobsDiffer) {
     EXPECT_EQ(agreed(with(base, {{rank, "4"}})).secret, secret);
     EXPECT_NE(agreed(with(base, {{job, "999"}})).secret, secret);
     EXPECT_NE(agreed(with(base, {{"TUTTI_SECRET", "x"}})).secret, secret);
-    EXPECT_NE(agreed(base, 1).secret, secret);
   }
 }
 
@@ -191,6 +192,54 @@ TEST(Environment, ALauncherWhoseLimitsMakeNoSenseIsAnError) {
   }
 }
 
+int times_in(const std::string& text, const std::string& word) {
+  int found = 0;
+  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+  return found;
+}
+
+// The launcher answers when all have come, be it after a rank's deadline: that rank has come all the same.
+TEST(Environment, ALateAnswerOfALauncherIsTakenByTheNextCall) {
+  const auto id = reserve_id("").to_string();
+  for (const Rank rank : {0, 1}) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+    const FileDescriptor ours(ends[0]), theirs(ends[1]);
+    const auto answer = [&](const std::string& lines) {
+      ASSERT_EQ(::write(theirs.get(), lines.data(), lines.size()), static_cast<ssize_t>(lines.size()));
+    };
+    answer("cmd=response_to_init rc=0\ncmd=maxes vallen_max=1024\ncmd=my_kvsname kvsname=space\n");
+    const Environment environment(
+        {{"PMI_FD", std::to_string(ours.get())}, {"PMI_RANK", std::to_string(rank)}, {"PMI_SIZE", "2"}});
+    {
+      const auto launcher = find_launcher(Deadline(10s));
+      const auto agree = [&](std::chrono::milliseconds timeout) {
+        return launcher->agree("127.0.0.1", Deadline(timeout)).to_string();
+      };
+      if (rank == 0) {
+        EXPECT_EQ(thrown_by([&] { agree(50ms); }).code, ErrorCode::timeout);
+        answer("cmd=put_result rc=0\ncmd=barr");
+      }
+      EXPECT_EQ(thrown_by([&] { agree(50ms); }).code, ErrorCode::timeout);
+      answer(rank == 0 ? "ier_out\n" : "cmd=barrier_out\n");
+      EXPECT_EQ(thrown_by([&] { agree(50ms); }).code, ErrorCode::timeout);
+      answer("cmd=get_result rc=0 value=" + id + "\n");
+      EXPECT_EQ(agree(10s), id);
+      // A barrier that never ends keeps nobody from saying goodbye.
+      if (rank == 0) answer("cmd=put_result rc=0\n");
+      EXPECT_EQ(thrown_by([&] { agree(50ms); }).code, ErrorCode::timeout);
+      answer("cmd=finalize_ack\n");
+    }
+    std::string asked(4096, '\0');
+    asked.resize(static_cast<std::size_t>(
+        std::max<ssize_t>(::recv(theirs.get(), asked.data(), asked.size(), MSG_DONTWAIT), 0)));
+    EXPECT_EQ(times_in(asked, "cmd=barrier_in\n"), 2) << asked;
+    EXPECT_EQ(times_in(asked, "key=tutti-id-0"), rank == 0 ? 2 : 1) << "a put, a get";
+    EXPECT_EQ(times_in(asked, "key=tutti-id-1"), rank == 0 ? 1 : 0) << "a put";
+    EXPECT_EQ(times_in(asked, "cmd=finalize\n"), 1) << asked;
+  }
+}
+
 /// Starts `size` processes with `common` and their rank; each makes two communicators from the environment.
 void launch_twice(int size, const Variables& common, const char* rank_variable) {
   std::vector<Child> children;
@@ -201,8 +250,9 @@ void launch_twice(int size, const Variables& common, const char* rank_variable) 
       if (launch_from_environment("", 10s).id != id) return 1;  // not used yet
       const auto first = Session::join(id, rank, size, 10s);
       const auto launch = launch_from_environment("", 10s);
-      if (launch.id == id || launch.rank != rank || launch.size != size) return 2;
+      if (launch.id != id || launch.rank != rank || launch.size != size) return 2;
       const auto second = Session::join(launch.id, rank, size, 10s);
+      if (first->secret() == second->secret()) return 4;
       for (const auto& session : {first, second}) {
         const auto all = session->all_gather(bytes(std::to_string(rank)), 10s);
         for (int r = 0; r < size; ++r)
@@ -239,10 +289,10 @@ TEST(Environment, TwoCommunicatorsUnderSlurm) {
                "SLURM_PROCID");
 }
 
-// All ranks count the ids of a job, and none knows of another's failure.
+// None knows of another's failure.
 TEST(Environment, ARankThatFailsToFindAnIdFindsTheSameOneLater) {
   const Variables job{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "LOCALHOST"}, {"MASTER_PORT", "4"}};
-  const auto secret = agreed(job, 0, "lo").secret;
+  const auto secret = agreed(job, "lo").secret;
   Child child([&] {
     const Environment environment(job);
     const auto thrown = thrown_by([] { launch_from_environment("no such interface", 1s); });
@@ -252,10 +302,53 @@ TEST(Environment, ARankThatFailsToFindAnIdFindsTheSameOneLater) {
   EXPECT_EQ(child.wait(), 0);
 }
 
+/// Rank 1 of `job` tries in vain before rank 0 tries for the first time.
+void expect_to_meet_at_another_try(const Variables& job, const char* rank_variable) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const FileDescriptor until(ends[0]);
+  FileDescriptor failed(ends[1]);
+  Child one([&] {
+    const Environment environment(with(job, {{rank_variable, "1"}}));
+    for (int i = 0; i < 2; ++i) {
+      const auto launch = launch_from_environment("", 10s);
+      const auto thrown = thrown_by([&] { Session::join(launch.id, 1, 2, 100ms); });
+      if (thrown.code != ErrorCode::timeout) return 1;
+    }
+    failed.reset();
+    Session::join(launch_from_environment("", 10s).id, 1, 2, 20s)->leave(5s);
+    return 0;
+  });
+  Child zero([&] {
+    const Environment environment(with(job, {{rank_variable, "0"}}));
+    failed.reset();
+    char none = 0;
+    if (::read(until.get(), &none, 1) != 0) return 1;
+    Session::join(launch_from_environment("", 10s).id, 0, 2, 20s)->leave(5s);
+    return 0;
+  });
+  failed.reset();
+  EXPECT_EQ(one.wait(), 0);
+  EXPECT_EQ(zero.wait(), 0);
+}
+
+TEST(Environment, RanksMeetHoweverOftenEachHasTried) {
+  expect_to_meet_at_another_try(
+      {{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", free_port(1)}}, "RANK");
+  expect_to_meet_at_another_try({{"SLURM_NTASKS", "2"},
+                                 {"SLURM_STEP_ID", "0"},
+                                 {"SLURM_JOB_ID", "78"},
+                                 {"SLURM_STEP_NODELIST", "localhost"},
+                                 {"TUTTI_PORT", free_port(0)}},
+                                "SLURM_PROCID");
+  expect_to_meet_at_another_try({{"TUTTI_SIZE", "2"}, {"TUTTI_ID", reserve_id("").to_string()}},
+                                "TUTTI_RANK");
+}
+
 TEST(Environment, ANamedMasterThatNeverComesIsATimeout) {
   const Environment environment(
       {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", free_port(1)}});
-  const auto id = find_launcher(Deadline(1s))->agree(0, "", Deadline(1s));
+  const auto id = find_launcher(Deadline(1s))->agree("", Deadline(1s));
   const auto thrown = thrown_by([&] { Session::join(id, 1, 2, 100ms); });
   EXPECT_EQ(thrown.code, ErrorCode::timeout);
   EXPECT_THAT(thrown.ranks, testing::ElementsAre(0));

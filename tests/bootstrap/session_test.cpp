@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <ctime>
+#include <latch>
 
 #include "bootstrap/ranks.hpp"
 
@@ -334,8 +335,45 @@ TEST(Session, RankThatGaveUpMayComeAgain) {
   zero.join();
 }
 
-// Their ids have one endpoint under launchers that name a host. The hub of the first goes on for a moment.
-TEST(Session, WhoComesToTheNextGroupBeforeTheLastHasEndedIsLetIn) {
+// Under launchers that name a host all groups meet at one place. The hub of one that did not form goes on for
+// a moment, and has told this rank.
+TEST(Session, WhoseGroupDidNotFormMeetInTheNext) {
+  const auto id = reserve_id("");
+  std::latch failed(2);
+  on_threads(3, [&](Rank rank) {
+    if (rank == 2) {
+      failed.wait();
+    } else {
+      const auto thrown = thrown_by([&] { Session::join(id, rank, 3, rank == 0 ? 1s : 20s); });
+      EXPECT_EQ(thrown.code, ErrorCode::timeout);
+      EXPECT_THAT(thrown.ranks, ElementsAre(2));
+      failed.count_down();
+    }
+    Session::join(id, rank, 3, 20s)->leave(5s);
+  });
+}
+
+// It comes back to the group that it gave up, and goes on to the next when that one ends.
+TEST(Session, WhoGaveUpAndCameAgainMeetsTheOthersInTheNext) {
+  const auto id = reserve_id("");
+  std::latch failed(1);
+  on_threads(3, [&](Rank rank) {
+    if (rank == 0) {
+      EXPECT_EQ(thrown_by([&] { Session::join(id, 0, 3, 2s); }).code, ErrorCode::timeout);
+      failed.count_down();
+    } else if (rank == 1) {
+      Thrown thrown;  // {0}: rank 0 did not listen yet
+      for (const Deadline deadline(10s); thrown.ranks != std::vector<Rank>{2} && !deadline.passed();)
+        thrown = thrown_by([&] { Session::join(id, 1, 3, 100ms); });
+    } else {
+      failed.wait();
+    }
+    Session::join(id, rank, 3, 20s)->leave(5s);
+  });
+}
+
+// As that of a job that is started anew at the same place.
+TEST(Session, WhoComesBeforeAHubWithAnotherSecretHasEndedIsLetIn) {
   const auto id = reserve_id("");
   auto rendezvous = read(id);
   rendezvous.secret[0] ^= std::byte{1};
@@ -347,6 +385,21 @@ TEST(Session, WhoComesToTheNextGroupBeforeTheLastHasEndedIsLetIn) {
       std::this_thread::sleep_for(150ms);
     Session::join(next, rank, 2, 5s)->leave(5s);
   });
+}
+
+TEST(Session, GroupsOfOneIdHaveSecretsOfTheirOwn) {
+  const auto id = reserve_id("");
+  std::vector<Secret> secrets(4, read(id).secret);
+  for (const std::size_t group : {0U, 2U})
+    on_threads(2, [&](Rank rank) {
+      const auto session = Session::join(id, rank, 2, 10s);
+      secrets[group + static_cast<std::size_t>(rank)] = session->secret();
+      session->leave(5s);
+    });
+  EXPECT_EQ(secrets[0], secrets[1]);
+  EXPECT_EQ(secrets[2], secrets[3]);
+  EXPECT_NE(secrets[0], secrets[2]);
+  EXPECT_NE(secrets[0], read(id).secret);
 }
 
 TEST(Session, NonsenseRanksAreRefused) {
