@@ -143,8 +143,9 @@ FileDescriptor connect_authenticated(const std::string& address, std::uint16_t p
                             "TUTTI_SECRET");
           break;
         case Outcome::closed:
-          last = limit.deadline.passed() ? "no answer to the handshake"
-                                         : "the connection was closed during the handshake";
+          last = limit.deadline.passed()
+                     ? "somebody listens there, but does not speak"
+                     : "somebody listens there, but closes connections; another program may have the port";
           break;
       }
     } else {

@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include "bootstrap/frame.hpp"
 #include "bootstrap/hmac.hpp"
 #include "bootstrap/hostlist.hpp"
 #include "bootstrap/launcher.hpp"
@@ -28,17 +29,22 @@ class GivenId final : public Launcher {
 /// Rank 0 on a named host at a port that all know. The job's name is no secret, TUTTI_SECRET is.
 class NamedHostLauncher final : public Launcher {
  public:
-  /// `other_host`: some host besides `master`; empty: unknown.
-  NamedHostLauncher(Launch identity, std::string master, int port, const std::string& job,
-                    std::string other_host)
+  /// `named_by`: the variable that has `master`. `other_host`: some host besides it; empty: unknown.
+  NamedHostLauncher(Launch identity, std::string master, const char* named_by, int port,
+                    const std::string& job, std::string other_host)
       : Launcher(std::move(identity)),
         master_(std::move(master)),
+        named_by_(named_by),
         other_host_(std::move(other_host)),
         port_(static_cast<std::uint16_t>(port)),
         secret_(derive(bytes_of(variable("TUTTI_SECRET").value_or("")), "tutti job " + job, 0)) {}
 
   UniqueId agree(const std::string& interface, const Deadline& /*deadline*/) override {
-    return make_id({{address(interface), port_}, secret_});
+    try {
+      return make_id({{address(interface), port_}, secret_});
+    } catch (const Error& error) {
+      throw with_context(error, named_by_ + " must name rank 0's host as every rank reaches it: ", {});
+    }
   }
 
  private:
@@ -54,7 +60,7 @@ class NamedHostLauncher final : public Launcher {
                                : topology::route_to(topology::resolve(other_host_).at(0));
   }
 
-  std::string master_, other_host_;
+  std::string master_, named_by_, other_host_;
   std::uint16_t port_;
   Secret secret_;
 };
@@ -98,8 +104,8 @@ std::unique_ptr<Launcher> find_torchrun() {
   const auto job = "torchrun " + variable("TORCHELASTIC_RUN_ID").value_or("") + " " +
                    variable("TORCHELASTIC_RESTART_COUNT").value_or("") + " " +
                    variable("MASTER_PORT").value_or("");
-  return std::make_unique<NamedHostLauncher>(std::move(identity), master.value_or("127.0.0.1"), port, job,
-                                             "");
+  return std::make_unique<NamedHostLauncher>(std::move(identity), master.value_or("127.0.0.1"), "MASTER_ADDR",
+                                             port, job, "");
 }
 
 std::unique_ptr<Launcher> find_slurm() {
@@ -122,7 +128,8 @@ std::unique_ptr<Launcher> find_slurm() {
     identity.local_size = counts[node];
     identity.local_rank = local_rank;
   }
-  const auto list = variable(variable("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST");
+  const char* const named_by = variable("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
+  const auto list = variable(named_by);
   if (!list && size > 1)
     throw Error(ErrorCode::invalid_argument,
                 "SLURM_PROCID is set, but neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST is");
@@ -133,7 +140,7 @@ std::unique_ptr<Launcher> find_slurm() {
   const auto port = 15'000 + (job * 31 + step) % 17'000;
   const auto name = "Slurm " + std::to_string(job) + " " + std::to_string(step) + " " +
                     variable("SLURM_RESTART_COUNT").value_or("");
-  return std::make_unique<NamedHostLauncher>(std::move(identity), hosts.front(),
+  return std::make_unique<NamedHostLauncher>(std::move(identity), hosts.front(), named_by,
                                              port_or(static_cast<int>(port)), name,
                                              hosts.size() > 1 ? hosts.back() : "");
 }

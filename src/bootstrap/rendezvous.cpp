@@ -59,6 +59,27 @@ FileDescriptor take_held(const UniqueId& id) {
   return listener;
 }
 
+/// Not "any address", which is each host's own, nor one whose scope means something on one host only.
+bool names_a_host(const Layout& id) {
+  const auto at = [&](std::size_t i) { return std::to_integer<unsigned>(id.address.at(i)); };
+  const bool link_local = id.family == 6 && at(0) == 0xfe && (at(1) & 0xc0U) == 0x80;
+  return id.family != 0 && !link_local && id.address != decltype(id.address){};
+}
+
+std::string remedy_for(int why_not) {
+  switch (why_not) {
+    case EADDRINUSE:
+      return "; or another process is rank 0, too: give every process its own rank"
+             "; or another program has the port: set TUTTI_PORT, or another MASTER_PORT";
+    case EADDRNOTAVAIL:
+      return ", on the host that has this address: MASTER_ADDR must name rank 0's host";
+    case EACCES:
+      return "; or the port is not for every user: set TUTTI_PORT, or another MASTER_PORT, to one above 1023";
+    default:
+      return "";
+  }
+}
+
 std::pair<UniqueId, FileDescriptor> listen_on(std::string_view interface) {
   Rendezvous rendezvous;
   auto listener = listen_at({address_of(interface), 0});
@@ -90,9 +111,11 @@ UniqueId make_id(const Rendezvous& rendezvous) {
   if (::inet_pton(AF_INET, address.c_str(), layout.address.data()) == 1) layout.family = 4;
   if (layout.family == 0 && ::inet_pton(AF_INET6, address.c_str(), layout.address.data()) == 1)
     layout.family = 6;
-  if (layout.family == 0)
+  if (!names_a_host(layout))
     throw Error(ErrorCode::invalid_argument,
-                "\"" + address + "\" is no numeric address that all hosts can use");
+                "\"" + address +
+                    "\" is no numeric address by which other hosts reach rank 0's (nor is 0.0.0.0, nor a "
+                    "link-local one)");
   layout.port = rendezvous.endpoint.port;
   layout.secret = rendezvous.secret;
   UniqueId id;
@@ -110,13 +133,10 @@ FileDescriptor take_listener(const UniqueId& id) {
   } catch (const Error& error) {
     const auto [code, ranks, text] = to_fault(error);
     const auto* refused = dynamic_cast<const SystemError*>(&error);
-    const bool taken = refused != nullptr && refused->number() == EADDRINUSE;
-    throw Error(
-        code,
-        "rank 0 cannot be met: " + text +
-            "; it must be in the process that made the unique id, and joins once with it" +
-            (taken ? "; or another program has the port: set TUTTI_PORT, or another MASTER_PORT" : ""),
-        {0});
+    throw Error(code,
+                "rank 0 cannot be met: " + text + "; it must be in the process that made the unique id" +
+                    remedy_for(refused == nullptr ? 0 : refused->number()),
+                {0});
   }
 }
 

@@ -12,6 +12,7 @@
 #include "bootstrap/member.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "bootstrap/variables.hpp"
+#include "topology/interface.hpp"
 
 namespace tutti::bootstrap {
 namespace {
@@ -77,10 +78,17 @@ std::shared_ptr<Session> enter(const UniqueId& id, Rank rank, int size, std::chr
   }
 }
 
-/// Where MASTER_ADDR is a name, that means `address` here.
-std::string doubt_of_name(const std::string& address) {
+/// Where MASTER_ADDR is a name, that means `address` here, and a loopback address means each host itself.
+std::string doubt_of_master(const Endpoint& endpoint) {
+  const auto& [address, port] = endpoint;
   const auto master = variable("MASTER_ADDR");
-  if (!master || *master == address) return "";
+  const bool by_master =
+      variable("MASTER_PORT") == std::to_string(port - 1) || variable("TUTTI_PORT") == std::to_string(port);
+  if (!master || !by_master) return "";
+  if (topology::is_loopback(address))
+    return " MASTER_ADDR=" + *master + " is " + address +
+           ", this host itself; if rank 0 is on another one, give the address by which others reach it";
+  if (*master == address) return "";
   return " MASTER_ADDR=" + *master + " is " + address +
          " here; if it is another address on rank 0's host, give a number instead of the name";
 }
@@ -109,7 +117,7 @@ std::shared_ptr<Session> Session::join(const UniqueId& id, Rank rank, int size,
     if (!no_hub) throw;
     throw Error(fault.code,
                 fault.text + "; is rank 0 running, and is the group not complete without this rank?" +
-                    doubt_of_name(read(id).endpoint.address),
+                    doubt_of_master(read(id).endpoint),
                 {0});
   }
 }

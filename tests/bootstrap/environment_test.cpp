@@ -352,7 +352,23 @@ TEST(Environment, ANamedMasterThatNeverComesIsATimeout) {
   const auto thrown = thrown_by([&] { Session::join(id, 1, 2, 100ms); });
   EXPECT_EQ(thrown.code, ErrorCode::timeout);
   EXPECT_THAT(thrown.ranks, testing::ElementsAre(0));
-  EXPECT_THAT(thrown.text, HasSubstr("MASTER_ADDR=localhost is " + read(id).endpoint.address + " here"));
+  EXPECT_THAT(thrown.text,
+              HasSubstr("MASTER_ADDR=localhost is " + read(id).endpoint.address + ", this host"));
+}
+
+TEST(Environment, AMasterThatNamesNoHostIsNamed) {
+  for (const auto& [master, code, why] :
+       {std::tuple("no-such-host.invalid", ErrorCode::system, "no address for host \"no-such-host.invalid\""),
+        {"0.0.0.0", ErrorCode::invalid_argument, "\"0.0.0.0\" is no numeric address"}}) {
+    const auto thrown = thrown_by([&, name = master] { agreed(with(torchrun, {{"MASTER_ADDR", name}})); });
+    EXPECT_EQ(thrown.code, code);
+    EXPECT_THAT(thrown.text, HasSubstr("MASTER_ADDR must name rank 0's host as every rank reaches it: "));
+    EXPECT_THAT(thrown.text, HasSubstr(why));
+  }
+  const auto thrown = thrown_by([] {
+    agreed(with(slurm, {{"SLURM_STEP_NODELIST", "no-such-host.invalid"}}));
+  });
+  EXPECT_THAT(thrown.text, HasSubstr("SLURM_STEP_NODELIST must name rank 0's host"));
 }
 
 }  // namespace

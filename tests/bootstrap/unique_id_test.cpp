@@ -41,6 +41,14 @@ TEST(UniqueId, HoldsItsEndpointAndSecret) {
   EXPECT_EQ(out.secret, in.secret);
 }
 
+TEST(UniqueId, AddressesThatNameNoHostAreRefused) {
+  for (const char* const address : {"0.0.0.0", "::", "fe80::1", "febf::1", "fe80::1%lo", "localhost", ""}) {
+    const auto thrown = thrown_by([&] { make_id({{address, 4321}, {}}); });
+    EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << address;
+    EXPECT_THAT(thrown.text, testing::HasSubstr("\"" + std::string(address) + "\" is no numeric address"));
+  }
+}
+
 TEST(UniqueId, NoTwoAreAlike) {
   const auto a = UniqueId::create(), b = UniqueId::create();
   EXPECT_NE(read(a).secret, read(b).secret);
@@ -92,7 +100,16 @@ TEST(UniqueId, APortThatStaysTakenIsAnError) {
   const auto thrown = thrown_by([&] { take_listener(id); });
   EXPECT_EQ(thrown.code, ErrorCode::system);
   EXPECT_THAT(thrown.text, testing::HasSubstr("another program has the port: set TUTTI_PORT"));
+  EXPECT_THAT(thrown.text, testing::HasSubstr("another process is rank 0, too: give every process its own"));
   EXPECT_EQ(thrown.text.find("tutti: ", 1), std::string::npos) << thrown.text;
+}
+
+TEST(UniqueId, AnAddressOfAnotherHostIsAnError) {
+  const auto id = make_id({{"192.0.2.77", 4321}, {}});
+  const auto thrown = thrown_by([&] { take_listener(id); });
+  EXPECT_EQ(thrown.code, ErrorCode::system);
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{0});
+  EXPECT_THAT(thrown.text, testing::HasSubstr("on the host that has this address: MASTER_ADDR must name"));
 }
 
 TEST(UniqueId, APortThatIsTakenIsKnownByItsErrno) {
