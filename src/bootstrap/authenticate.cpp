@@ -140,7 +140,7 @@ FileDescriptor connect_authenticated(const std::string& address, std::uint16_t p
             throw Error(ErrorCode::unauthorized,
                         "this rank and " + to_string(endpoint) +
                             " do not know the same secret; give all ranks the same unique id, or the same "
-                            "TUTTI_SECRET");
+                            "TUTTI_SECRET, and if another job listens there, another TUTTI_PORT");
           break;
         case Outcome::closed:
           last = limit.deadline.passed()

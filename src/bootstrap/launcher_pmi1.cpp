@@ -28,8 +28,9 @@ namespace {
 constexpr std::size_t longest_line = 4096;
 constexpr const char* gone =
     "failed: the launcher closed the connection (after MPI_Finalize of MPICH it is gone; make the "
-    "communicator earlier, or "
-    "with tutti/mpi.hpp)";
+    "communicator earlier, or with tutti/mpi.hpp), or PMI_FD is not a launcher's: then unset it";
+constexpr const char* silent = "was not answered in time; if no launcher left it in PMI_FD, unset that";
+constexpr const char* incomplete = "was not answered: not all ranks asked for a communicator in time";
 constexpr const char* remedy =
     "start the ranks by another launcher, or with TUTTI_RANK, TUTTI_SIZE and TUTTI_ID";
 constexpr std::chrono::seconds goodbye_timeout{1};
@@ -84,7 +85,7 @@ class Pmi1 {
       if (*received == 1) {
         line_ += static_cast<char>(one);
       } else if (!wait_for(descriptor_, POLLIN, deadline)) {
-        fail(command, "was not answered: not all ranks asked for a communicator in time", ErrorCode::timeout);
+        fail(command, awaited_ == "barrier_out" ? incomplete : silent, ErrorCode::timeout);
       }
     }
     fail(command, "was answered with an endless line");

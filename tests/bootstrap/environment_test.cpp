@@ -172,6 +172,18 @@ TEST(Environment, ADescriptorThatIsNoLauncherIsAnError) {
   EXPECT_THAT(thrown.text, HasSubstr("PMI: \"cmd=init\""));
 }
 
+TEST(Environment, ADescriptorThatSaysNothingIsAnErrorThatNamesIt) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+  const FileDescriptor ours(ends[0]), theirs(ends[1]);
+  const Environment environment(
+      {{"PMI_FD", std::to_string(ours.get())}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
+  const auto thrown = thrown_by([] { find_launcher(Deadline(50ms)); });
+  EXPECT_EQ(thrown.code, ErrorCode::timeout);
+  EXPECT_THAT(thrown.text, HasSubstr("\"cmd=init\" was not answered in time"));
+  EXPECT_THAT(thrown.text, HasSubstr("PMI_FD, unset that"));
+}
+
 TEST(Environment, ALauncherWhoseLimitsMakeNoSenseIsAnError) {
   for (const auto& [limit, code, text] :
        {std::tuple("vallen_max=lots", ErrorCode::system, "\"lots\" bytes, which is no number; start"),
@@ -227,7 +239,9 @@ TEST(Environment, ALateAnswerOfALauncherIsTakenByTheNextCall) {
       EXPECT_EQ(agree(10s), id);
       // A barrier that never ends keeps nobody from saying goodbye.
       if (rank == 0) answer("cmd=put_result rc=0\n");
-      EXPECT_EQ(thrown_by([&] { agree(50ms); }).code, ErrorCode::timeout);
+      const auto thrown = thrown_by([&] { agree(50ms); });
+      EXPECT_EQ(thrown.code, ErrorCode::timeout);
+      EXPECT_THAT(thrown.text, HasSubstr("not all ranks asked for a communicator in time"));
       answer("cmd=finalize_ack\n");
     }
     std::string asked(4096, '\0');

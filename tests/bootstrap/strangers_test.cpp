@@ -176,7 +176,10 @@ TEST(Strangers, AFalseHubIsNotBelieved) {
     }
   });
   const auto id = make_id({endpoint, Secret{std::byte{8}}});
-  EXPECT_EQ(thrown_by([&] { Session::join(id, 1, 2, 10s); }).code, ErrorCode::unauthorized);
+  const auto thrown = thrown_by([&] { Session::join(id, 1, 2, 10s); });
+  EXPECT_EQ(thrown.code, ErrorCode::unauthorized);
+  EXPECT_NE(thrown.text.find("if another job listens there, another TUTTI_PORT"), std::string::npos)
+      << thrown.text;
   over = true;
   impostor.join();
 }
