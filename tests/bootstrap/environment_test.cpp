@@ -210,6 +210,20 @@ int times_in(const std::string& text, const std::string& word) {
   return found;
 }
 
+TEST(Environment, WhatRankZeroOffersIsAnIdOrAReason) {
+  const auto id = reserve_id("");
+  EXPECT_EQ(id_of(id.to_string()), id);
+  const auto offer = offer_id("nosuch0", true, "");
+  EXPECT_TRUE(offer.failure);
+  const auto told = thrown_by([&] { id_of(offer.text); });
+  EXPECT_EQ(told.code, ErrorCode::aborted);
+  EXPECT_THAT(told.text, HasSubstr("\"nosuch0\" does not exist"));
+  const auto lost = thrown_by([] { id_of(""); });
+  EXPECT_EQ(lost.code, ErrorCode::system);
+  EXPECT_THAT(lost.text,
+              HasSubstr("the launcher did not hand on the unique id of rank 0; start the ranks by"));
+}
+
 // The launcher answers when all have come, be it after a rank's deadline: that rank has come all the same.
 TEST(Environment, ALateAnswerOfALauncherIsTakenByTheNextCall) {
   const auto id = reserve_id("").to_string();
