@@ -14,6 +14,7 @@
 #include "base/system_error.hpp"
 #include "bootstrap/frame.hpp"
 #include "bootstrap/hmac.hpp"
+#include "topology/host.hpp"
 #include "topology/interface.hpp"
 
 namespace tutti::bootstrap {
@@ -27,8 +28,9 @@ struct Layout {
   std::uint8_t unused = 0;
   std::array<std::byte, 16> address{};
   Secret secret{};
+  std::uint64_t loopback = 0;
 };
-static_assert(sizeof(Layout) == 40 && sizeof(Layout) <= UniqueId::size &&
+static_assert(sizeof(Layout) == 48 && sizeof(Layout) <= UniqueId::size &&
               std::endian::native == std::endian::little);
 
 struct Held {
@@ -85,6 +87,7 @@ std::pair<UniqueId, FileDescriptor> listen_on(std::string_view interface) {
   auto listener = listen_at({address_of(interface), 0});
   rendezvous.endpoint = local_endpoint(listener.get());
   random_bytes(rendezvous.secret);
+  if (topology::is_loopback(rendezvous.endpoint.address)) rendezvous.loopback = topology::this_loopback();
   return {make_id(rendezvous), std::move(listener)};
 }
 
@@ -102,7 +105,7 @@ Rendezvous read(const UniqueId& id) {
                 "damaged on its way");
   std::array<char, INET6_ADDRSTRLEN> text{};
   ::inet_ntop(layout.family == 4 ? AF_INET : AF_INET6, layout.address.data(), text.data(), text.size());
-  return {{text.data(), layout.port}, layout.secret};
+  return {{text.data(), layout.port}, layout.secret, layout.loopback};
 }
 
 UniqueId make_id(const Rendezvous& rendezvous) {
@@ -118,6 +121,7 @@ UniqueId make_id(const Rendezvous& rendezvous) {
                     "link-local one)");
   layout.port = rendezvous.endpoint.port;
   layout.secret = rendezvous.secret;
+  layout.loopback = rendezvous.loopback;
   UniqueId id;
   std::memcpy(id.bytes.data(), &layout, sizeof layout);
   return id;

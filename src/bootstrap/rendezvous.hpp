@@ -2,6 +2,7 @@
 /// What a unique id says, and the listening sockets that this process holds for ids it made.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <tutti/unique_id.hpp>
@@ -16,14 +17,16 @@ namespace tutti::bootstrap {
 struct Rendezvous {
   Endpoint endpoint;
   Secret secret{};
+  /// Whose loopback interface the endpoint is at, as topology::this_loopback says; 0: not known, or at none.
+  std::uint64_t loopback = 0;
 };
 
 /// Throws Error(invalid_argument) for bytes that no id of this version has.
 Rendezvous read(const UniqueId& id);
 
 /// An id for an endpoint at which rank 0, in whatever process it is, will listen itself when it joins. Throws
-/// Error(invalid_argument) for an address that is not numeric, or is link-local: its scope means something on
-/// one host only.
+/// Error(invalid_argument) for an address that is not numeric, is that of no host (0.0.0.0), or is
+/// link-local: its scope means something on one host only.
 UniqueId make_id(const Rendezvous& rendezvous);
 
 /// An id with a port that is free now and a new secret, for rank 0 in another process: what a launcher puts

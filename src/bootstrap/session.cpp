@@ -12,6 +12,7 @@
 #include "bootstrap/member.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "bootstrap/variables.hpp"
+#include "topology/host.hpp"
 #include "topology/interface.hpp"
 
 namespace tutti::bootstrap {
@@ -45,7 +46,7 @@ class Solo final : public Session {
 };
 
 std::shared_ptr<Session> found(const UniqueId& id, int size, std::chrono::milliseconds timeout) {
-  const auto [endpoint, secret] = read(id);
+  const auto [endpoint, secret, loopback] = read(id);
   std::array<int, 2> pair{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair.data()) != 0)
     throw_errno("socketpair");
@@ -58,12 +59,21 @@ std::shared_ptr<Session> found(const UniqueId& id, int size, std::chrono::millis
 }
 
 FileDescriptor connect_to_hub(const Rendezvous& at, Rank rank, int size, const Deadline& deadline) {
+  const auto mine = at.loopback == 0 ? 0 : topology::this_loopback();
+  const bool elsewhere = mine != 0 && mine != at.loopback;  // as far as one can tell: it is tried once
   try {
     return connect_authenticated(at.endpoint.address, at.endpoint.port, at.secret,
-                                 {rank, static_cast<std::uint32_t>(size), 0}, deadline);
+                                 {rank, static_cast<std::uint32_t>(size), 0}, deadline,
+                                 elsewhere ? Listening::since_before : Listening::soon);
   } catch (const Error& error) {
-    throw with_context(
-        error, "rank " + std::to_string(rank) + " joining a group of " + std::to_string(size) + ": ", {});
+    const std::string joining =
+        "rank " + std::to_string(rank) + " joining a group of " + std::to_string(size) + ": ";
+    if (!elsewhere) throw with_context(error, joining, {});
+    throw Error(ErrorCode::invalid_argument,
+                joining + "the unique id is of " + at.endpoint.address +
+                    " on another host (or in another network namespace); make it there for an interface by "
+                    "which others reach rank 0: UniqueId::create(\"default\"), or TUTTI_INTERFACE",
+                {0});
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 namespace tutti::topology {
 
@@ -11,5 +12,9 @@ namespace tutti::topology {
 /// are per network namespace: two namespaces count as two hosts) and one process-id namespace.
 using HostId = std::array<std::byte, 64>;
 HostId this_host();
+
+/// Equal for two processes that have the same loopback interface: one kernel, one network namespace. 0: not
+/// known.
+std::uint64_t this_loopback();
 
 }  // namespace tutti::topology

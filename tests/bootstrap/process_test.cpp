@@ -79,7 +79,7 @@ TEST(Process, ADeathBeforeAllHaveJoinedEndsTheOthersWaitWithinASecond) {
       return says && thrown.code == ErrorCode::peer_lost && thrown.ranks == std::vector<Rank>{2} ? 0 : 1;
     });
   Child victim([&] {
-    const auto [endpoint, secret] = read(id);
+    const auto [endpoint, secret, loopback] = read(id);
     const auto joined =
         connect_authenticated(endpoint.address, endpoint.port, secret, {2, 4, 0}, Deadline(10s));
     return ::raise(SIGKILL);

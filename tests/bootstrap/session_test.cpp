@@ -295,6 +295,20 @@ TEST(Session, MissingRankZeroIsNamed) {
   EXPECT_THAT(thrown.ranks, ElementsAre(0));
 }
 
+// An id is of the loopback unless an interface is named, and may be handed to other hosts by mistake.
+TEST(Session, ALoopbackAddressOfAnotherHostIsToldAtOnce) {
+  auto rendezvous = read(reserve_id("lo"));
+  ASSERT_NE(rendezvous.loopback, 0U);
+  rendezvous.loopback ^= 1U;
+  const Deadline soon(20s);
+  const auto thrown = thrown_by([&] { Session::join(make_id(rendezvous), 1, 2, 60s); });
+  EXPECT_FALSE(soon.passed());
+  EXPECT_EQ(thrown.code, ErrorCode::invalid_argument);
+  EXPECT_THAT(thrown.ranks, ElementsAre(0));
+  EXPECT_THAT(thrown.text, HasSubstr("the unique id is of 127.0.0.1 on another host"));
+  EXPECT_THAT(thrown.text, HasSubstr("UniqueId::create(\"default\"), or TUTTI_INTERFACE"));
+}
+
 TEST(Session, ListeningRankZeroThatNeverJoinsIsNamed) {
   const auto id = UniqueId::create();
   const auto thrown = thrown_by([&] { Session::join(id, 1, 2, 100ms); });

@@ -193,7 +193,7 @@ TEST(Strangers, AMemberThatExceedsAFrameLimitOrSpeaksNonsenseIsLost) {
         FrameHeader{FrameKind::welcome, 0, 0}, FrameHeader{FrameKind{99}, 0, 0}}) {
     const auto id = UniqueId::create();
     std::thread traitor([&] {
-      const auto [endpoint, secret] = read(id);
+      const auto [endpoint, secret, loopback] = read(id);
       const auto socket =
           connect_authenticated(endpoint.address, endpoint.port, secret, {1, 2, 0}, Deadline(5s));
       Bytes frame(sizeof header + 3);

@@ -34,11 +34,12 @@ TEST(UniqueId, DefaultIsTheInterfaceOfTheDefaultRoute) {
 }
 
 TEST(UniqueId, HoldsItsEndpointAndSecret) {
-  Rendezvous in{{"fd00::17", 4321}, {std::byte{9}, std::byte{8}}};
+  Rendezvous in{{"fd00::17", 4321}, {std::byte{9}, std::byte{8}}, 77};
   const auto out = read(make_id(in));
   EXPECT_EQ(out.endpoint.address, "fd00::17");
   EXPECT_EQ(out.endpoint.port, 4321);
   EXPECT_EQ(out.secret, in.secret);
+  EXPECT_EQ(out.loopback, 77U);
 }
 
 TEST(UniqueId, AddressesThatNameNoHostAreRefused) {
