@@ -80,9 +80,13 @@ constexpr std::string_view no_id = "none:";  ///< then comes why
 UniqueId create_id(const std::string& interface, bool one_host, const std::string& other_host) {
   if (!interface.empty() || variable("TUTTI_INTERFACE")) return UniqueId::create(interface);
   if (one_host) return UniqueId::create("127.0.0.1");
-  const auto local = other_host.empty() ? topology::default_route()
-                                        : topology::route_to(topology::resolve(other_host).at(0));
-  return UniqueId::create(local);
+  if (other_host.empty()) return UniqueId::create(topology::default_route());
+  try {
+    return UniqueId::create(topology::route_to(topology::resolve(other_host).at(0)));
+  } catch (const Error& error) {
+    throw with_context(error,
+                       "no interface is known to lead to the other hosts; TUTTI_INTERFACE names one: ", {});
+  }
 }
 
 }  // namespace
