@@ -218,7 +218,7 @@ TEST(Environment, WhatRankZeroOffersIsAnIdOrAReason) {
   const auto told = thrown_by([&] { id_of(offer.text); });
   EXPECT_EQ(told.code, ErrorCode::aborted);
   EXPECT_THAT(told.text, HasSubstr("\"nosuch0\" does not exist"));
-  const Environment environment({});
+  const Environment environment(Variables{});
   const auto unknown = offer_id("", false, "no-such-host.invalid");
   EXPECT_THAT(unknown.text, HasSubstr("TUTTI_INTERFACE names one: no address for host"));
   const auto lost = thrown_by([] { id_of(""); });
