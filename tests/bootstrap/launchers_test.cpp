@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "bootstrap/environment.hpp"
 #include "bootstrap/ranks.hpp"
@@ -44,6 +46,27 @@ TEST(LaunchedRank, RankTwoIsAbsent) {
   std::printf("NAMED\n");
 }
 
+// It asks for an id when the time of the others is over, and they ask again.
+TEST(LaunchedRank, RankTwoIsLate) {
+  const char* const folder = std::getenv("FOLDER_OF_RANKS");
+  const char* const rank = std::getenv(std::getenv("PMIX_RANK") != nullptr ? "PMIX_RANK" : "PMI_RANK");
+  ASSERT_TRUE(folder != nullptr && rank != nullptr);
+  const auto mark_of = [&](const char* one) { return std::filesystem::path(folder) / one; };
+  if (std::string(rank) == "2") {
+    const Deadline deadline(30s);
+    while (!deadline.passed() && !(exists(mark_of("0")) && exists(mark_of("1"))))
+      std::this_thread::sleep_for(5ms);
+  } else {
+    EXPECT_EQ(thrown_by([] { launch_from_environment("", 1s); }).code, ErrorCode::timeout);
+    std::ofstream(mark_of(rank)) << "has waited";
+  }
+  const auto launch = launch_from_environment("", 20s);
+  const auto session = Session::join(launch.id, launch.rank, launch.size, 20s);
+  EXPECT_EQ(session->all_gather(bytes("x"), 20s), std::vector<Bytes>(3, bytes("x")));
+  session->leave(10s);
+  std::printf("MET\n");
+}
+
 TEST(LaunchedRank, RankZeroCannotListen) {
   const auto thrown = thrown_by([] { launch_from_environment("nosuch0", 20s); });
   if (thrown.code != ErrorCode::invalid_argument) {  // it is not rank 0
@@ -80,10 +103,16 @@ class Launchers : public testing::TestWithParam<LauncherCommand> {
   static Outcome start(const std::string& test) {
     const auto [name, binary, command] = GetParam();
     // All of that test, where this one is of a shard.
-    return run_command("GTEST_TOTAL_SHARDS=1 GTEST_SHARD_INDEX=0 EXPECTED_LAUNCHER=" + std::string(name) +
-                       " timeout 60 " + command + " " + program() + " --gtest_filter=LaunchedRank." + test);
+    return run_command("GTEST_TOTAL_SHARDS=1 GTEST_SHARD_INDEX=0 FOLDER_OF_RANKS='" + folder() +
+                       "' EXPECTED_LAUNCHER=" + std::string(name) + " timeout 60 " + command + " " +
+                       program() + " --gtest_filter=LaunchedRank." + test);
   }
+  static std::string folder() {
+    return std::filesystem::temp_directory_path() / ("tutti-ranks-" + std::to_string(::getpid()));
+  }
+  void TearDown() override { std::filesystem::remove_all(folder()); }
   void SetUp() override {
+    std::filesystem::create_directories(folder());
     if (run_command(std::string("command -v ") + GetParam().binary).status != 0)
       GTEST_SKIP() << GetParam().binary << " is not installed";
 #ifndef TUTTI_HAVE_PMIX
@@ -109,6 +138,12 @@ TEST_P(Launchers, AnAbsentRankIsNamed) {
   const auto outcome = start("RankTwoIsAbsent");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_EQ(count(outcome.output, "NAMED"), 2) << outcome.output;
+}
+
+TEST_P(Launchers, RanksThatWereTooEarlyMeetALateOne) {
+  const auto outcome = start("RankTwoIsLate");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(count(outcome.output, "MET"), 3) << outcome.output;
 }
 
 TEST_P(Launchers, WhyThereIsNoIdIsTold) {
