@@ -175,12 +175,11 @@ void Hub::form_when_complete() {
 
 void Hub::reject(const Fault& fault) {
   rejection_ = make_frame(FrameKind::rejected, fault);
+  end_ = make_frame(FrameKind::ended, fault);
   for (Rank rank = 0; rank < size_; ++rank) send(rank, farewell(members_[static_cast<std::size_t>(rank)]));
 }
 
-Frame Hub::farewell(const Member& member) const {
-  return member.gave_up ? make_frame(FrameKind::ended) : rejection_;
-}
+Frame Hub::farewell(const Member& member) const { return member.gave_up ? end_ : rejection_; }
 
 void Hub::serve(Rank rank) {
   auto& member = members_[static_cast<std::size_t>(rank)];

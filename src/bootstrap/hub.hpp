@@ -85,6 +85,7 @@ class Hub {
   std::set<Rank> doomed_;  ///< to be lost at the next opportunity
   bool formed_ = false;
   Frame rejection_;                             ///< once the group cannot form: for everybody who still comes
+  Frame end_;                                   ///< likewise, for who gave up before and comes again
   std::vector<PrivateDescriptor> turned_away_;  ///< who came then; open until nobody can come any more
   std::uint64_t gather_ = 0;
   Referee referee_;

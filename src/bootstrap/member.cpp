@@ -66,13 +66,13 @@ Member::~Member() {
   }
 }
 
-bool Member::await_welcome(std::chrono::milliseconds timeout) {
+std::optional<Fault> Member::await_welcome(std::chrono::milliseconds timeout) {
   const std::string what =
       "rank " + std::to_string(identity_.rank) + " joining a group of " + std::to_string(identity_.size);
   try {
     if (!wait(Deadline(timeout), [this] { return welcome_ || rejected_ || ended_; })) ask_who_is_missing();
     const std::lock_guard lock(mutex_);
-    if (welcome_) return true;
+    if (welcome_) return std::nullopt;
     if (!ended_) {
       throw_if_impossible(what);
       throw_timeout(what, timeout);
@@ -82,7 +82,8 @@ bool Member::await_welcome(std::chrono::milliseconds timeout) {
     throw;
   }
   give_up();
-  return false;
+  const std::lock_guard lock(mutex_);
+  return ended_;
 }
 
 void Member::give_up() noexcept {
@@ -226,7 +227,7 @@ void Member::take(FrameKind kind, std::span<const std::byte> payload) {
       welcome_ = true;
       return;
     case FrameKind::ended:
-      ended_ = true;
+      ended_ = read_fault(payload);
       return;
     case FrameKind::rejected:
       rejected_ = read_fault(payload);

@@ -28,9 +28,9 @@ class Member final : public Session {
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
-  /// Returns when the hub says that all have joined. False: this rank came again to a group that it had given
-  /// up, which has ended; the next one can be met now. Throws as Session::join.
-  bool await_welcome(std::chrono::milliseconds timeout);
+  /// Returns nothing when the hub says that all have joined. A fault: why the group did not form that this
+  /// rank had given up and came to again; the next one can be met now. Throws as Session::join.
+  std::optional<Fault> await_welcome(std::chrono::milliseconds timeout);
 
   [[nodiscard]] Rank rank() const override { return identity_.rank; }
   [[nodiscard]] int size() const override { return identity_.size; }
@@ -71,16 +71,16 @@ class Member final : public Session {
 
   std::mutex mutex_;  ///< guards all below
   std::optional<Connection> connection_;
-  bool waiting_ = false;                  ///< a thread is in `wait` and pumps; others leave the input to it
-  bool welcome_ = false, ended_ = false;  ///< what the hub has said
-  Secret secret_{};                       ///< of the group; as it is once there was a welcome
+  bool waiting_ = false;  ///< a thread is in `wait` and pumps; others leave the input to it
+  bool welcome_ = false;
+  Secret secret_{};  ///< of the group; as it is once there was a welcome
   bool leaving_ = false;
   bool cut_off_ = false;  ///< nothing more can come from the hub
   std::deque<Notice> notices_;
   std::vector<Notice> gone_;  ///< lost and left, ever
   std::uint64_t gather_ = 0;  ///< all_gathers begun
   std::optional<std::vector<Bytes>> gathered_;
-  std::optional<Fault> rejected_, missing_;
+  std::optional<Fault> rejected_, ended_, missing_;
 };
 
 }  // namespace tutti::bootstrap

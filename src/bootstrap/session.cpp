@@ -58,19 +58,18 @@ std::shared_ptr<Session> found(const UniqueId& id, int size, std::chrono::millis
   return member;
 }
 
-FileDescriptor connect_to_hub(const Rendezvous& at, Rank rank, int size, const Deadline& deadline) {
+/// `joining`: what errors begin with.
+FileDescriptor connect_to_hub(const Rendezvous& at, const Hello& hello, const std::string& joining,
+                              const Deadline& deadline) {
   const auto mine = at.loopback == 0 ? 0 : topology::this_loopback();
   const bool elsewhere = mine != 0 && mine != at.loopback;  // as far as one can tell: it is tried once
   try {
-    return connect_authenticated(at.endpoint.address, at.endpoint.port, at.secret,
-                                 {rank, static_cast<std::uint32_t>(size), 0}, deadline,
+    return connect_authenticated(at.endpoint.address, at.endpoint.port, at.secret, hello, deadline,
                                  elsewhere ? Listening::since_before : Listening::soon);
   } catch (const Error& error) {
-    const std::string joining =
-        "rank " + std::to_string(rank) + " joining a group of " + std::to_string(size) + ": ";
-    if (!elsewhere) throw with_context(error, joining, {});
+    if (!elsewhere) throw with_context(error, joining + ": ", {});
     throw Error(ErrorCode::invalid_argument,
-                joining + "the unique id is of " + at.endpoint.address +
+                joining + ": the unique id is of " + at.endpoint.address +
                     " on another host (or in another network namespace); make it there for an interface by "
                     "which others reach rank 0: UniqueId::create(\"default\"), or TUTTI_INTERFACE",
                 {0});
@@ -80,11 +79,15 @@ FileDescriptor connect_to_hub(const Rendezvous& at, Rank rank, int size, const D
 std::shared_ptr<Session> enter(const UniqueId& id, Rank rank, int size, std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
   const auto rendezvous = read(id);
-  for (;;) {
-    auto socket = connect_to_hub(rendezvous, rank, size, deadline);
+  const auto joining = "rank " + std::to_string(rank) + " joining a group of " + std::to_string(size);
+  for (std::string again;;) {
+    auto socket =
+        connect_to_hub(rendezvous, {rank, static_cast<std::uint32_t>(size), 0}, joining + again, deadline);
     Member::Identity identity{rank, size, rendezvous.secret, local_endpoint(socket.get()).address};
     auto member = std::make_shared<Member>(std::move(identity), std::move(socket), nullptr);
-    if (member->await_welcome(std::chrono::milliseconds(deadline.poll_ms()))) return member;
+    const auto ended = member->await_welcome(std::chrono::milliseconds(deadline.poll_ms()));
+    if (!ended) return member;
+    again = " once more (" + ended->text + ")";
   }
 }
 

@@ -386,6 +386,23 @@ TEST(Session, WhoGaveUpAndCameAgainMeetsTheOthersInTheNext) {
   });
 }
 
+TEST(Session, WhoCameAgainHearsWhyNobodyIsThereAnyMore) {
+  const auto id = reserve_id("");
+  on_threads(2, [&](Rank rank) {
+    if (rank == 0) {
+      EXPECT_EQ(thrown_by([&] { Session::join(id, 0, 3, 2s); }).code, ErrorCode::timeout);
+      return;
+    }
+    Thrown thrown;
+    for (const Deadline deadline(10s); thrown.ranks != std::vector<Rank>{2} && !deadline.passed();)
+      thrown = thrown_by([&] { Session::join(id, 1, 3, 100ms); });
+    thrown = thrown_by([&] { Session::join(id, 1, 3, 4s); });
+    EXPECT_EQ(thrown.code, ErrorCode::timeout);
+    EXPECT_THAT(thrown.ranks, ElementsAre(0));
+    EXPECT_THAT(thrown.text, HasSubstr("joining a group of 3 once more (rank 2 did not join in time): "));
+  });
+}
+
 // As that of a job that is started anew at the same place.
 TEST(Session, WhoComesBeforeAHubWithAnotherSecretHasEndedIsLetIn) {
   const auto id = reserve_id("");
