@@ -175,7 +175,8 @@ void Hub::form_when_complete() {
 
 void Hub::reject(const Fault& fault) {
   rejection_ = make_frame(FrameKind::rejected, fault);
-  end_ = make_frame(FrameKind::ended, fault);
+  // A mistake does not pass, and all are to hear of it.
+  end_ = fault.code == ErrorCode::invalid_argument ? rejection_ : make_frame(FrameKind::ended, fault);
   for (Rank rank = 0; rank < size_; ++rank) send(rank, farewell(members_[static_cast<std::size_t>(rank)]));
 }
 

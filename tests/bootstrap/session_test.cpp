@@ -386,6 +386,22 @@ TEST(Session, WhoGaveUpAndCameAgainMeetsTheOthersInTheNext) {
   });
 }
 
+TEST(Session, WhoCameAgainWithAnotherSizeIsToldSo) {
+  const auto id = reserve_id("");
+  on_threads(2, [&](Rank rank) {
+    Thrown thrown;
+    for (const Deadline deadline(10s); rank == 1 && thrown.ranks != std::vector<Rank>{2};) {
+      ASSERT_FALSE(deadline.passed());
+      thrown = thrown_by([&] { Session::join(id, 1, 3, 100ms); });
+    }
+    const Deadline soon(15s);
+    thrown = thrown_by([&] { Session::join(id, rank, rank == 1 ? 4 : 3, 30s); });
+    EXPECT_FALSE(soon.passed());
+    EXPECT_EQ(thrown.code, ErrorCode::invalid_argument);
+    EXPECT_THAT(thrown.text, HasSubstr("says that there are 4 ranks, but rank 0 says 3"));
+  });
+}
+
 TEST(Session, WhoCameAgainHearsWhyNobodyIsThereAnyMore) {
   const auto id = reserve_id("");
   on_threads(2, [&](Rank rank) {
