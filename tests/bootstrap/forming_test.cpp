@@ -1,0 +1,211 @@
+// Groups that form, those that do not, and what ranks are told then.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <atomic>
+#include <latch>
+#include <vector>
+
+#include "bootstrap/ranks.hpp"
+#include "bootstrap/rendezvous.hpp"
+
+namespace tutti::bootstrap::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Session, MissingRanksAreNamedToAllWhoCame) {
+  const auto id = UniqueId::create();
+  on_threads(5, [&](Rank rank) {
+    if (rank == 1 || rank == 3) return;
+    const auto start = Clock::now();
+    const auto thrown = thrown_by([&] { Session::join(id, rank, 5, 300ms); });
+    EXPECT_EQ(thrown.code, ErrorCode::timeout);
+    EXPECT_THAT(thrown.ranks, ElementsAre(1, 3)) << thrown.text;
+    EXPECT_THAT(thrown.text, HasSubstr("ranks 1, 3 did not join"));
+    EXPECT_LT(Clock::now() - start, 1500ms);
+  });
+}
+
+TEST(Session, MissingRankZeroIsNamed) {
+  const auto id = reserve_id("");
+  const auto thrown = thrown_by([&] { Session::join(id, 1, 2, 100ms); });
+  EXPECT_EQ(thrown.code, ErrorCode::timeout);
+  EXPECT_THAT(thrown.ranks, ElementsAre(0));
+}
+
+// An id is of the loopback unless an interface is named, and may be handed to other hosts by mistake.
+TEST(Session, ALoopbackAddressOfAnotherHostIsToldAtOnce) {
+  auto rendezvous = read(reserve_id("lo"));
+  ASSERT_NE(rendezvous.loopback, 0U);
+  rendezvous.loopback ^= 1U;
+  const Deadline soon(20s);
+  const auto thrown = thrown_by([&] { Session::join(make_id(rendezvous), 1, 2, 60s); });
+  EXPECT_FALSE(soon.passed());
+  EXPECT_EQ(thrown.code, ErrorCode::invalid_argument);
+  EXPECT_THAT(thrown.ranks, ElementsAre(0));
+  EXPECT_THAT(thrown.text, HasSubstr("the unique id is of 127.0.0.1 on another host"));
+  EXPECT_THAT(thrown.text, HasSubstr("UniqueId::create(\"default\"), or TUTTI_INTERFACE"));
+}
+
+TEST(Session, ListeningRankZeroThatNeverJoinsIsNamed) {
+  const auto id = UniqueId::create();
+  const auto thrown = thrown_by([&] { Session::join(id, 1, 2, 100ms); });
+  EXPECT_EQ(thrown.code, ErrorCode::timeout);
+  EXPECT_THAT(thrown.ranks, ElementsAre(0));
+}
+
+TEST(Session, RankTakenTwiceFailsEverybody) {
+  const auto id = UniqueId::create();
+  std::atomic<int> refused = 0;
+  on_threads(4, [&](Rank thread) {
+    const auto thrown = thrown_by([&] { Session::join(id, std::min(thread, 2), 4, 5s); });
+    EXPECT_THAT(thrown.text, HasSubstr("rank 2 (from 127.0.0.1:"));
+    EXPECT_THAT(thrown.text, HasSubstr("is taken by another process (from 127.0.0.1:"));
+    EXPECT_THAT(thrown.ranks, ElementsAre(2));
+    refused += thrown.code == ErrorCode::invalid_argument ? 1 : 0;
+  });
+  EXPECT_EQ(refused, 4);
+}
+
+TEST(Session, DifferentSizesFailEverybody) {
+  const auto id = UniqueId::create();
+  on_threads(3, [&](Rank rank) {
+    const auto thrown = thrown_by([&] { Session::join(id, rank, rank == 2 ? 5 : 3, 5s); });
+    EXPECT_EQ(thrown.code, ErrorCode::invalid_argument);
+    EXPECT_THAT(thrown.text, HasSubstr("says that there are 5 ranks, but rank 0 says 3"));
+    EXPECT_THAT(thrown.ranks, ElementsAre(2));
+  });
+}
+
+TEST(Session, RankThatGaveUpMayComeAgain) {
+  const auto id = UniqueId::create();
+  std::thread zero([&] { Session::join(id, 0, 3, 10s)->leave(5s); });
+  EXPECT_EQ(thrown_by([&] { Session::join(id, 1, 3, 100ms); }).code, ErrorCode::timeout);
+  std::thread two([&] { Session::join(id, 2, 3, 10s)->leave(5s); });
+  Session::join(id, 1, 3, 10s)->leave(5s);
+  two.join();
+  zero.join();
+}
+
+// Under launchers that name a host all groups meet at one place. The hub of one that did not form goes on for
+// a moment, and has told this rank.
+TEST(Session, WhoseGroupDidNotFormMeetInTheNext) {
+  const auto id = reserve_id("");
+  std::latch failed(2);
+  on_threads(3, [&](Rank rank) {
+    if (rank == 2) {
+      failed.wait();
+    } else {
+      const auto thrown = thrown_by([&] { Session::join(id, rank, 3, rank == 0 ? 1s : 20s); });
+      EXPECT_EQ(thrown.code, ErrorCode::timeout);
+      EXPECT_THAT(thrown.ranks, ElementsAre(2));
+      failed.count_down();
+    }
+    Session::join(id, rank, 3, 20s)->leave(5s);
+  });
+}
+
+// It comes back to the group that it gave up, and goes on to the next when that one ends.
+TEST(Session, WhoGaveUpAndCameAgainMeetsTheOthersInTheNext) {
+  const auto id = reserve_id("");
+  std::latch failed(1);
+  on_threads(3, [&](Rank rank) {
+    if (rank == 0) {
+      EXPECT_EQ(thrown_by([&] { Session::join(id, 0, 3, 2s); }).code, ErrorCode::timeout);
+      failed.count_down();
+    } else if (rank == 1) {
+      Thrown thrown;  // {0}: rank 0 did not listen yet
+      for (const Deadline deadline(10s); thrown.ranks != std::vector<Rank>{2} && !deadline.passed();)
+        thrown = thrown_by([&] { Session::join(id, 1, 3, 100ms); });
+    } else {
+      failed.wait();
+    }
+    Session::join(id, rank, 3, 20s)->leave(5s);
+  });
+}
+
+TEST(Session, WhoCameAgainWithAnotherSizeIsToldSo) {
+  const auto id = reserve_id("");
+  on_threads(2, [&](Rank rank) {
+    Thrown thrown;
+    for (const Deadline deadline(10s); rank == 1 && thrown.ranks != std::vector<Rank>{2};) {
+      ASSERT_FALSE(deadline.passed());
+      thrown = thrown_by([&] { Session::join(id, 1, 3, 100ms); });
+    }
+    const Deadline soon(15s);
+    thrown = thrown_by([&] { Session::join(id, rank, rank == 1 ? 4 : 3, 30s); });
+    EXPECT_FALSE(soon.passed());
+    EXPECT_EQ(thrown.code, ErrorCode::invalid_argument);
+    EXPECT_THAT(thrown.text, HasSubstr("says that there are 4 ranks, but rank 0 says 3"));
+  });
+}
+
+TEST(Session, WhoCameAgainHearsWhyNobodyIsThereAnyMore) {
+  const auto id = reserve_id("");
+  on_threads(2, [&](Rank rank) {
+    if (rank == 0) {
+      EXPECT_EQ(thrown_by([&] { Session::join(id, 0, 3, 2s); }).code, ErrorCode::timeout);
+      return;
+    }
+    Thrown thrown;
+    for (const Deadline deadline(10s); thrown.ranks != std::vector<Rank>{2} && !deadline.passed();)
+      thrown = thrown_by([&] { Session::join(id, 1, 3, 100ms); });
+    thrown = thrown_by([&] { Session::join(id, 1, 3, 4s); });
+    EXPECT_EQ(thrown.code, ErrorCode::timeout);
+    EXPECT_THAT(thrown.ranks, ElementsAre(0));
+    EXPECT_THAT(thrown.text, HasSubstr("joining a group of 3 once more (rank 2 did not join in time): "));
+  });
+}
+
+// As that of a job that is started anew at the same place.
+TEST(Session, WhoComesBeforeAHubWithAnotherSecretHasEndedIsLetIn) {
+  const auto id = reserve_id("");
+  auto rendezvous = read(id);
+  rendezvous.secret[0] ^= std::byte{1};
+  const auto next = make_id(rendezvous);
+  on_threads(2, [&](Rank rank) {
+    if (rank == 0)
+      EXPECT_EQ(thrown_by([&] { Session::join(id, 0, 2, 100ms); }).code, ErrorCode::timeout);
+    else
+      std::this_thread::sleep_for(150ms);
+    Session::join(next, rank, 2, 5s)->leave(5s);
+  });
+}
+
+TEST(Session, GroupsOfOneIdHaveSecretsOfTheirOwn) {
+  const auto id = reserve_id("");
+  std::vector<Secret> secrets(4, read(id).secret);
+  for (const std::size_t group : {0U, 2U})
+    on_threads(2, [&](Rank rank) {
+      const auto session = Session::join(id, rank, 2, 10s);
+      secrets[group + static_cast<std::size_t>(rank)] = session->secret();
+      session->leave(5s);
+    });
+  EXPECT_EQ(secrets[0], secrets[1]);
+  EXPECT_EQ(secrets[2], secrets[3]);
+  EXPECT_NE(secrets[0], secrets[2]);
+  EXPECT_NE(secrets[0], read(id).secret);
+}
+
+TEST(Session, NonsenseRanksAreRefused) {
+  for (const auto& place : {std::pair(0, 0), {-1, 2}, {2, 2}, {0, -1}})
+    EXPECT_EQ(thrown_by([&] { Session::join(UniqueId::create(), place.first, place.second, 1s); }).code,
+              ErrorCode::invalid_argument);
+  EXPECT_EQ(thrown_by([&] { Session::join(UniqueId{}, 0, 2, 1s); }).code, ErrorCode::invalid_argument);
+  EXPECT_EQ(thrown_by([&] { Session::join(UniqueId::create("lo"), 0, 1 << 30, 1s); }).code,
+            ErrorCode::invalid_argument);
+}
+
+TEST(Session, AnIdServesOneGroupOnly) {
+  const auto id = UniqueId::create();
+  std::vector<SessionPointer> sessions(2);
+  on_threads(2,
+             [&](Rank rank) { sessions[static_cast<std::size_t>(rank)] = Session::join(id, rank, 2, 5s); });
+  EXPECT_EQ(thrown_by([&] { Session::join(id, 1, 2, 50ms); }).code, ErrorCode::timeout);
+  leave_all(sessions);
+}
+
+}  // namespace
+}  // namespace tutti::bootstrap::test
