@@ -23,8 +23,8 @@ def run(libraries, ranks_list, operations, sizes, repeats, place):
 
 
 def table(results, libraries):
-    """One line a number of ranks, operation and size; a cell: first / next, and by how much the first is dearer. Wrong
-    results do not count."""
+    """One line a number of ranks, operation and size; a cell: first / next / next with swept caches, and by how much
+    the first is dearer than each. Wrong results do not count."""
     cells = collections.defaultdict(list)
     for r in results:
         if r["correct"]:
@@ -42,7 +42,7 @@ def table(results, libraries):
 
 
 def cell(runs):
-    first, following = (statistics.median(r[k] for r in runs) for k in ("first_us", "next_us"))
-    above = statistics.median(r["first_us"] - r["next_us"] for r in runs)
-    sign = "-" if above < 0 else "+"
-    return f" {report.number(first)} / {report.number(following)}, {sign}{report.number(abs(above))} |"
+    times = [statistics.median(r[k] for r in runs) for k in ("first_us", "next_us", "swept_us")]
+    above = [statistics.median(r["first_us"] - r[k] for r in runs) for k in ("next_us", "swept_us")]
+    signed = [("-" if us < 0 else "+") + report.number(abs(us)) for us in above]
+    return f" {' / '.join(map(report.number, times))}, {' '.join(signed)} |"

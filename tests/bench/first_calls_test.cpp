@@ -58,19 +58,22 @@ const bench::Call larger{bench::Operation::all_reduce, 64, 0, 1};
 const bench::Call unknown{bench::Operation::all_gather, 4, 0, 1};
 
 TEST(FirstCalls, AreToldBesideTheMedianOfTheNext) {
-  // The first of each, then five of each in turn.
-  Scripted backend({100e-6, 200e-6, 5e-6, 10e-6, 1e-6, 20e-6, 9e-6, 30e-6, 2e-6, 40e-6, 4e-6, 50e-6});
+  // The first of each, then five of each in turn, twice.
+  Scripted backend({100e-6, 200e-6, 5e-6, 10e-6, 1e-6,  20e-6, 9e-6, 30e-6, 2e-6,  40e-6, 4e-6,
+                    50e-6,  6e-6,   8e-6, 7e-6,  60e-6, 8e-6,  9e-6, 70e-6, 90e-6, 9e-6,  80e-6});
   CaptureStdout();
   EXPECT_TRUE(bench::first_calls(backend, options, {all_reduce, unknown, larger}));
   const std::string text = GetCapturedStdout();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
-  EXPECT_THAT(text, AllOf(HasSubstr(R"("bytes":16,"first_us":100.0000,"next_us":4.0000,"correct":true)"),
-                          HasSubstr(R"("bytes":256,"first_us":200.0000,"next_us":30.0000,"correct":true)"),
+  EXPECT_THAT(text, AllOf(HasSubstr(R"("bytes":16,"first_us":100.0000,"next_us":4.0000,)"
+                                    R"("swept_us":8.0000,"correct":true)"),
+                          HasSubstr(R"("bytes":256,"first_us":200.0000,"next_us":30.0000,)"
+                                    R"("swept_us":60.0000,"correct":true)"),
                           HasSubstr(R"("library":"mine","variant":"plain","op":"all_reduce","ranks":1)")));
 }
 
 TEST(FirstCalls, OfShortCallsComeBeforeTheBuffersOfLongOnes) {
-  Scripted backend(std::vector<double>(12, 1e-6));
+  Scripted backend(std::vector<double>(22, 1e-6));
   CaptureStdout();
   EXPECT_TRUE(bench::first_calls(backend, options, {all_reduce, larger}));
   GetCapturedStdout();
@@ -78,7 +81,7 @@ TEST(FirstCalls, OfShortCallsComeBeforeTheBuffersOfLongOnes) {
 }
 
 TEST(FirstCalls, StartWithAllAwakeAndAreOverBeforeAnythingElse) {
-  Scripted backend(std::vector<double>(6, 1e-6));
+  Scripted backend(std::vector<double>(11, 1e-6));
   CaptureStdout();
   EXPECT_TRUE(bench::first_calls(backend, options, {all_reduce}));
   GetCapturedStdout();
@@ -86,8 +89,8 @@ TEST(FirstCalls, StartWithAllAwakeAndAreOverBeforeAnythingElse) {
 }
 
 TEST(FirstCalls, ThatAreWrongAreToldToBe) {
-  for (const int right : {0, 5}) {
-    Scripted backend(std::vector<double>(6, 1e-6), right);
+  for (const int right : {0, 5, 10}) {
+    Scripted backend(std::vector<double>(11, 1e-6), right);
     CaptureStdout();
     EXPECT_FALSE(bench::first_calls(backend, options, {all_reduce})) << right;
     EXPECT_THAT(GetCapturedStdout(), HasSubstr(R"("correct":false)")) << right;

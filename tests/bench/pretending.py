@@ -6,7 +6,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 # A line that a bench program prints.
 RESULT = {"ranks": 2, "op": "all_reduce", "bytes": 8, "library": "gloo", "variant": "new", "correct": True,
-          "first_us": 2, "next_us": 1, "median_us": 1, "rewritten": False, "rtt_ns": None,
+          "first_us": 2, "next_us": 1, "swept_us": 1.5, "median_us": 1, "rewritten": False, "rtt_ns": None,
           "step_ns": 0.6}
 
 

@@ -325,7 +325,7 @@ class Figures(unittest.TestCase):
 
     def test_a_wrong_result_is_no_first_call(self):
         lines = first.table([RESULT, {**RESULT, "first_us": 100, "next_us": 0, "correct": False}], ["gloo"])
-        self.assertEqual(lines[2:], ["| 2, all_reduce, 8 B | 2.00 / 1.00, +1.00 |"])
+        self.assertEqual(lines[2:], ["| 2, all_reduce, 8 B | 2.00 / 1.00 / 1.50, +1.00 +0.50 |"])
 
     def test_over_tcp_what_is_sent_one_way_is_held_against_the_rate_one_way(self):
         operations = ("all_reduce", "shift", *bench_tcp.ONE_WAY)
