@@ -82,7 +82,9 @@ ncclResult_t run(const std::vector<Job>& jobs) {
   ncclResult_t first = ncclSuccess;
   for (const Chain& chain : chains) {
     Comm& comm = *chain.first->comm;
-    const ncclResult_t result = comm.config().blocking ? comm.finish() : ncclInProgress;
+    // Of a part, its parent says it, as with NVIDIA's library: a part's own config is about what comes later.
+    const bool waits = chain.first->on->config().blocking;
+    const ncclResult_t result = waits ? comm.finish() : ncclInProgress;
     if (result != ncclSuccess && result != ncclInProgress) drop_those_of(comm, jobs);
     if (first == ncclSuccess || (first == ncclInProgress && result != ncclSuccess)) first = result;
   }

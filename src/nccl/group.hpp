@@ -16,7 +16,7 @@ struct Job {
   std::function<void(Turn&)> work;
   ncclComm_t* handle = nullptr;  ///< set to null, and forgotten, when a blocking job fails, or cannot begin
   const char* function = "";
-  std::shared_ptr<Comm> on = comm;  ///< whose turn it waits for
+  std::shared_ptr<Comm> on = comm;  ///< whose turn it waits for; blocking: it is waited for
   std::function<void()> undo{};     ///< likewise, of a window; never while the job may be under way
 };
 

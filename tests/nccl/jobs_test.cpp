@@ -27,17 +27,27 @@ class Jobs : public NcclTest {
     return config;
   }
   /// Two ranks of this thread, which do not block.
-  static std::array<ncclComm_t, 2> make_nonblocking() {
+  std::array<ncclComm_t, 2> make_nonblocking(const std::array<int, 2>& devices = {0, 0}) {
     ncclUniqueId id;
     EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
     ncclConfig_t config = nonblocking();
     std::array<ncclComm_t, 2> comms{};
-    for (const int rank : {0, 1})
-      EXPECT_EQ(ncclCommInitRankConfig(&comms[static_cast<std::size_t>(rank)], 2, id, rank, &config),
-                ncclInProgress);
+    for (const int rank : {0, 1}) {
+      const auto r = static_cast<std::size_t>(rank);
+      api->set_device(devices[r]);
+      EXPECT_EQ(ncclCommInitRankConfig(&comms[r], 2, id, rank, &config), ncclInProgress);
+    }
+    api->set_device(0);
     for (const auto comm : comms)
       EXPECT_EQ(changed_from(ncclInProgress, comm), ncclSuccess) << ncclGetLastError(comm);
     return comms;
+  }
+  static void end_nonblocking(const std::vector<ncclComm_t>& comms) {
+    for (const auto comm : comms) EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress) << ncclGetLastError(comm);
+    for (const auto comm : comms) {
+      EXPECT_EQ(changed_from(ncclInProgress, comm), ncclSuccess) << ncclGetLastError(comm);
+      EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+    }
   }
   static int size_of(ncclComm_t comm) {
     int size = -1;
@@ -165,14 +175,46 @@ TEST_F(Jobs, ThoseOfOneCommunicatorFollowEachOther) {
   }
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
   expect_sizes();
-  ncclConfig_t config = nonblocking();
+  for (const auto comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  const auto others = make_nonblocking();
   for (std::size_t s = 0; s < splits; ++s)
     for (const int rank : {0, 1}) {
       const auto r = static_cast<std::size_t>(rank);
-      EXPECT_EQ(ncclCommSplit(comms[r], color(s, rank), rank, &parts[s][r], &config), ncclInProgress);
+      EXPECT_EQ(ncclCommSplit(others[r], color(s, rank), rank, &parts[s][r], nullptr), ncclInProgress);
     }
   expect_sizes();
+  end_nonblocking({others[0], others[1]});
+}
+
+TEST_F(Jobs, ABlockingParentsPartsAreReadyWhenTheyAreGivenOut) {
+  const auto comms = make<2>({0, 0});
+  std::array<ncclComm_t, 2> parts{}, rests{};
+  const auto program = [&](std::size_t r) {
+    ncclConfig_t config = nonblocking();
+    const int key = static_cast<int>(r);
+    EXPECT_EQ(ncclCommSplit(comms[r], 0, key, &parts[r], &config), ncclSuccess) << ncclGetLastError(comms[r]);
+    EXPECT_EQ(async_error(parts[r]), ncclSuccess);
+    EXPECT_EQ(size_of(parts[r]), 2);
+    EXPECT_EQ(ncclCommShrink(comms[r], nullptr, 0, &rests[r], &config, shrink_default), ncclSuccess);
+    EXPECT_EQ(async_error(rests[r]), ncclSuccess);
+  };
+  std::thread first(program, std::size_t{0}), second(program, std::size_t{1});
+  first.join(), second.join();
+  end_nonblocking({parts[0], parts[1], rests[0], rests[1]});  // as they were asked for
   for (const auto comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST_F(Jobs, ANonblockingParentsPartsBlockOnceTheyAreMade) {
+  const auto comms = make_nonblocking();
+  ncclConfig_t config = initial_config;
+  std::array<ncclComm_t, 2> parts{};
+  for (const std::size_t r : {0, 1})
+    ASSERT_EQ(ncclCommSplit(comms[r], 0, 0, &parts[r], &config), ncclInProgress);
+  for (const auto comm : comms)
+    EXPECT_EQ(changed_from(ncclInProgress, comm), ncclSuccess) << ncclGetLastError(comm);
+  for (const auto part : parts) EXPECT_EQ(ncclCommFinalize(part), ncclSuccess) << ncclGetLastError(part);
+  for (const auto part : parts) EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+  end_nonblocking({comms[0], comms[1]});
 }
 
 TEST_F(Jobs, ANonblockingParentIsUnderWayWhileItsPartsAreMade) {
@@ -257,12 +299,7 @@ TEST_F(Jobs, CallsOfAGroupFollowItsWindows) {
   // The turn of what made them has ended, but they may not be ready yet.
   for (const auto rest : rests)
     EXPECT_EQ(changed_from(ncclInProgress, rest), ncclSuccess) << ncclGetLastError(rest);
-  for (const auto comm : {rests[0], rests[1], comms[0], comms[1]})
-    EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress) << ncclGetLastError(comm);
-  for (const auto comm : {rests[0], rests[1], comms[0], comms[1]}) {
-    EXPECT_EQ(changed_from(ncclInProgress, comm), ncclSuccess) << ncclGetLastError(comm);
-    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-  }
+  end_nonblocking({rests[0], rests[1], comms[0], comms[1]});
   for (const std::size_t r : {0, 1}) {
     EXPECT_EQ(ncclMemFree(memory[r]), ncclSuccess);
     api->destroy_stream(streams[r]);
@@ -310,12 +347,11 @@ TEST_F(Jobs, AParentCanBeAbortedWhileAPartIsConnected) {
     ++loading;
     if (api->current_device() == 1) let_go.wait();
   };
-  const auto comms = make<2>({0, 1});
+  const auto comms = make_nonblocking({0, 1});
   holds = true;
   std::array<ncclComm_t, 2> parts{};
-  ncclConfig_t config = nonblocking();
   for (const std::size_t r : {0, 1})
-    ASSERT_EQ(ncclCommSplit(comms[r], 0, 0, &parts[r], &config), ncclInProgress);
+    ASSERT_EQ(ncclCommSplit(comms[r], 0, 0, &parts[r], nullptr), ncclInProgress);
   while (loading < 2) std::this_thread::yield();
   EXPECT_EQ(ncclCommAbort(comms[0]), ncclSuccess);
   EXPECT_EQ(async_error(parts[0]), ncclInProgress);
