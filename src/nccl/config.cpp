@@ -40,10 +40,21 @@ void require_within(int value, int least, int most, const char* field) {
                                            std::to_string(most));
 }
 
+std::string text_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? "" : text;
+}
+// 0 where it says no number.
+int number_in(const char* variable) {
+  return std::atoi(text_in(variable).c_str());  // NOLINT(cert-err34-c): as NCCL reads it
+}
+
 Config with_environment(Config config) {
-  const char* const text = std::getenv("NCCL_MAX_CTAS");
-  const int most = text == nullptr ? 0 : std::atoi(text);  // NOLINT(cert-err34-c): as NCCL reads it
-  if (most > 0) config.blocks = std::min(most, most_blocks);
+  const std::string blocking = text_in("NCCL_COMM_BLOCKING");
+  if (blocking == "0" || blocking == "1") config.blocking = blocking == "1";
+  if (const int least = number_in("NCCL_MIN_CTAS"); least > 0)
+    config.blocks = std::clamp(least, config.blocks, most_blocks);
+  if (const int most = number_in("NCCL_MAX_CTAS"); most > 0) config.blocks = std::min(most, most_blocks);
   return config;
 }
 
@@ -79,8 +90,7 @@ std::string interface_like(std::string_view wanted) {
 }  // namespace
 
 Config resolve(const ncclConfig_t* given, const Config& inherited) {
-  Config config = inherited;
-  if (given == nullptr) return config;
+  if (given == nullptr) return inherited;
   const ncclConfig_t all = complete(*given);
   require_within(all.blocking, 0, 1, "blocking");
   require_within(all.minCTAs, 1, INT_MAX, "minCTAs");
@@ -91,6 +101,7 @@ Config resolve(const ncclConfig_t* given, const Config& inherited) {
   require_within(all.CTAPolicy, 0, 2, "CTAPolicy");
   if (all.minCTAs != undefined_int && all.maxCTAs != undefined_int && all.minCTAs > all.maxCTAs)
     throw Failure(ncclInvalidArgument, "config.minCTAs is more than config.maxCTAs");
+  Config config;
   if (all.blocking != undefined_int) config.blocking = all.blocking != 0;
   if (all.minCTAs != undefined_int) config.blocks = std::clamp(all.minCTAs, config.blocks, most_blocks);
   if (all.maxCTAs != undefined_int) config.blocks = std::min(all.maxCTAs, most_blocks);
@@ -103,9 +114,8 @@ Config default_config() { return with_environment({}); }
 Options options_from_environment() {
   Options options = Options::from_environment();
   if (!bootstrap::variable("TUTTI_TIMEOUT")) options.timeout = std::chrono::minutes(30);
-  const char* interface = std::getenv("NCCL_SOCKET_IFNAME");
-  if (options.interface.empty() && interface != nullptr && *interface != '\0')
-    options.interface = interface_like(interface);
+  const std::string interface = text_in("NCCL_SOCKET_IFNAME");
+  if (options.interface.empty() && !interface.empty()) options.interface = interface_like(interface);
   return options;
 }
 

@@ -14,14 +14,15 @@ namespace tutti::nccl {
 
 struct Config {
   bool blocking = true;
-  int blocks = GpuOptions{}.blocks;  ///< maxCTAs, NCCL_MAX_CTAS
+  int blocks = GpuOptions{}.blocks;  ///< minCTAs, maxCTAs
   std::string name;                  ///< commName, for the log
 };
 
-/// NCCL_MAX_CTAS over `given`, over `inherited`; nullptr: nothing was given. Throws
-/// Failure(ncclInvalidArgument) for a config that was not initialised and for values out of their range.
+/// The environment over `given`, over NCCL's defaults, which are those of a part, too: only where nothing was
+/// given, nullptr, it is as its parent, `inherited`. Throws Failure(ncclInvalidArgument) for a config that
+/// was not initialised and for values out of their range.
 Config resolve(const ncclConfig_t* given, const Config& inherited);
-/// With NCCL_MAX_CTAS.
+/// With what NCCL_COMM_BLOCKING, NCCL_MIN_CTAS and NCCL_MAX_CTAS say.
 Config default_config();
 
 /// Options::from_environment, but waits last until the program's own watchdog sees to them: 30 minutes unless

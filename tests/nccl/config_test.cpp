@@ -28,7 +28,8 @@ class NcclEnvironment : public testing::Test {
 
  private:
   static void clear() {
-    for (const char* name : {"NCCL_SOCKET_IFNAME", "NCCL_MAX_CTAS", "TUTTI_INTERFACE", "TUTTI_TIMEOUT"})
+    for (const char* name : {"NCCL_SOCKET_IFNAME", "NCCL_COMM_BLOCKING", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+                             "TUTTI_INTERFACE", "TUTTI_TIMEOUT"})
       ::unsetenv(name);
   }
 };
@@ -79,6 +80,41 @@ TEST_F(NcclEnvironment, SaysHowManyBlocksWhateverTheProgram) {
   ::setenv("NCCL_MAX_CTAS", "3", 1);
   EXPECT_EQ(resolve(&given, default_config()).blocks, 3);
   EXPECT_EQ(resolve(nullptr, default_config()).blocks, 3);
+  ::unsetenv("NCCL_MAX_CTAS");
+  ::setenv("NCCL_MIN_CTAS", "6", 1);  // which is less already
+  EXPECT_EQ(resolve(&given, default_config()).blocks, 8);
+  ::setenv("NCCL_MIN_CTAS", "24", 1);
+  EXPECT_EQ(resolve(&given, default_config()).blocks, 24);
+  EXPECT_EQ(default_config().blocks, 24);
+}
+
+TEST_F(NcclEnvironment, SaysWhetherCallsBlockWhateverTheProgram) {
+  ncclConfig_t given = initial_config;
+  given.blocking = 0;
+  EXPECT_TRUE(default_config().blocking);
+  for (const char* const nothing : {"", "2", "no"}) {
+    ::setenv("NCCL_COMM_BLOCKING", nothing, 1);
+    EXPECT_FALSE(resolve(&given, default_config()).blocking) << nothing;
+  }
+  ::setenv("NCCL_COMM_BLOCKING", "1", 1);
+  EXPECT_TRUE(resolve(&given, default_config()).blocking);
+  ::setenv("NCCL_COMM_BLOCKING", "0", 1);
+  EXPECT_FALSE(resolve(&initial_config, default_config()).blocking);
+  EXPECT_FALSE(default_config().blocking);
+}
+
+TEST_F(NcclEnvironment, IsAllThatAPartWithAConfigInherits) {
+  Config parent;
+  parent.blocking = false;
+  parent.blocks = 2;
+  parent.name = "parent";
+  const Config alike = resolve(nullptr, parent), own = resolve(&initial_config, parent);
+  EXPECT_FALSE(alike.blocking);
+  EXPECT_EQ(alike.blocks, 2);
+  EXPECT_EQ(alike.name, "parent");
+  EXPECT_TRUE(own.blocking);
+  EXPECT_EQ(own.blocks, Config{}.blocks);
+  EXPECT_EQ(own.name, "");
 }
 
 }  // namespace
