@@ -174,8 +174,7 @@ class Gpu {
   /// Error(invalid_argument) for `GpuOptions::blocks` out of range, or more than the device runs side by
   /// side; Error(mismatch) when options differ; Error(system) when what is written by one rank does not
   /// arrive at another, by any way. What is wrong on one rank is thrown on all and names it, and the
-  /// communicator stays usable; but file descriptors that do not get from one process to another are waited
-  /// for until the communicator's deadline.
+  /// communicator stays usable.
   explicit Gpu(Communicator& communicator, const GpuOptions& options = {});
   Gpu(Gpu&&) noexcept;
   Gpu& operator=(Gpu&&) noexcept;

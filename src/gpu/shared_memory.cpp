@@ -85,7 +85,9 @@ SharedMemory::SharedMemory(const std::shared_ptr<Api>& api, const Setting& setti
     if (peers[static_cast<std::size_t>(r)] == Nearness::host && exported.descriptor &&
         offers[static_cast<std::size_t>(r)].has_descriptor)
       by_descriptor.push_back(r);
-  auto passed = transport::shm::exchange_descriptors(setting.group, exported.descriptor.get(), by_descriptor);
+  std::vector<transport::shm::Passed> passed;
+  if (std::ranges::any_of(offers, &Offered::has_descriptor))
+    passed = transport::shm::exchange_descriptors(setting.group, exported.descriptor.get(), by_descriptor);
 
   for (std::size_t r = 0; r < offers.size(); ++r) {
     const Offered& offered = offers[r];

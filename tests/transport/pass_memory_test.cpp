@@ -1,19 +1,16 @@
 // Shared memory on its way to the other processes of a host: who is late is named.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cstddef>
-#include <cstring>
 #include <fstream>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -21,11 +18,8 @@
 
 #include <tutti/error.hpp>
 
-#include "base/file_descriptor.hpp"
-#include "base/system_error.hpp"
-#include "bootstrap/ranks.hpp"
+#include "base/memory_file.hpp"
 #include "local_group.hpp"
-#include "sanitized.hpp"
 #include "transport/shm/arena.hpp"
 #include "transport/shm/descriptor.hpp"
 
@@ -44,8 +38,8 @@ shm::Key new_key() {
   return key;
 }
 
-void expect_late(const auto& action, ErrorCode code, const std::vector<Rank>& ranks,
-                 const std::string& text) {
+void expect_thrown(const auto& action, ErrorCode code, const std::vector<Rank>& ranks,
+                   const std::string& text) {
   try {
     action();
     FAIL() << "no error";
@@ -71,7 +65,7 @@ TEST(PassMemory, TheServerNamesWhoDidNotFetchIt) {
   }
   ASSERT_GT(fetches, 0);
   const pid_t nobody = -5;
-  expect_late(
+  expect_thrown(
       [&] {
         server.serve(*arena, {{fetches, {1, 2}}, {nobody, {4, 3}}}, late_for_all, {});
       },
@@ -84,16 +78,16 @@ TEST(PassMemory, TheServerNamesWhoDidNotFetchIt) {
 TEST(PassMemory, WhoFetchesNamesTheServerThatDoesNotAnswer) {
   const shm::Key key = new_key();
   const shm::ArenaServer server(key);
-  expect_late([&] { shm::attach_arena(key, 5, 3, late_after, {}); }, ErrorCode::timeout, {3},
-              "rank 3 did not pass the shared memory of this host in 300 ms");
+  expect_thrown([&] { shm::attach_arena(key, 5, 3, late_after, {}); }, ErrorCode::timeout, {3},
+                "rank 3 did not pass the shared memory of this host in 300 ms");
 }
 
 TEST(PassMemory, WhoFetchesNamesTheServerThatRefuses) {
   const shm::Key key = new_key();
   shm::Listener listener(key);
   const std::jthread server([&] { listener.accept(Deadline(std::chrono::seconds(10)), {}); });
-  expect_late([&] { shm::attach_arena(key, 5, 3, std::chrono::seconds(10), {}); }, ErrorCode::unauthorized,
-              {3}, "rank 3");
+  expect_thrown([&] { shm::attach_arena(key, 5, 3, std::chrono::seconds(10), {}); }, ErrorCode::unauthorized,
+                {3}, "rank 3");
 }
 
 // A process may make several communicators at once, in threads, and a rank of one of them may be stopped.
@@ -208,102 +202,54 @@ TEST(PassMemory, StrangersDoNotPutOffTheDeadline) {
   EXPECT_GT(checks, 1);
 }
 
-/// Descriptors on their way that nobody takes, until they are dropped.
-class Stash {
- public:
-  static constexpr std::size_t many = 200;  ///< fewer than one message may hold
-  explicit Stash(int fd) {
-    std::array<int, 2> ends{};
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return;
-    near_ = FileDescriptor(ends[0]);
-    far_ = FileDescriptor(ends[1]);
-    std::byte byte{};
-    iovec data{&byte, 1};
-    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(many * sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(many * sizeof(int));
-    const std::vector<int> descriptors(many, fd);
-    std::memcpy(CMSG_DATA(header), descriptors.data(), many * sizeof(int));
-    sent_ = ::sendmsg(near_.get(), &message, MSG_NOSIGNAL) == 1;
-  }
-  [[nodiscard]] bool exists() const { return sent_; }
-  void drop() {
-    far_ = FileDescriptor();
-    near_ = FileDescriptor();
-  }
-
- private:
-  FileDescriptor near_, far_;
-  bool sent_ = false;
-};
-
-/// Whether the system now refuses to pass one more.
-bool passes_none(int fd) {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return false;
-  const FileDescriptor near(ends[0]), far(ends[1]);
-  try {
-    shm::send_descriptor(near.get(), fd);
-  } catch (const SystemError& error) {
-    return error.number() == ETOOMANYREFS;
-  }
-  return false;
+TEST(PassMemory, EveryRankGetsThoseOfItsPeers) {
+  constexpr int ranks = 20;  // more than pass theirs at once
+  const auto groups = local_groups(ranks);
+  const auto exchange = [&](Rank rank) {
+    constexpr Rank alone = 3;
+    std::vector<Rank> peers, from;
+    for (Rank r = 0; r < ranks; ++r)
+      if (r != rank && r != alone && rank != alone) peers.push_back(r);
+    const FileDescriptor mine = make_memory_file("tutti-test");
+    EXPECT_EQ(::ftruncate(mine.get(), rank), 0);
+    const auto& group = groups[static_cast<std::size_t>(rank)];
+    for (const auto& passed : shm::exchange_descriptors(group, mine.get(), peers)) {
+      struct stat status {};
+      EXPECT_EQ(::fstat(passed.descriptor.get(), &status), 0);
+      EXPECT_EQ(status.st_size, passed.from);
+      from.push_back(passed.from);
+    }
+    std::ranges::sort(from);
+    EXPECT_EQ(from, peers);
+  };
+  std::vector<std::jthread> others;
+  for (Rank rank = 1; rank < ranks; ++rank) others.emplace_back(exchange, rank);
+  exchange(0);
 }
 
-// The system bounds how many a user's processes may have on their way: those of many ranks are more.
-TEST(PassMemory, WaitsForRoomWhereTooMuchIsOnItsWay) {
-  if (sanitized) GTEST_SKIP() << "threads in a child of fork, of which sanitizers know little";
-  constexpr int untestable = 77;
-  bootstrap::test::Child child([] {
-    const rlimit few{Stash::many / 2, Stash::many / 2};
-    if (::setrlimit(RLIMIT_NOFILE, &few) != 0 || (::geteuid() == 0 && ::setuid(65534) != 0))
-      return untestable;
-    const auto arena = shm::Arena::create(2);
-    Stash stash(arena->fd());
-    if (!stash.exists() || !passes_none(arena->fd())) return untestable;
-    auto groups = local_groups(2);
-    std::once_flag dropped;
-    for (Group& group : groups) group.check_members = [&] { std::call_once(dropped, [&] { stash.drop(); }); };
-    std::vector<Rank> from(2, -1);
-    {
-      std::vector<std::jthread> threads;
-      for (std::size_t rank = 0; rank < 2; ++rank)
-        threads.emplace_back([&, rank] {
-          const std::vector<Rank> peers{static_cast<Rank>(1 - rank)};
-          const auto passed = shm::exchange_descriptors(groups[rank], arena->fd(), peers);
-          if (passed.size() == 1 && passed[0].descriptor) from[rank] = passed[0].from;
-        });
-    }
-    return from == std::vector<Rank>{1, 0} ? 0 : 1;
-  });
-  const int code = child.wait();
-  if (code == untestable) GTEST_SKIP() << "this process may pass any number of descriptors";
-  EXPECT_EQ(code, 0);
+TEST(PassMemory, WhatDoesNotGetThroughIsToldToAll) {
+  const auto groups = local_groups(3);
+  const auto arena = shm::Arena::create(2);
+  const auto expect_told = [&](std::size_t rank, int fd, const std::vector<Rank>& peers) {
+    expect_thrown([&] { shm::exchange_descriptors(groups[rank], fd, peers); }, ErrorCode::system, {1},
+                  "rank 1: cannot pass memory to a rank of this host");
+  };
+  const std::jthread has_none([&] { expect_told(1, -1, {0}); });
+  const std::jthread has_no_peers([&] { expect_told(2, arena->fd(), {}); });
+  expect_told(0, arena->fd(), {1});
 }
 
 TEST(PassMemory, RanksThatDoNotPassTheirsAreNamed) {
-  const shm::Key key = new_key();
   auto groups = local_groups(3);
-  groups[0].timeout = late_for_all;
+  groups[0].timeout = late_after;
   const auto arena = shm::Arena::create(2);
-  const auto exchange = [&](std::size_t rank, const std::vector<Rank>& peers) {
-    return shm::exchange_descriptors(groups[rank], arena->fd(), peers);
+  const auto expect_late = [&](std::size_t rank, const std::vector<Rank>& peers) {
+    expect_thrown([&] { shm::exchange_descriptors(groups[rank], arena->fd(), peers); }, ErrorCode::timeout,
+                  {0}, "rank 0: rank 2 did not pass memory to others of this host in 300 ms");
   };
-  const shm::Listener listener(key);
-  std::jthread one([&] { EXPECT_NO_THROW(exchange(1, {0})); });
-  std::jthread two([&] { groups[2].all_gather(key); });  // and never connects
-  expect_late(
-      [&] {
-        exchange(0, {1, 2});
-      },
-      ErrorCode::timeout, {2}, "rank 2 did not pass memory to others of this host in 3000 ms");
+  const std::jthread one([&] { expect_late(1, {0}); });
+  const std::jthread two([&] { expect_late(2, {}); });  // and never connects
+  expect_late(0, {1, 2});
 }
 
 }  // namespace

@@ -9,10 +9,13 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "base/system_error.hpp"
 #include "base/uninterrupted.hpp"
+#include "transport/all_gather.hpp"
+#include "transport/fail_together.hpp"
 
 namespace tutti::transport::shm {
 
@@ -94,64 +97,31 @@ class Envelope {
   msghdr message_{};
 };
 
-/// What a rank passes to its peers, and they to it.
-class Exchange {
- public:
-  Exchange(const Group& group, Listener& listener, std::span<const Rank> peers)
-      : group_(group), listener_(listener), deadline_(group.timeout), waiting_(peers.begin(), peers.end()) {}
+// Of all ranks together, as many of a user's descriptors may be under way as one process may have open
+// (unix(7), ETOOMANYREFS), which may be 1024.
+constexpr int at_once = 8;
 
-  /// Passes `fd`, and takes what has come. As many descriptors of a user may be on their way as one of its
-  /// processes may open: while that keeps it from sending, it takes what comes.
-  void send(const Key& key, Rank peer, int fd) {
-    while (!try_send(key, peer, fd, deadline_.passed())) {
-      if (!take(next_check(deadline_))) ::poll(nullptr, 0, 1);
-      if (group_.check_members) group_.check_members();
-    }
-    take(Deadline(std::chrono::milliseconds(0)));
-  }
-  /// Takes what has not come yet. Throws Error(timeout) that names those that are missing.
-  std::vector<Passed> take_all() {
-    while (take(deadline_)) {
-    }
-    if (!waiting_.empty())
-      throw nothing_from(std::move(waiting_), "did not pass memory to others of this host", group_.timeout);
-    return std::move(all_);
-  }
+/// Those of the peers that are some steps on from this rank, or, `direction` -1, before it.
+std::vector<Rank> in_step(int step, const Group& group, std::span<const Rank> peers, int direction) {
+  std::vector<Rank> some;
+  for (const Rank peer : peers)
+    if ((direction * (peer - group.rank) + group.size) % group.size / at_once == step) some.push_back(peer);
+  return some;
+}
 
- private:
-  bool try_send(const Key& key, Rank peer, int fd, bool last_try) const {
-    bool sent = true;
-    const auto talk = [&] {
-      try {
-        send_descriptor(connect_to(key, peer).get(), fd, group_.rank);
-      } catch (const SystemError& error) {
-        if (error.number() != ETOOMANYREFS || last_try) throw;
-        sent = false;
-      }
-    };
-    talk_checking(talk, group_.check_members);
-    return sent;
+/// Those of `from`, who have sent them.
+void take_descriptors(std::vector<Passed>& all, Listener& listener, const Group& group,
+                      std::vector<Rank> from) {
+  const Deadline deadline(group.timeout);
+  while (!from.empty()) {
+    const FileDescriptor connection = listener.accept(deadline, group.check_members);
+    if (!connection)
+      throw nothing_from(std::move(from), "did not pass memory to others of this host", group.timeout);
+    if (!readable_checking(connection.get(), deadline, group.check_members)) continue;
+    auto [descriptor, note] = receive_descriptor(connection.get());
+    if (descriptor && std::erase(from, note) != 0) all.push_back({note, std::move(descriptor)});
   }
-  /// Takes one. False: none has come by then, or none is missing.
-  bool take(const Deadline& by) {
-    while (!waiting_.empty()) {
-      const FileDescriptor connection = listener_.accept(by, group_.check_members);
-      if (!connection) return false;
-      if (!readable_checking(connection.get(), deadline_, group_.check_members)) continue;
-      auto [descriptor, note] = receive_descriptor(connection.get());
-      if (!descriptor || std::erase(waiting_, note) == 0) continue;
-      all_.push_back({note, std::move(descriptor)});
-      return true;
-    }
-    return false;
-  }
-
-  const Group& group_;
-  Listener& listener_;
-  Deadline deadline_;
-  std::vector<Rank> waiting_;
-  std::vector<Passed> all_;
-};
+}
 
 }  // namespace
 
@@ -277,20 +247,25 @@ std::pair<FileDescriptor, Rank> receive_descriptor(int connection) {
   return {FileDescriptor(fd), envelope.note()};
 }
 
+// Who connects waits for nobody: what it sends stays in the socket until it is accepted.
 std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<const Rank> peers) {
   Key mine;
   ::randombytes_buf(mine.data(), mine.size());
-  Listener listener(mine);
-  const auto keys = group.all_gather(mine);
-  Exchange exchange(group, listener, peers);
-  // Who connects waits for nobody: what it sends stays in the socket until it is accepted.
-  for (const Rank peer : peers) {
-    Key theirs{};
-    const auto& bytes = keys[static_cast<std::size_t>(peer)];
-    std::copy_n(bytes.begin(), std::min(bytes.size(), theirs.size()), theirs.begin());
-    exchange.send(theirs, peer, fd);
+  std::optional<Listener> listener;
+  do_together(group, [&] { listener.emplace(mine); });
+  const std::vector<Key> keys = all_gather(group, mine);
+  std::vector<Passed> all;
+  for (int step = 0; step * at_once < group.size; ++step) {
+    do_together(group, [&] {
+      for (const Rank to : in_step(step, group, peers, 1)) {
+        const Key& theirs = keys[static_cast<std::size_t>(to)];
+        talk_checking([&] { send_descriptor(connect_to(theirs, to).get(), fd, group.rank); },
+                      group.check_members);
+      }
+    });
+    do_together(group, [&] { take_descriptors(all, *listener, group, in_step(step, group, peers, -1)); });
   }
-  return exchange.take_all();
+  return all;
 }
 
 }  // namespace tutti::transport::shm

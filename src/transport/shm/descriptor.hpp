@@ -69,8 +69,9 @@ struct Passed {
   FileDescriptor descriptor;
 };
 /// Sends `fd` to the ranks `peers`, which are on this host, in other processes, and send theirs to this one;
-/// returns those. Collective over the group, also for who has no peers. Throws Error(timeout,
-/// system); the former names the ranks whose memory did not come.
+/// returns those. Collective over the group, also for who has no peers. What does not get through somewhere
+/// is thrown on all ranks, and names it: Error(system), or Error(timeout) for a rank that has left another
+/// one of its peers out.
 std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<const Rank> peers);
 
 }  // namespace tutti::transport::shm
