@@ -171,8 +171,6 @@ std::pair<std::shared_ptr<detail::Region>, void*> Communicator::allocate_bytes(s
 }
 
 Registration Communicator::register_memory(void* data, std::size_t bytes) {
-  // Nobody is in an earlier call when pages are replaced.
-  impl_->run({.operation = Operation::barrier, .within = Within::register_memory});
   return Registration(impl_->make_region(Within::register_memory, [&](detail::Region& made) {
     if (data == nullptr || bytes == 0)
       throw Error(ErrorCode::invalid_argument, "register_memory: there is no memory (null, or 0 bytes)");

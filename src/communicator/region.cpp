@@ -28,7 +28,8 @@ void Impl::map_regions(const std::vector<MemoryOffer>& all) noexcept {
   }
 }
 
-// A rank whose memory is refused keeps nobody waiting.
+// A rank whose memory is refused keeps nobody waiting. Nobody is waited for before: new memory nobody knows,
+// and when this rank is through with a call that had the other, so are its peers.
 std::shared_ptr<Region> Impl::make_region(Within within, const std::function<std::size_t(Region&)>& make) {
   ensure_usable();
   auto region = std::make_shared<Region>();

@@ -56,17 +56,19 @@ TEST_P(Failures, ADeadlineNamesOperationAndRank) {
   EXPECT_EQ(results[2].code, ErrorCode::aborted) << results[2].text;
 }
 
-TEST_P(Failures, AnAllocationIsOneOfTheCallsThatAreNumbered) {
+TEST_P(Failures, AnAllocationAndARegistrationAreEachOneOfTheCallsThatAreNumbered) {
   std::latch asked(1);
   run_local(
       2,
       [&](Communicator& comm) {
         const auto memory = comm.allocate<float>(8);
+        std::array<float, 8> plain{};
+        const Registration registration = comm.register_memory(plain.data(), sizeof plain);
         if (comm.rank() == 0) {
           Work work = comm.async().barrier();
           const auto thrown = thrown_by([&] { work.wait(1ms); });
           EXPECT_EQ(thrown.code, ErrorCode::timeout) << thrown.text;
-          EXPECT_NE(thrown.text.find("barrier() #2 on rank 0"), std::string::npos) << thrown.text;
+          EXPECT_NE(thrown.text.find("barrier() #3 on rank 0"), std::string::npos) << thrown.text;
           asked.count_down();
           work.wait();
         } else {
