@@ -131,6 +131,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
  private:
   void connect(const std::shared_ptr<Communicator>& communicator);
+  void make_own_part(Communicator& communicator);
   void let_go(const std::shared_ptr<Registration>& registration);
   void disconnect();
   void settle(ncclResult_t result);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <utility>
 
@@ -30,6 +31,30 @@ std::shared_ptr<Neighbours> neighbours_of(const UniqueId& id) {
 
 }  // namespace
 
+// All that a rank makes alone, before all make the Gpu together: who fails here gives no id, so nobody waits.
+void Comm::make_own_part(Communicator& communicator) {
+  successors_.resize(static_cast<std::size_t>(size_));
+  UniqueId mine;
+  std::exception_ptr failure;
+  try {
+    api_ = gpu::api();
+    api_->set_device(device_);
+    between_streams_ = gpu::make_event(api_);
+    copies_read_ = gpu::make_event(api_);
+    // Should the communicator fail, its survivors meet where the first of them listens.
+    mine = successors_.at(static_cast<std::size_t>(rank_)) = new_id();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  communicator.all_gather(mine.bytes.data(), successors_.data(), UniqueId::size, DataType::uint8);
+  if (failure) std::rethrow_exception(failure);
+  const auto failed = std::ranges::find(successors_, UniqueId{});
+  if (failed != successors_.end())
+    throw Failure(ncclRemoteError,
+                  fmt::format("rank {} could not make its part of the communicator, and says why there",
+                              failed - successors_.begin()));
+}
+
 void Comm::connect(const std::shared_ptr<Communicator>& communicator) {
   {
     const std::scoped_lock lock(state_mutex_);
@@ -38,18 +63,10 @@ void Comm::connect(const std::shared_ptr<Communicator>& communicator) {
   }
   rank_ = communicator->rank();
   size_ = communicator->size();
-  api_ = gpu::api();
-  api_->set_device(device_);
+  make_own_part(*communicator);
   GpuOptions options;
   options.blocks = config_.blocks;
   gpu_.emplace(*communicator, options);
-  between_streams_ = gpu::make_event(api_);
-  copies_read_ = gpu::make_event(api_);
-  // Should the communicator fail, its survivors meet where the first of them listens.
-  successors_.resize(static_cast<std::size_t>(size_));
-  const UniqueId mine = new_id();
-  successors_.at(static_cast<std::size_t>(rank_)) = mine;
-  communicator->all_gather(mine.bytes.data(), successors_.data(), UniqueId::size, DataType::uint8);
   {
     auto neighbours = neighbours_of(successors_.front());
     const std::scoped_lock lock(state_mutex_);

@@ -363,6 +363,33 @@ TEST_F(Jobs, AParentCanBeAbortedWhileAPartIsConnected) {
   EXPECT_EQ(ncclCommAbort(comms[1]), ncclSuccess);
 }
 
+TEST_F(Jobs, WhatOneRankCannotMakeIsToldToTheOthers) {
+  std::atomic<int> made{0}, fails{0};  // events of device 1
+  api->before = [&](std::string_view call) {
+    if (call == "create_event" && api->current_device() == 1 && ++made == fails)
+      throw Error(ErrorCode::system, "cudaEventCreateWithFlags: the test refuses it");
+  };
+  EXPECT_EQ(ncclCommDestroy(make<1>({1})[0]), ncclSuccess);
+  const int all = made;
+  EXPECT_GT(all, 0);
+  for (int one = 1; one <= all; ++one) {
+    made = 0, fails = one;
+    ncclUniqueId id;
+    ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    const auto join = [&](int rank) {
+      api->set_device(rank);
+      ncclComm_t comm = nullptr;
+      EXPECT_THAT(ncclCommInitRank(&comm, 2, id, rank),
+                  testing::AnyOf(ncclUnhandledCudaError, ncclRemoteError));
+      expect_told(rank == 1 ? "the test refuses it" : "rank 1");
+      EXPECT_EQ(comm, nullptr);
+    };
+    std::thread first(join, 0), second(join, 1);
+    first.join(), second.join();
+  }
+  while (api->events > 0) std::this_thread::yield();  // their threads end
+}
+
 TEST_F(Jobs, ThatFailLeaveNoEvents) {
   const auto comms = make<1>({0});
   api->events_left = api->events - 1;  // all but the last of a communicator's
