@@ -13,8 +13,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     if (ending->closed())
       throw Failure(ncclInvalidArgument,
                     "the communicator was finalized before; what is left to do is ncclCommDestroy");
+    if (ending->revoked()) throw Failure(ncclInvalidArgument, "a revoked communicator cannot be finalized");
     ending->require_ready();
-    if (ending->revoked()) throw Failure(ncclInvalidUsage, "a revoked communicator cannot be finalized");
     return ending->close("ncclCommFinalize");
   });
 }
@@ -49,7 +49,11 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
   return guarded("ncclCommRevoke", [&] {
     if (comm == nullptr) return ncclSuccess;
     if (flags != 0) throw Failure(ncclInvalidArgument, "ncclCommRevoke knows no flags");
-    once_made(comm)->revoke();
+    const auto revoking = comm_of(comm);
+    if (revoking->closed() || revoking->revoked())
+      throw Failure(ncclInvalidArgument, "the communicator was finalized or revoked before");
+    revoking->require_made();
+    revoking->revoke();
     return ncclSuccess;
   });
 }

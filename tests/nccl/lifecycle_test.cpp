@@ -43,6 +43,7 @@ TEST_F(Lifecycle, ASplitHasTheRanksOfItsColor) {
       EXPECT_EQ(ncclCommFinalize(part), ncclSuccess);
       EXPECT_EQ(ncclCommFinalize(part), ncclInvalidArgument);
       expect_told("finalized before");
+      EXPECT_EQ(ncclCommRevoke(part, 0), ncclInvalidArgument);
       EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 0, ncclInt8, ncclSum, part, stream), ncclInvalidUsage);
       EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
       EXPECT_EQ(ncclCommDestroy(part), ncclInvalidArgument);
@@ -151,10 +152,11 @@ TEST_F(Lifecycle, ARevokedCommunicatorTakesNoCalls) {
       [&](int, ncclComm_t comm, cudaStream_t stream) {
         EXPECT_EQ(ncclCommRevoke(comm, 1), ncclInvalidArgument);
         EXPECT_EQ(ncclCommRevoke(comm, 0), ncclSuccess);
+        EXPECT_EQ(ncclCommRevoke(comm, 0), ncclInvalidArgument);
         EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 0, ncclInt8, ncclSum, comm, stream), ncclInvalidUsage);
         expect_told("revoked");
         EXPECT_EQ(async_error(comm), ncclSuccess);
-        EXPECT_EQ(ncclCommFinalize(comm), ncclInvalidUsage);
+        EXPECT_EQ(ncclCommFinalize(comm), ncclInvalidArgument);
         ncclComm_t part = nullptr;
         EXPECT_EQ(ncclCommSplit(comm, 0, 0, &part, nullptr), ncclInvalidUsage);
         ASSERT_EQ(ncclCommShrink(comm, nullptr, 0, &part, nullptr, shrink_default), ncclSuccess)
