@@ -319,19 +319,19 @@ class CudaApi final : public Api {
     check(::cudaLaunchKernel(executor_kernel(launch.type, launch.op),
                              dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(slices)),
                              dim3(block_threads), arguments, 0, native(stream)),
-          "launch of a collective");
+          "cudaLaunchKernel of a collective");
   }
   void launch_proof(const device::Membership* group, device::Proof phase, std::uint32_t* wrong,
                     Stream stream) override {
     void* arguments[] = {&group, &phase, &wrong};
     check(::cudaLaunchKernel(proof_kernel(), dim3(1), dim3(block_threads), arguments, 0, native(stream)),
-          "launch of the proof of paths");
+          "cudaLaunchKernel of the proof of paths");
   }
   void launch_scale(const device::Scale& scale, Stream stream) override {
     void* arguments[] = {const_cast<device::Scale*>(&scale)};
     check(::cudaLaunchKernel(scale_kernel(scale.type), dim3(scale_blocks), dim3(block_threads), arguments, 0,
                              native(stream)),
-          "launch of a scaled copy");
+          "cudaLaunchKernel of a scaled copy");
   }
 
  private:

@@ -99,6 +99,10 @@ Config resolve(const ncclConfig_t* given, const Config& inherited) {
   require_within(all.splitShare, 0, 1, "splitShare");
   require_within(all.shrinkShare, 0, 1, "shrinkShare");
   require_within(all.CTAPolicy, 0, 2, "CTAPolicy");
+  require_within(all.collnetEnable, 0, 1, "collnetEnable");
+  require_within(all.nvlsCTAs, 1, INT_MAX, "nvlsCTAs");
+  require_within(all.nChannelsPerNetPeer, 1, 64, "nChannelsPerNetPeer");
+  require_within(all.nvlinkCentricSched, 0, 1, "nvlinkCentricSched");
   if (all.minCTAs != undefined_int && all.maxCTAs != undefined_int && all.minCTAs > all.maxCTAs)
     throw Failure(ncclInvalidArgument, "config.minCTAs is more than config.maxCTAs");
   Config config;

@@ -3,6 +3,7 @@
 #include <exception>
 #include <mutex>
 #include <new>
+#include <string_view>
 
 #include "nccl/log.hpp"
 
@@ -26,6 +27,11 @@ struct OfThread {
   static inline thread_local bool gone = false;
 };
 thread_local OfThread of_thread;
+
+// Errors of the runtime and of the driver name its function.
+bool names_cuda(std::string_view text) {
+  return text.find(" cuda") != std::string_view::npos || text.find(" cuMem") != std::string_view::npos;
+}
 
 ncclResult_t tell(ncclResult_t result, const char* function, const char* text) {
   std::string whole = std::string(function) + ": " + text;
@@ -53,9 +59,7 @@ ncclResult_t result_of(const Error& error) {
     case ErrorCode::unauthorized:
       return ncclSystemError;
     case ErrorCode::system:
-      // Errors of the runtime name its function.
-      return std::string_view(error.what()).find(" cuda") != std::string_view::npos ? ncclUnhandledCudaError
-                                                                                    : ncclSystemError;
+      return names_cuda(error.what()) ? ncclUnhandledCudaError : ncclSystemError;
   }
   return ncclInternalError;
 }

@@ -9,6 +9,7 @@
 
 #include "bootstrap/rendezvous.hpp"
 #include "nccl/clients.hpp"
+#include "nccl/result.hpp"
 #include "topology/interface.hpp"
 
 namespace tutti::test {
@@ -101,6 +102,21 @@ TEST_F(NcclEnvironment, SaysWhetherCallsBlockWhateverTheProgram) {
   ::setenv("NCCL_COMM_BLOCKING", "0", 1);
   EXPECT_FALSE(resolve(&initial_config, default_config()).blocking);
   EXPECT_FALSE(default_config().blocking);
+}
+
+TEST_F(NcclEnvironment, DoesNotMatterForValuesThatNcclRefuses) {
+  using Field = int ncclConfig_t::*;
+  for (const Field field :
+       {&ncclConfig_t::blocking, &ncclConfig_t::minCTAs, &ncclConfig_t::maxCTAs,
+        &ncclConfig_t::cgaClusterSize, &ncclConfig_t::splitShare, &ncclConfig_t::shrinkShare,
+        &ncclConfig_t::CTAPolicy, &ncclConfig_t::collnetEnable, &ncclConfig_t::nvlsCTAs,
+        &ncclConfig_t::nChannelsPerNetPeer, &ncclConfig_t::nvlinkCentricSched}) {
+    ncclConfig_t given = initial_config;
+    given.*field = 1;
+    EXPECT_NO_THROW(resolve(&given, default_config()));
+    given.*field = -1;
+    EXPECT_THROW(resolve(&given, default_config()), Failure);
+  }
 }
 
 TEST_F(NcclEnvironment, IsAllThatAPartWithAConfigInherits) {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "nccl/clients.hpp"
+#include "nccl/result.hpp"
 
 namespace tutti::test {
 namespace {
@@ -296,6 +297,13 @@ TEST_F(Lifecycle, MemoryIsFreedOnItsDeviceWhateverTheThreads) {
   EXPECT_EQ(api->bytes_held(), ours);
   EXPECT_EQ(api->freed_elsewhere, 0);
   api->destroy_stream(stream);
+}
+
+TEST_F(Lifecycle, ErrorsOfCudaAreThoseThatNameItsFunctions) {
+  const auto result = [](const char* text) { return nccl::result_of(Error(ErrorCode::system, text)); };
+  EXPECT_EQ(result("cudaLaunchKernel of a collective: the test refuses it"), ncclUnhandledCudaError);
+  EXPECT_EQ(result("rank 1: cuMemCreate: the test refuses it"), ncclUnhandledCudaError);
+  EXPECT_EQ(result("cannot start a thread"), ncclSystemError);
 }
 
 TEST_F(Lifecycle, TheLogIsInNcclsForm) {
