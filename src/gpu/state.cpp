@@ -138,7 +138,8 @@ gpu::Regions::Allocated GpuState::allocate(std::size_t bytes) {
   const OnDevice here(*api_, connection_.device());
   sentry_->check();
   setting_.ensure_usable();
-  timeline_->finish();  // kernels read what is about to change
+  // Kernels read what is about to change.
+  transport::do_together(setting_.group, [&] { timeline_->finish(); });
   return regions_.allocate(bytes);
 }
 
@@ -156,8 +157,10 @@ gpu::Regions::Token GpuState::register_memory(void* data, std::size_t bytes) {
   const OnDevice here(*api_, connection_.device());
   sentry_->check();
   setting_.ensure_usable();
-  transport::do_together(setting_.group, [&] { check_registrable(data, bytes); });
-  timeline_->finish();
+  transport::do_together(setting_.group, [&] {
+    check_registrable(data, bytes);
+    timeline_->finish();
+  });
   return regions_.add({static_cast<std::byte*>(data), bytes});
 }
 

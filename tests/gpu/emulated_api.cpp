@@ -216,6 +216,7 @@ bool EmulatedApi::is_reached(gpu::Event event) {
   return shared->reached >= shared->recorded;
 }
 void EmulatedApi::synchronize_event(gpu::Event event) {
+  tell("synchronize_event");
   const SharedEvent shared = *static_cast<SharedEvent*>(event);
   std::unique_lock lock(shared->mutex);
   shared->moved.wait(lock, [&] { return shared->reached >= shared->recorded; });

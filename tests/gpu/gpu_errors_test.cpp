@@ -205,10 +205,20 @@ TEST_F(GpuTest, WhatIsWrongOnOneRankIsThrownOnAll) {
         };
         EXPECT_EQ(code_of(refused, "rank 1: register_memory takes memory of device"),
                   ErrorCode::invalid_argument);
-        gpu.on(nullptr).all_reduce(mine.data(), mine.data(), 64, DataType::float32);
-        api->synchronize(nullptr);
-        gpu.check();
-        EXPECT_EQ(mine.values(), std::vector<float>(64, 2));
+        const auto adds = [&](float sum) {
+          gpu.on(nullptr).all_reduce(mine.data(), mine.data(), 64, DataType::float32);
+          api->synchronize(nullptr);
+          gpu.check();
+          EXPECT_EQ(mine.values(), std::vector<float>(64, sum));
+        };
+        adds(2);
+        if (wrong) fails = "synchronize_event";
+        const char* const text = "rank 1: synchronize_event fails";
+        EXPECT_EQ(code_of([&] { static_cast<void>(gpu.allocate<float>(8)); }, text), ErrorCode::system);
+        EXPECT_EQ(code_of([&] { static_cast<void>(gpu.register_memory(mine.data(), 256)); }, text),
+                  ErrorCode::system);
+        fails = {};
+        adds(4);
       },
       quick());
 }
