@@ -184,6 +184,8 @@ TEST_F(Lifecycle, ANonblockingOneIsReadyLater) {
   EXPECT_EQ(rank, 0);
   EXPECT_EQ(ncclAllReduce(nullptr, nullptr, 0, ncclInt8, ncclSum, comms[0], nullptr), ncclInvalidArgument);
   expect_told("ncclCommGetAsyncError");
+  EXPECT_EQ(ncclCommDestroy(comms[0]), ncclInvalidArgument);
+  expect_told("or ncclCommAbort");
   ASSERT_EQ(ncclCommInitRankScalable(&comms[1], 2, 1, 1, &id, &config), ncclInProgress);
   for (const auto comm : comms) ASSERT_EQ(changed_from(ncclInProgress, comm), ncclSuccess);
   const gpu::Stream streams[] = {api->create_stream(), api->create_stream()};
