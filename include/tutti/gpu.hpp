@@ -108,7 +108,8 @@ class OnStream : public Operations<OnStream, void> {
 };
 
 /// Collects calls and enqueues them together. Its sends and receives are one kernel, in which they progress
-/// concurrently; collectives follow in the order of their calls.
+/// concurrently; collectives follow in the order of their calls. Of more than 128 sends and receives each
+/// kernel takes some between all pairs of ranks, so the peers must have theirs in groups, too.
 class GpuGroup : public Operations<GpuGroup, void> {
  public:
   /// Those of the communicator.
@@ -117,7 +118,7 @@ class GpuGroup : public Operations<GpuGroup, void> {
   /// All of `run` that could wait for the device or throw, so that a thread with several ranks can do it for
   /// all of them first: plans, and device memory. Throws what `run` does.
   void prepare();
-  /// Enqueues all collected calls. Throws Error(unsupported) for more than 128 sends and receives.
+  /// Enqueues all collected calls.
   void run();
 
  private:

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "gpu/device/executor.hpp"
 #include "gpu/parts.hpp"
 
 namespace tutti::gpu {
@@ -46,6 +47,19 @@ void add_move(Parts& to, std::uint64_t bytes, std::uint32_t salt, const device::
 
 bool is_message(const Call& call) {
   return call.operation == Operation::send || call.operation == Operation::receive;
+}
+
+std::vector<std::vector<Call>> message_launches(std::span<const Call> calls, int ranks) {
+  if (calls.size() <= device::max_buffers) return {std::vector<Call>(calls.begin(), calls.end())};
+  const auto of_each = static_cast<std::size_t>(device::max_buffers / (2 * ranks));
+  std::map<std::pair<Operation, Rank>, std::size_t> so_far;
+  std::vector<std::vector<Call>> launches;
+  for (const Call& call : calls) {
+    const std::size_t launch = so_far[{call.operation, call.root}]++ / of_each;
+    if (launch == launches.size()) launches.emplace_back();
+    launches[launch].push_back(call);
+  }
+  return launches;
 }
 
 std::vector<std::byte> message_program(std::span<const Call> calls, Rank rank, int slices,

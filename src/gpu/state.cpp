@@ -215,13 +215,11 @@ std::vector<GpuState::Prepared> GpuState::prepare_all(std::span<const Call> call
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("rank {} sends itself {} message(s) and receives {} in one group", rank(),
                             own_sends, own_receives));
-  if (messages.size() > gpu::device::max_buffers)
-    throw Error(ErrorCode::unsupported, fmt::format("{} sends and receives in one group; the most are {}",
-                                                    messages.size(), gpu::device::max_buffers));
   planner_->trim(*timeline_);
   std::vector<Prepared> all;
   all.reserve(calls.size());
-  if (!messages.empty()) all.push_back(prepare_messages(messages));
+  if (!messages.empty())
+    for (const auto& some : gpu::message_launches(messages, size())) all.push_back(prepare_messages(some));
   for (std::size_t i = 0; i < calls.size(); ++i)
     if (!is_message(calls[i])) all.push_back(prepare_collective(calls[i], sizes[i]));
   return all;
