@@ -68,7 +68,8 @@ std::string explain_own_trial(const Plan& plan) {
          (past_caches ? "past the caches" : "in the caches") + measured(*plan.own_trial, "");
 }
 
-// Calls by messages take part, too: they know no other paths than through slots.
+// Calls in place that go by messages take part, too, since others may make them elsewhere: they know no other
+// paths than through slots.
 std::string explain_trial(const Plan& plan) {
   const bool mapped = plan.mapped && !plan.asks;
   std::string text = mapped ? "  at present: " : "  plain memory: ";

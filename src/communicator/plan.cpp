@@ -274,10 +274,12 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   std::uint64_t h = mix(hash_of(key), identity);
   if (shape.uneven && !shape.private_sizes)
     for (const std::size_t c : call.in_counts.empty() ? call.out_counts : call.in_counts) h = mix(h, c);
+  h = mix(h, key.scaled ? 1U : 0U);  // has trials of its own
   plan.hash = static_cast<std::uint32_t>(mix(h, plan.program.piece) >> 32);
 
   if (!chosen || setting_.size == 1) return;
-  add_one_sided(plan, circumstances, sizes_known(shape, setting_.size), settings);
+  // Of a call with a factor others would have to read a copy, and they reach the caller's buffers only.
+  if (!key.scaled) add_one_sided(plan, circumstances, sizes_known(shape, setting_.size), settings);
   if (stores) {
     settings.stream_from = 0;
     plan.past_caches = lazily(*algorithm, settings, plan.program.divisor, plan.copies_input);
@@ -334,7 +336,7 @@ const std::shared_ptr<PathTrial>& Planner::trial_of(const PlanKey& key, const Ci
   constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
   const auto range = static_cast<int>(std::bit_width(circumstances.bytes)) / bits_a_range;
   const bool is_long = takes_long(circumstances);
-  auto& trial = trials_[{key.operation, key.type, key.op, range, is_long, paths}];
+  auto& trial = trials_[{key.operation, key.type, key.op, key.scaled, range, is_long, paths}];
   if (trial == nullptr)
     trial = std::make_shared<PathTrial>(paths, is_long ? PathTrial::of_long_calls : PathTrial::usual);
   return trial;

@@ -157,9 +157,10 @@ class Planner {
   const std::shared_ptr<const Plan>* latest_ = nullptr;  ///< in `cache_`
   std::uint64_t generation_ = 1;
   std::vector<User> users_;  ///< at most one a collective
-  /// By operation, type, reduction, range of sizes, whether calls of it take long, and what is tried: the
-  /// same calls on every rank, whichever of them it plans first.
-  std::map<std::tuple<Operation, DataType, ReduceOp, int, bool, Paths>, std::shared_ptr<PathTrial>> trials_;
+  /// By operation, type, reduction, whether it has a factor, range of sizes, whether calls of it take long,
+  /// and what is tried: the same calls on every rank, whichever of them it plans first.
+  std::map<std::tuple<Operation, DataType, ReduceOp, bool, int, bool, Paths>, std::shared_ptr<PathTrial>>
+      trials_;
 };
 
 PlanKey key_of(const Call& call, const Sizes& sizes);
