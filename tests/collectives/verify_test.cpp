@@ -1,10 +1,15 @@
 // Bad schedules, one for every kind of fault, written by hand.
 #include <tutti/verify.hpp>
 
+#include <cstddef>
 #include <limits>
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "collectives/verify/contract.hpp"
+#include "collectives/verify/memory.hpp"
+#include "collectives/verify/run.hpp"
 
 namespace tutti {
 namespace {
@@ -244,6 +249,23 @@ TEST(Verify, Headers) {
   EXPECT_EQ(fault(sound, {-1, 1, false, false}), "verify needs credits and at least one piece");
   EXPECT_EQ(fault(sound, {0, 0, false, false}), "verify needs credits and at least one piece");
   EXPECT_EQ(fault(sound, {0, huge, false, false}), "too large to prove: too many pieces");
+}
+
+// Of eight thousand lanes, a million messages under way would keep tens of gigabytes.
+TEST(Verify, GivesUpBeforeClocksFillTheMemory) {
+  const Schedule schedule = parse_schedule(two(sum, good[0], good[1]));
+  const auto proved_within = [&](std::size_t clock_entries, const VerifyOptions& options) {
+    proof::Memory memory(schedule, options);
+    const proof::Contract contract(schedule, options.pieces);
+    const auto found = proof::Run(schedule, options, contract, memory, clock_entries).run();
+    return found ? to_string(*found) : "proved";
+  };
+  EXPECT_EQ(proved_within(3, {}),
+            "rank 1, lane 0, step 1: too large to prove: too many messages under way among too many lanes");
+  // Two lanes with a clock of two entries each, as many messages, and what all knew at the beginning.
+  const std::size_t enough = 2 * (2 + 2 + 1);
+  EXPECT_EQ(proved_within(enough, {}), "proved");
+  EXPECT_EQ(proved_within(enough, {.pieces = 100}), "proved") << "received messages keep none";
 }
 
 TEST(Proof, TellsExpressionsApart) {

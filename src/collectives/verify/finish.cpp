@@ -43,7 +43,8 @@ std::optional<Fault> Run::check_order() const {
     const auto first = static_cast<std::size_t>(first_process_[static_cast<std::size_t>(rank)]);
     const auto last = static_cast<std::size_t>(first_process_[static_cast<std::size_t>(rank) + 1]);
     for (std::size_t lane = first; lane < last; ++lane) {
-      for (std::size_t i = 0; i < end.size(); ++i) end[i] = std::max(end[i], (*processes_[lane].clock)[i]);
+      const Clock& known = processes_[lane].clock->steps;
+      for (std::size_t i = 0; i < end.size(); ++i) end[i] = std::max(end[i], known[i]);
       end[lane] = std::max(end[lane], processes_[lane].next);
     }
   }

@@ -14,12 +14,14 @@ bool is_message(const Operand& operand) { return operand.kind == Operand::Kind::
 
 }  // namespace
 
-Run::Run(const Schedule& schedule, const VerifyOptions& options, const Contract& contract, Memory& memory)
+Run::Run(const Schedule& schedule, const VerifyOptions& options, const Contract& contract, Memory& memory,
+         std::size_t clock_entries)
     : schedule_(schedule),
       options_(options),
       contract_(contract),
       memory_(memory),
-      credits_(static_cast<std::size_t>(options.credits > 0 ? options.credits : schedule.credits)) {
+      credits_(static_cast<std::size_t>(options.credits > 0 ? options.credits : schedule.credits)),
+      clock_entries_(clock_entries) {
   for (Rank rank = 0; rank < schedule.ranks; ++rank) {
     first_process_.push_back(static_cast<int>(processes_.size()));
     const auto& lanes = schedule.lanes[static_cast<std::size_t>(rank)];
@@ -29,7 +31,7 @@ Run::Run(const Schedule& schedule, const VerifyOptions& options, const Contract&
     }
   }
   first_process_.push_back(static_cast<int>(processes_.size()));
-  const auto nothing_known = std::make_shared<Clock>(processes_.size(), 0);
+  const auto nothing_known = std::make_shared<SharedClock>(Clock(processes_.size(), 0), clock_entries_kept_);
   for (Process& process : processes_) process.clock = nothing_known;
 }
 
@@ -114,18 +116,24 @@ void Run::receive(Process& process, const Step& step) {
     }
     for (std::size_t i = 0; payload.view && i < payload.values.size(); ++i) {
       memory_.end_view(payload.cell + i);
-      memory_.read(payload.cell + i, now(process), *process.clock);
+      memory_.read(payload.cell + i, now(process), process.clock->steps);
     }
   }
 }
 
-void Run::join(std::shared_ptr<Clock>& clock, const Payload& payload) {
+void Run::join(std::shared_ptr<SharedClock>& clock, const Payload& payload) {
   const auto sender = static_cast<std::size_t>(payload.sent.lane);
   // Whoever has heard of the sending step has heard of all that the sender had heard of by then.
-  if (payload.sent.time <= (*clock)[sender]) return;
-  if (clock.use_count() > 1) clock = std::make_shared<Clock>(*clock);
-  for (std::size_t i = 0; i < clock->size(); ++i) (*clock)[i] = std::max((*clock)[i], (*payload.clock)[i]);
-  (*clock)[sender] = payload.sent.time;
+  if (payload.sent.time <= clock->steps[sender]) return;
+  if (clock.use_count() > 1) {
+    if (clock_entries_kept_ + clock->steps.size() > clock_entries_)
+      throw Flaw{"too large to prove: too many messages under way among too many lanes"};
+    clock = std::make_shared<SharedClock>(clock->steps, clock_entries_kept_);
+  }
+  Clock& steps = clock->steps;
+  const Clock& heard = payload.clock->steps;
+  for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = std::max(steps[i], heard[i]);
+  steps[sender] = payload.sent.time;
 }
 
 std::vector<Value> Run::fold(Process& process, const Step& step) {
@@ -137,8 +145,8 @@ std::vector<Value> Run::fold(Process& process, const Step& step) {
     const Payload* payload = is_message(source) ? &fifo(process, source, false).front() : nullptr;
     const std::size_t cell = payload != nullptr ? 0 : memory_.at(source, process.rank, piece);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const Value& value =
-          payload != nullptr ? payload->values[i] : memory_.read(cell + i, now(process), *process.clock);
+      const Value& value = payload != nullptr ? payload->values[i]
+                                              : memory_.read(cell + i, now(process), process.clock->steps);
       if (&source == step.sources.data()) {
         values[i] = value;
       } else {
@@ -175,7 +183,7 @@ void Run::store(Process& process, const Step& step, const std::vector<Value>& va
     const std::size_t cell = memory_.at(sink, process.rank, piece);
     if (copied != nullptr && !step.complete && memory_.at(*copied, process.rank, piece) == cell) continue;
     for (std::size_t i = 0; i < values.size(); ++i)
-      memory_.write(cell + i, values[i], now(process), *process.clock);
+      memory_.write(cell + i, values[i], now(process), process.clock->steps);
   }
 }
 
@@ -210,7 +218,7 @@ void Run::release(Process& process, const Step& step) {
 void Run::touch(const Process& process, const Operand& operand) {
   if (is_message(operand) || operand.rank < 0 || operand.rank == process.rank) return;
   const auto owner = static_cast<std::size_t>(operand.rank);
-  const auto known = process.clock->begin();
+  const auto known = process.clock->steps.begin();
   if (std::all_of(known + first_process_[owner], known + first_process_[owner + 1],
                   [](std::uint32_t steps) { return steps == 0; })) {
     throw Flaw{fmt::format("race: touches memory of rank {}, which may not have started", operand.rank)};

@@ -2,6 +2,7 @@
 /// The one run of a schedule on symbolic values that proves all its runs.
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <map>
 #include <memory>
@@ -18,10 +19,15 @@
 
 namespace tutti::proof {
 
+/// Clock entries that a proof keeps at most: a gigabyte.
+inline constexpr std::size_t max_clock_entries = std::size_t{1} << 28;
+
 /// Runs every lane as far as it gets. The schedule must have passed `check_header` and `check_steps`.
 class Run {
  public:
-  Run(const Schedule& schedule, const VerifyOptions& options, const Contract& contract, Memory& memory);
+  /// `clock_entries`: it gives up where clocks would have more.
+  Run(const Schedule& schedule, const VerifyOptions& options, const Contract& contract, Memory& memory,
+      std::size_t clock_entries = max_clock_entries);
   /// Runs to the end, then checks what only shows there.
   std::optional<Fault> run();
 
@@ -32,7 +38,7 @@ class Run {
     const Lane* steps = nullptr;
     std::uint32_t next = 0;  ///< steps that have run, over all pieces
     bool queued = true;
-    std::shared_ptr<Clock> clock;  ///< changed only while no message shares it
+    std::shared_ptr<SharedClock> clock;  ///< changed only while no message shares it
   };
 
   [[nodiscard]] bool ended(const Process& process) const;
@@ -46,7 +52,7 @@ class Run {
 
   void execute(Process& process, const Step& step);
   void receive(Process& process, const Step& step);
-  static void join(std::shared_ptr<Clock>& clock, const Payload& payload);
+  void join(std::shared_ptr<SharedClock>& clock, const Payload& payload);
   std::vector<Value> fold(Process& process, const Step& step);
   void check_complete(const Step& step, const std::vector<Value>& values, bool forwards) const;
   void store(Process& process, const Step& step, const std::vector<Value>& values);
@@ -64,6 +70,8 @@ class Run {
   const Contract& contract_;
   Memory& memory_;
   std::size_t credits_;
+  std::size_t clock_entries_;           ///< the most that may be kept
+  std::size_t clock_entries_kept_ = 0;  ///< by `processes_` and `fifos_`
   std::vector<Process> processes_;
   std::vector<int> first_process_;  ///< of each rank, and one past the last
   Fifos fifos_;

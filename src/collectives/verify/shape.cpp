@@ -10,7 +10,7 @@
 namespace tutti::proof {
 namespace {
 
-// What a proof may cost: some hundred megabytes, some seconds.
+// What a proof may cost, besides clocks (run.hpp): some hundred megabytes, some seconds.
 constexpr double max_cells = 1 << 21;  // chunks of all buffers
 constexpr double max_lanes_in_all = 1 << 13;
 constexpr double max_touched = 1 << 25;  // chunks that all steps read and write
