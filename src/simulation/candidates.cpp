@@ -144,7 +144,8 @@ Ranking rank_candidates(const Network& network, const Question& question) {
                               .type = question.type,
                               .piece = piece,
                               .max_message = question.max_message,
-                              .views = algorithm->views};
+                              .views = algorithm->views,
+                              .extrapolates = gives_up};
       const double limit = gives_up ? limit_of(found.candidates, algorithms.size() == 1)
                                     : std::numeric_limits<double>::infinity();
       Candidate one{

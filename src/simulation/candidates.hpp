@@ -35,7 +35,8 @@ struct Question {
 /// for by name: most of their schedules grow with the square of the ranks, and they lose. Where there are
 /// none (a broadcast, one rank a node), those whose schedules do not grow so come into question.
 inline constexpr int flat_up_to = 512;
-/// Beyond so many ranks, they are simulated by representatives, but for networks with multicasts.
+/// Beyond so many ranks, they are simulated by representatives, but for networks with multicasts, and with
+/// some of the pieces where there are many.
 inline constexpr int everybody_up_to = 64;
 
 /// Nobody asks how much slower than this many times the fastest candidate another one is.

@@ -23,14 +23,14 @@ One take_first(std::vector<One>& those) {
   return first;
 }
 
+}  // namespace
+
 Result given_up(double least) {
   Result result;
   result.finished = false;
   result.seconds = least;
   return result;
 }
-
-}  // namespace
 
 void Engine::tell(double time, What what, int which) { events_.push({time, told_++, what, which}); }
 
@@ -323,9 +323,7 @@ Result Engine::result() {
     if (link_bytes_[l] > 0)
       result.links.push_back(
           {quotient_.links[l], quotient_.links_alike[l], link_bytes_[l], flows_.busy(static_cast<int>(l))});
-  const auto needed = [&](const LinkCounts& link) { return link.bytes / network_.bandwidth[at(link.link)]; };
-  std::stable_sort(result.links.begin(), result.links.end(),
-                   [&](const LinkCounts& a, const LinkCounts& b) { return needed(a) > needed(b); });
+  busiest_first(network_, result.links);
   for (const Fifo& fifo : fifos_)
     if (fifo.receiver >= 0)
       counts_[at(lanes_[at(fifo.receiver)].actor)].buffer_bytes +=

@@ -15,6 +15,9 @@
 
 namespace tutti::simulation {
 
+/// What takes at least `least` seconds, and nobody wants to know more: see Result::finished.
+Result given_up(double least);
+
 /// As the executor does: a lane's step begins when all its messages have arrived, all its sinks have room
 /// and, where a rank is one thread, no other lane works. There, a lane goes on as long as it can, and then
 /// that which could begin earliest.
@@ -25,6 +28,8 @@ class Engine {
   /// Fills in all but `piece`. Throws Error(invalid_schedule) when the schedule is stuck. Gives up at `limit`
   /// seconds, or at once where some link has more to carry than it can until then: see Result::finished.
   Result run(double limit);
+  /// s that the busiest link needs for all that will cross it.
+  [[nodiscard]] double bound() const;
 
  private:
   struct LaneState {
@@ -95,8 +100,6 @@ class Engine {
   void release(Fifo& fifo);
   void tell(double time, What what, int which);
   [[nodiscard]] Spent work(const LaneState& lane, const execution::Instruction& step);
-  /// s that the busiest link needs for all that will cross it.
-  [[nodiscard]] double bound() const;
   Result result();
 
   const Network& network_;

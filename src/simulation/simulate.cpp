@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
+#include <optional>
+#include <utility>
 
 #include "collectives/partial_build.hpp"
 #include "simulation/at.hpp"
 #include "simulation/cast.hpp"
 #include "simulation/engine.hpp"
+#include "simulation/rounds.hpp"
 
 namespace tutti::simulation {
 
@@ -28,8 +31,10 @@ std::size_t largest_chunk(const Schedule& schedule, const Workload& workload) {
 
 Result run(const Schedule& schedule, const Network& network, const Workload& workload, Quotient& quotient,
            bool even, double limit) {
-  const std::vector<Actor> actors = cast(schedule, network, workload, quotient, even);
-  Result result = Engine(network, quotient, actors, workload.calls).run(limit);
+  std::vector<Actor> actors = cast(schedule, network, workload, quotient, even);
+  std::optional<Result> found;
+  if (workload.extrapolates && workload.calls == 1) found = by_some_rounds(network, quotient, actors, limit);
+  Result result = found ? std::move(*found) : Engine(network, quotient, actors, workload.calls).run(limit);
   result.chunk = largest_chunk(schedule, workload);
   for (const Actor& actor : actors)
     result.piece = std::max<std::size_t>(result.piece, std::min(actor.program.piece, result.chunk));
@@ -67,6 +72,12 @@ Spent& Spent::operator-=(const Spent& other) {
 Spent& Spent::operator/=(int count) {
   for (double* part : {&latency, &links, &messages, &copies, &folds, &steps, &calls}) *part /= count;
   return *this;
+}
+
+void busiest_first(const Network& network, std::vector<LinkCounts>& links) {
+  const auto needed = [&](const LinkCounts& link) { return link.bytes / network.bandwidth[at(link.link)]; };
+  std::stable_sort(links.begin(), links.end(),
+                   [&](const LinkCounts& a, const LinkCounts& b) { return needed(a) > needed(b); });
 }
 
 Result simulate(const Schedule& schedule, const Network& network, const Workload& workload, double limit) {

@@ -26,6 +26,8 @@ struct Workload {
   std::size_t max_message = execution::unlimited;  ///< bytes
   bool views = false;  ///< the schedule allows that, where a way has views, what is sent is read there
   int calls = 1;       ///< in a row, without a barrier, as benchmarks do
+  /// A buffer of many pieces may be told from some of them (rounds.hpp): of one call, and not exact.
+  bool extrapolates = false;
 };
 
 /// What one rank does.
@@ -88,13 +90,17 @@ struct Result {
   std::size_t chunk = 0;          ///< bytes of the largest chunk of the caller's buffers
 };
 
-/// Rank by rank: exact. Gives up at `limit` seconds of the clock: see Result::finished.
+/// Sorts by the time that a link needs for what crosses it.
+void busiest_first(const Network& network, std::vector<LinkCounts>& links);
+
+/// Rank by rank: exact, but for Workload::extrapolates. Gives up at `limit` seconds of the clock: see
+/// Result::finished.
 Result simulate(const Schedule& schedule, const Network& network, const Workload& workload,
                 double limit = std::numeric_limits<double>::infinity());
 
 /// By representatives; see quotient.hpp. Chunks of a buffer that the schedule divides are all taken as large
 /// as the largest: the real ones are multiples of 64 bytes, or of an element where there are fewer for each,
-/// and the last ones are smaller. All else is exact.
+/// and the last ones are smaller. All else is exact, but for Workload::extrapolates.
 class Alike {
  public:
   /// `network` must outlive it, and have no multicasts: whether a message is one, only all ranks' steps say.

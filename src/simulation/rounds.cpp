@@ -1,0 +1,138 @@
+#include "simulation/rounds.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "simulation/at.hpp"
+#include "simulation/engine.hpp"
+
+namespace tutti::simulation {
+
+namespace {
+
+// With `step`, 2 `step` and 3 `step` rounds, and those that are left over when all are divided by `step`.
+constexpr std::uint64_t first_step = 8, last_step = 32;
+constexpr std::uint64_t worth_it = 8;  // steps in all
+constexpr double tolerance = 1e-3;     // of what a step takes
+
+using Three = std::array<Result, 3>;
+
+// Only buffers that the schedule divides have a rest in another part, in which pieces are shorter.
+bool has_rounds(const std::vector<execution::Part>& parts) { return parts.size() > 1; }
+
+std::uint64_t rounds_of(const std::vector<Actor>& actors) {
+  for (const Actor& actor : actors)
+    for (const auto& parts : actor.program.lanes)
+      if (has_rounds(parts)) return parts.front().iterations;
+  return 0;
+}
+
+void set_rounds(std::vector<Actor>& actors, std::uint64_t rounds) {
+  for (Actor& actor : actors)
+    for (auto& parts : actor.program.lanes)
+      if (has_rounds(parts)) parts.front().iterations = rounds;
+}
+
+std::map<int, LinkCounts> by_link(const Result& result) {
+  std::map<int, LinkCounts> links;
+  for (const LinkCounts& link : result.links) links[link.link] = link;
+  return links;
+}
+
+bool is_steady(const Network& network, const Three& of) {
+  const double first = of[1].seconds - of[0].seconds, second = of[2].seconds - of[1].seconds;
+  if (std::abs(second - first) > tolerance * second) return false;
+  auto before = by_link(of[1]);
+  return std::all_of(of[2].links.begin(), of[2].links.end(), [&](const LinkCounts& link) {
+    const double bytes = link.bytes - before[link.link].bytes;
+    return bytes / network.bandwidth[at(link.link)] <= (1 + tolerance) * second;
+  });
+}
+
+// What `after` will be when it has grown `times` more as it has from `before`.
+std::uint64_t grown(std::uint64_t before, std::uint64_t after, std::uint64_t times) {
+  return after + times * (after - before);
+}
+double grown(double before, double after, std::uint64_t times) {
+  return after + static_cast<double>(times) * (after - before);
+}
+
+RankCounts grown(const RankCounts& before, RankCounts after, std::uint64_t times) {
+  for (const auto count :
+       {&RankCounts::messages_sent, &RankCounts::bytes_sent, &RankCounts::messages_received,
+        &RankCounts::bytes_received, &RankCounts::bytes_copied, &RankCounts::bytes_folded})
+    after.*count = grown(before.*count, after.*count, times);
+  for (const auto seconds : {&RankCounts::busy, &RankCounts::done})
+    after.*seconds = grown(before.*seconds, after.*seconds, times);
+  return after;
+}
+
+// Of equally long paths each simulation may end on another, and a part of one be less than of the other. So
+// the time divides as the parts that have grown did.
+Spent grown(const Spent& before, Spent after, std::uint64_t times) {
+  const double more = static_cast<double>(times) * (after.total() - before.total());
+  const auto parts = {&Spent::latency, &Spent::links, &Spent::messages, &Spent::copies,
+                      &Spent::folds,   &Spent::steps, &Spent::calls};
+  const auto growth = [&](double Spent::*part) { return std::max(0.0, after.*part - before.*part); };
+  double all = 0;
+  for (const auto part : parts) all += growth(part);
+  if (all > 0)
+    for (const auto part : parts) after.*part += more * growth(part) / all;
+  after.hops += times * (std::max(after.hops, before.hops) - before.hops);
+  return after;
+}
+
+Result grown(const Network& network, const Three& of, std::uint64_t times) {
+  const Result& before = of[1];
+  Result after = of[2];
+  after.seconds = grown(before.seconds, after.seconds, times);
+  after.spent = grown(before.spent, after.spent, times);
+  after.steady = after.spent;  // of one call
+  after.steady.hops = 0;
+  for (std::size_t i = 0; i < after.ranks.size(); ++i)
+    after.ranks[i] = grown(before.ranks[i], after.ranks[i], times);
+  auto links = by_link(before);
+  for (LinkCounts& link : after.links) {
+    link.bytes = grown(links[link.link].bytes, link.bytes, times);
+    link.busy = grown(links[link.link].busy, link.busy, times);
+  }
+  busiest_first(network, after.links);
+  after.messages = grown(before.messages, after.messages, times);
+  after.events = of[0].events + of[1].events + of[2].events;
+  return after;
+}
+
+// By steps of so many rounds.
+std::optional<Result> by_steps(const Network& network, const Quotient& quotient, std::vector<Actor>& actors,
+                               double limit, std::uint64_t rounds, std::uint64_t step) {
+  Three of;
+  for (std::uint64_t i = 0; i < of.size(); ++i) {
+    set_rounds(actors, rounds % step + (i + 1) * step);
+    of[i] = Engine(network, quotient, actors).run(limit);
+    if (!of[i].finished) return std::move(of[i]);
+  }
+  if (!is_steady(network, of)) return std::nullopt;
+  Result all = grown(network, of, rounds / step - of.size());
+  return all.seconds > limit ? given_up(limit) : all;
+}
+
+}  // namespace
+
+std::optional<Result> by_some_rounds(const Network& network, const Quotient& quotient,
+                                     std::vector<Actor>& actors, double limit) {
+  const std::uint64_t rounds = rounds_of(actors);
+  if (rounds < worth_it * first_step) return std::nullopt;
+  if (const double least = Engine(network, quotient, actors).bound(); least > limit) return given_up(least);
+  std::optional<Result> found;
+  for (std::uint64_t step = first_step; !found && step <= last_step && rounds >= worth_it * step; step *= 2)
+    found = by_steps(network, quotient, actors, limit, rounds, step);
+  set_rounds(actors, rounds);
+  return found;
+}
+
+}  // namespace tutti::simulation

@@ -1,0 +1,24 @@
+/// \file
+/// A long buffer in many pieces, of which a few are simulated: once a pipeline is full, as many rounds more
+/// take as much time more. It need not be full everywhere: a chain of ten thousand ranks takes long until the
+/// first piece is at its end, but with eight pieces more it is done later by eight times what its slowest
+/// rank takes. So what is compared is whole simulations that differ in their rounds only.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "simulation/cast.hpp"
+#include "simulation/network.hpp"
+#include "simulation/quotient.hpp"
+#include "simulation/simulate.hpp"
+
+namespace tutti::simulation {
+
+/// The result of one call, from three simulations of some of its rounds; given up as Engine::run is. Nothing
+/// where there are too few rounds for that, or where as many more did not take as long both times, or took
+/// less than a link needs: then all must be simulated. Counts are exact. `actors` are as before afterwards.
+std::optional<Result> by_some_rounds(const Network& network, const Quotient& quotient,
+                                     std::vector<Actor>& actors, double limit);
+
+}  // namespace tutti::simulation
