@@ -17,8 +17,8 @@ namespace {
 
 // With `step`, 2 `step` and 3 `step` rounds, and those that are left over when all are divided by `step`.
 constexpr std::uint64_t first_step = 8, last_step = 32;
-constexpr std::uint64_t worth_it = 8;  // steps in all
-constexpr double tolerance = 1e-3;     // of what a step takes
+constexpr std::uint64_t worth_it = 8;   // steps in all
+constexpr double steady_within = 1e-3;  // of what a step takes
 
 using Three = std::array<Result, 3>;
 
@@ -46,11 +46,11 @@ std::map<int, LinkCounts> by_link(const Result& result) {
 
 bool is_steady(const Network& network, const Three& of) {
   const double first = of[1].seconds - of[0].seconds, second = of[2].seconds - of[1].seconds;
-  if (std::abs(second - first) > tolerance * second) return false;
+  if (std::abs(second - first) > steady_within * second) return false;
   auto before = by_link(of[1]);
   return std::all_of(of[2].links.begin(), of[2].links.end(), [&](const LinkCounts& link) {
     const double bytes = link.bytes - before[link.link].bytes;
-    return bytes / network.bandwidth[at(link.link)] <= (1 + tolerance) * second;
+    return bytes / network.bandwidth[at(link.link)] <= (1 + steady_within) * second;
   });
 }
 

@@ -234,32 +234,37 @@ TEST(PathTrial, OfCallsWithAFactorIsTheirOwn) {
   options.rank_order = true;  // so that results are the same on all paths
   const auto tuning = tuning::Tuning::defaults();
   const tuning::Scene scene{.transport = "shm", .ranks = 2};
-  Planner planner({.size = 2,
-                   .can_attach = true,
-                   .max_message = 64 << 10,
-                   .channels = &channels,
-                   .options = &options,
-                   .tuning = tuning,
-                   .scene = scene,
-                   .choices = tuning->choices(scene)});
+  const auto setting = [&](bool can_attach) {
+    return Planner::Setting{.size = 2,
+                            .can_attach = can_attach,
+                            .max_message = 64 << 10,
+                            .channels = &channels,
+                            .options = &options,
+                            .tuning = tuning,
+                            .scene = scene,
+                            .choices = tuning->choices(scene)};
+  };
+  Planner attaches(setting(true)), by_slots(setting(false));
   std::vector<std::byte> memory(1);  // nobody touches it
-  const auto plan = [&](Reduction reduction, std::size_t count) {
+  const auto planned = [&](Planner& planner, Reduction reduction, std::size_t count) {
     return planner.plan(reduction_call(Operation::all_reduce, DataType::float32, reduction, count,
                                        memory.data(), memory.data() + 1),
                         {});
   };
-  const auto plain = plan(ReduceOp::sum, 10'000), with_factor = plan(scaled_sum(2), 10'000);
+  const std::size_t brief = 10'000;
+  const auto plain = planned(attaches, ReduceOp::sum, brief),
+             with_factor = planned(attaches, scaled_sum(2), brief);
   ASSERT_TRUE(plain->trial);
   EXPECT_TRUE(plain->attached);
   EXPECT_FALSE(with_factor->trial) << "it only has slots";
   EXPECT_FALSE(with_factor->attached);
   EXPECT_NE(with_factor->hash, plain->hash) << "ranks that differ would try different ways";
+  // Both store results past the caches or not.
   const std::size_t streams = topology::last_cache_bytes() / sizeof(float);
-  const auto long_with_factor = plan(scaled_sum(2), streams);
-  ASSERT_TRUE(long_with_factor->trial) << "stored past the caches or not";
-  EXPECT_FALSE(long_with_factor->attached);
-  EXPECT_EQ(long_with_factor->trial, plan(scaled_sum(3), streams)->trial);
-  EXPECT_NE(long_with_factor->trial, plan(ReduceOp::sum, streams)->trial);
+  const auto trial = planned(by_slots, scaled_sum(2), streams)->trial;
+  ASSERT_TRUE(trial);
+  EXPECT_EQ(planned(by_slots, scaled_sum(3), streams)->trial, trial);
+  EXPECT_NE(planned(by_slots, ReduceOp::sum, streams)->trial, trial);
 }
 
 // What is only moved: three ways, or two where there is no cross-memory attach.
