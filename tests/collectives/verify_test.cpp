@@ -268,6 +268,23 @@ TEST(Verify, GivesUpBeforeClocksFillTheMemory) {
   EXPECT_EQ(proved_within(enough, {.pieces = 100}), "proved") << "received messages keep none";
 }
 
+// Whoever reads a chunk is compared with all that may be reading it.
+TEST(Verify, GivesUpWhereTooManyLanesReadTheSame) {
+  const Schedule schedule = parse_schedule(
+      "broadcast \"x\" ranks 1 chunks 1 scratch 2\nrank 0\nlane 0\nout[0] = in[0]\nlane 1\n"
+      "scratch[0] = in[0]\nlane 2\nscratch[1] = in[0]\n");
+  const auto proved_with = [&](std::size_t compared) {
+    const VerifyOptions options;
+    proof::Memory memory(schedule, options, compared);
+    const proof::Contract contract(schedule, options.pieces);
+    const auto found = proof::Run(schedule, options, contract, memory).run();
+    return found ? to_string(*found) : "proved";
+  };
+  EXPECT_EQ(proved_with(0 + 1 + 2), "proved");
+  EXPECT_EQ(proved_with(0 + 1 + 1),
+            "rank 0, lane 2, step 0: too large to prove: too many lanes read the same chunks");
+}
+
 TEST(Proof, TellsExpressionsApart) {
   const auto proof = [](const std::string& steps) {
     const std::string rest =

@@ -20,7 +20,8 @@ double Memory::cells(const Schedule& schedule, int pieces) {
          ((double{1} * input_chunks(schedule) + output_chunks(schedule)) * pieces + schedule.scratch);
 }
 
-Memory::Memory(const Schedule& schedule, const VerifyOptions& options) {
+Memory::Memory(const Schedule& schedule, const VerifyOptions& options, std::size_t compared)
+    : may_compare_(compared) {
   std::size_t next = 0;
   for (Rank rank = 0; rank < schedule.ranks; ++rank) {
     const auto chunks = [&](Space space) {
@@ -62,6 +63,9 @@ const Value& Memory::read(std::size_t cell, Event event, const Clock& clock) {
   if (!place.value.defined()) throw Flaw{"reads a chunk that holds nothing yet"};
   if (!precedes(place.writer, event, clock))
     throw Flaw{"race: reads a chunk that another lane may still be writing"};
+  if (place.readers.size() > may_compare_)
+    throw Flaw{"too large to prove: too many lanes read the same chunks"};
+  may_compare_ -= place.readers.size();
   const auto older = std::find_if(place.readers.begin(), place.readers.end(),
                                   [&](const Event& reader) { return precedes(reader, event, clock); });
   if (older != place.readers.end()) {

@@ -31,10 +31,14 @@ struct Cell {
   int views = 0;               ///< messages on their way that will be read from here
 };
 
+/// Readers of chunks that a proof compares at most: some seconds.
+inline constexpr std::size_t max_compared = 10'000'000'000;
+
 /// All cells. Cells of consecutive chunks of one buffer and piece are consecutive.
 class Memory {
  public:
-  Memory(const Schedule& schedule, const VerifyOptions& options);
+  /// `compared`: `read` gives up where more readers would be compared.
+  Memory(const Schedule& schedule, const VerifyOptions& options, std::size_t compared = max_compared);
 
   /// Cells that a schedule with a sound header needs, to be refused before they are allocated.
   static double cells(const Schedule& schedule, int pieces);
@@ -42,7 +46,8 @@ class Memory {
   [[nodiscard]] std::size_t at(const Operand& operand, Rank rank, int piece) const;
   [[nodiscard]] const Value& peek(std::size_t cell) const { return cells_[cell].value; }
 
-  /// Throw Flaw for undefined data and for races. `clock` is that of the lane of `event`.
+  /// Throw Flaw for undefined data and for races, and where too many lanes read the same. `clock` is that of
+  /// the lane of `event`.
   const Value& read(std::size_t cell, Event event, const Clock& clock);
   void write(std::size_t cell, const Value& value, Event event, const Clock& clock);
   /// Between a send and the receiver's step, the message is a view of the cell.
@@ -56,6 +61,7 @@ class Memory {
   };
   std::vector<Layout> layouts_;
   std::vector<Cell> cells_;
+  std::size_t may_compare_;  ///< readers, from now on
 };
 
 }  // namespace tutti::proof
