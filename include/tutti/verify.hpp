@@ -39,8 +39,9 @@ struct Proof {
 /// network (Kahn 1974): without races one run proves all runs. Finds: wrong data, a contribution folded in
 /// twice, reads of undefined chunks, races between lanes and between ranks, deadlock with the given credits,
 /// messages never received or of another size, a misplaced `complete`. Returns the first fault, or none. Does
-/// not throw on bad schedules, whatever they contain. Time: about steps x lanes x ranks. `proof`, when given,
-/// is filled in on success.
+/// not throw on bad schedules, whatever they contain. Time: about steps x lanes x ranks; what would take
+/// minutes, or some gigabytes, is refused as too large to prove. `proof`, when given, is filled in on
+/// success.
 [[nodiscard]] std::optional<Fault> verify(const Schedule& schedule, const VerifyOptions& options = {},
                                           Proof* proof = nullptr);
 
