@@ -59,7 +59,7 @@ class Operations {
   Result all_reduce(In&& in, Out&& out, Reduction op = ReduceOp::sum) {
     const std::span from(in);
     const std::span to(out);
-    same(from.size(), to.size(), "all_reduce");
+    require(to.size(), from.size(), "all_reduce: the output", as_input);
     return all_reduce(from.data(), to.data(), from.size(), data_type_of<element_of<In>>, op);
   }
   template <WritableElements Range>
@@ -82,7 +82,7 @@ class Operations {
   Result reduce(In&& in, Out&& out, Rank root, Reduction op = ReduceOp::sum) {
     const std::span from(in);
     const std::span to(out);
-    if (is(root)) same(from.size(), to.size(), "reduce");
+    if (is(root)) require(to.size(), from.size(), "reduce: the output", as_input);
     return reduce(from.data(), to.data(), from.size(), data_type_of<element_of<In>>, root, op);
   }
   Result reduce(const void* in, void* out, std::size_t count, DataType type, Rank root,
@@ -102,7 +102,7 @@ class Operations {
   Result reduce_scatter(In&& in, Out&& out, Reduction op = ReduceOp::sum) {
     const std::span from(in);
     const std::span to(out);
-    same(from.size(), to.size() * ranks(), "reduce_scatter");
+    require(from.size(), to.size() * ranks(), "reduce_scatter: the input", an_output_a_rank);
     return reduce_scatter(from.data(), to.data(), to.size(), data_type_of<element_of<In>>, op);
   }
   Result reduce_scatter(const void* in, void* out, std::size_t count, DataType type,
@@ -121,7 +121,7 @@ class Operations {
   Result all_gather(In&& in, Out&& out) {
     const std::span from(in);
     const std::span to(out);
-    same(to.size(), from.size() * ranks(), "all_gather");
+    require(to.size(), from.size() * ranks(), "all_gather: the output", an_input_a_rank);
     return all_gather(from.data(), to.data(), from.size(), data_type_of<element_of<In>>);
   }
   Result all_gather(const void* in, void* out, std::size_t count, DataType type) {
@@ -134,7 +134,7 @@ class Operations {
   Result broadcast(In&& in, Out&& out, Rank root) {
     const std::span from(in);
     const std::span to(out);
-    if (is(root)) same(from.size(), to.size(), "broadcast");
+    if (is(root)) require(to.size(), from.size(), "broadcast: the output", as_input);
     return broadcast(from.data(), to.data(), to.size(), data_type_of<element_of<In>>, root);
   }
   template <WritableElements Range>
@@ -157,7 +157,7 @@ class Operations {
   Result gather(In&& in, Out&& out, Rank root) {
     const std::span from(in);
     const std::span to(out);
-    if (is(root)) same(to.size(), from.size() * ranks(), "gather");
+    if (is(root)) require(to.size(), from.size() * ranks(), "gather: the output", an_input_a_rank);
     return gather(from.data(), to.data(), from.size(), data_type_of<element_of<In>>, root);
   }
   Result gather(const void* in, void* out, std::size_t count, DataType type, Rank root) {
@@ -171,7 +171,7 @@ class Operations {
   Result scatter(In&& in, Out&& out, Rank root) {
     const std::span from(in);
     const std::span to(out);
-    if (is(root)) same(from.size(), to.size() * ranks(), "scatter");
+    if (is(root)) require(from.size(), to.size() * ranks(), "scatter: the input", an_output_a_rank);
     return scatter(from.data(), to.data(), to.size(), data_type_of<element_of<In>>, root);
   }
   Result scatter(const void* in, void* out, std::size_t count, DataType type, Rank root) {
@@ -185,10 +185,12 @@ class Operations {
   Result all_to_all(In&& in, Out&& out) {
     const std::span from(in);
     const std::span to(out);
-    same(from.size(), to.size(), "all_to_all");
+    require(to.size(), from.size(), "all_to_all: the output", as_input);
     const std::size_t n = ranks();
     if (from.size() % n != 0)
-      throw Error(ErrorCode::invalid_argument, "all_to_all: the buffers do not divide into one block a rank");
+      throw Error(ErrorCode::invalid_argument,
+                  "all_to_all: the buffers do not divide into one block a rank (" +
+                      std::to_string(from.size()) + " elements, " + std::to_string(n) + " ranks)");
     return all_to_all(from.data(), to.data(), from.size() / n, data_type_of<element_of<In>>);
   }
   Result all_to_all(const void* in, void* out, std::size_t count, DataType type) {
@@ -206,7 +208,7 @@ class Operations {
                       std::span<const std::size_t> displacements = {}) {
     const std::span from(in);
     const std::span to(out);
-    if (counts.size() == ranks()) same(from.size(), counts[own()], "all_gather_v");
+    if (counts.size() == ranks()) require(from.size(), counts[own()], "all_gather_v: the input", as_counted);
     detail::require_blocks_within(to.size(), counts, displacements, "all_gather_v, output");
     return all_gather_v(from.data(), to.data(), counts, displacements, data_type_of<element_of<In>>);
   }
@@ -227,7 +229,8 @@ class Operations {
                           std::span<const std::size_t> displacements = {}, Reduction op = ReduceOp::sum) {
     const std::span from(in);
     const std::span to(out);
-    if (counts.size() == ranks()) same(counts[own()], to.size(), "reduce_scatter_v");
+    if (counts.size() == ranks())
+      require(to.size(), counts[own()], "reduce_scatter_v: the output", as_counted);
     detail::require_blocks_within(from.size(), counts, displacements, "reduce_scatter_v, input");
     return reduce_scatter_v(from.data(), to.data(), counts, displacements, data_type_of<element_of<In>>, op);
   }
@@ -300,11 +303,14 @@ class Operations {
   std::size_t ranks() { return static_cast<std::size_t>(self().size()); }
   std::size_t own() { return static_cast<std::size_t>(self().rank()); }
   bool is(Rank root) { return self().rank() == root; }
-  static void same(std::size_t a, std::size_t b, const char* operation) {
-    if (a != b)
-      throw Error(ErrorCode::invalid_argument,
-                  std::string(operation) + ": input and output sizes do not fit (" + std::to_string(a) +
-                      " and " + std::to_string(b) + " elements)");
+  static constexpr const char* as_input = "as many as the input";
+  static constexpr const char* an_input_a_rank = "for each rank as many as the input";
+  static constexpr const char* an_output_a_rank = "for each rank as many as the output";
+  static constexpr const char* as_counted = "this rank's count";
+  static void require(std::size_t elements, std::size_t needed, const char* what, const char* why) {
+    if (elements != needed)
+      throw Error(ErrorCode::invalid_argument, std::string(what) + " has " + std::to_string(elements) +
+                                                   " elements, not " + std::to_string(needed) + ": " + why);
   }
 };
 
