@@ -49,6 +49,13 @@ inline CLI::Validator size(std::uint64_t most = most_bytes, std::uint64_t least 
           "SIZE"};
 }
 
+/// Throws CLI::ValidationError unless there are sizes from -b to -e, of which one may be a default.
+inline void require_sizes_between(std::uint64_t begin, std::uint64_t end) {
+  if (begin > end)
+    throw CLI::ValidationError(
+        "-b", "is larger than -e (" + std::to_string(begin) + " and " + std::to_string(end) + " bytes)");
+}
+
 /// Seconds that a rank may wait. CLI::Range alone takes "nan", which is neither too little nor too much.
 inline CLI::Validator timeout_seconds() {
   return {[](std::string& text) {

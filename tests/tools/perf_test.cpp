@@ -107,6 +107,9 @@ TEST(Perf, RefusesBadOptionsWithTheReason) {
   const Outcome type = run(perf + " all_reduce -t float12");
   EXPECT_EQ(type.status, 2);
   EXPECT_THAT(type.output, HasSubstr("float12"));
+  const Outcome sizes = run(perf + " all_reduce -b 128M");
+  EXPECT_EQ(sizes.status, 2);
+  EXPECT_THAT(sizes.output, HasSubstr("-b: is larger than -e (134217728 and 67108864 bytes)"));
   const Outcome root = run(perf + " broadcast --ranks 2 -r 2");
   EXPECT_NE(root.status, 0);
   EXPECT_THAT(root.output, HasSubstr("root 2"));

@@ -46,6 +46,13 @@ TEST(Settings, TypesAndReductionsTakeBothSpellings) {
   EXPECT_EQ(settings_of({"broadcast", "-o", "all"}).reductions.front().name, "none");
 }
 
+TEST(Settings, RootsAreOneRankOrAll) {
+  EXPECT_EQ(settings_of({"broadcast"}).root, 0);
+  EXPECT_EQ(settings_of({"broadcast", "-r", "3"}).root, 3);
+  EXPECT_EQ(settings_of({"broadcast", "-r", "-1"}).root, all_roots);
+  EXPECT_EQ(settings_of({"broadcast", "-r", "all"}).root, all_roots);
+}
+
 TEST(Settings, MessagesNameAllTypesAndReductions) {
   const auto message = [](auto parse, const char* text) {
     try {
@@ -90,6 +97,7 @@ TEST(Settings, BadOnesAreUsageErrors) {
       {"all_reduce", "-t", "float12"},
       {"all_reduce", "-o", "median"},
       {"all_reduce", "-r", "-2"},
+      {"all_reduce", "-r", "every"},
       {"all_reduce", "--ranks", "0"},
       {"all_reduce", "--algorithm", "rign"},
       {"all_to_all", "--algorithm", "ring"},

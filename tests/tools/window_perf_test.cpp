@@ -52,7 +52,7 @@ TEST(WindowPerf, TakesAsLongAsItsBatches) {
 TEST(WindowPerf, RefusesBadOptionsWithTheReason) {
   const Outcome sizes = run_window_perf("--ranks 2 -b 16 -e 8");
   EXPECT_EQ(sizes.status, 2);
-  EXPECT_THAT(sizes.output, HasSubstr("-b: is larger than -e"));
+  EXPECT_THAT(sizes.output, HasSubstr("-b: is larger than -e (16 and 8 bytes)"));
   EXPECT_EQ(run_window_perf("--ranks 2 --transport pigeon").status, 2);
   EXPECT_EQ(run_window_perf("--ranks 2 --timeout 0").status, 2);
   EXPECT_EQ(run_window_perf("--no-pin").status, 2);

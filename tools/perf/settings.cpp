@@ -18,7 +18,7 @@ struct Range {
 };
 
 std::vector<std::size_t> sizes_of(const Range& range) {
-  if (range.begin > range.end) throw CLI::ValidationError("-b", "is larger than -e");
+  require_sizes_between(range.begin, range.end);
   if (range.step == 0 && !(range.factor > 1 && std::isfinite(range.factor)))
     throw CLI::ValidationError("-f", "must be a number larger than 1");
   constexpr std::size_t most_sizes = 1000000;
@@ -75,7 +75,8 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
       ->check(natural);
   app.add_option("-t,-d,--datatype", types, "Element type, or all (default float32)");
   app.add_option("-o,--op", reductions, "sum, product, min, max, average, mulsum or all (default sum)");
-  app.add_option("-r,--root", settings.root, "Root; -1: every rank in turn (default 0)")
+  app.add_option("-r,--root", settings.root, "Root; -1 or all: every rank in turn (default 0)")
+      ->transform([](const std::string& text) { return text == "all" ? std::to_string(all_roots) : text; })
       ->check(CLI::Range(all_roots, most));
   app.add_option("--ranks", settings.ranks, "Start this many ranks on this host")->check(CLI::Range(1, 1024));
   app.add_flag("--threads", settings.threads, "With --ranks: ranks are threads, not processes")

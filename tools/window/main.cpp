@@ -47,7 +47,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   return settings_or_end(app, settings, [&] {
     settings.launch.options = Options::from_environment();
     app.parse(argc, argv);
-    if (settings.begin > settings.end) throw CLI::ValidationError("-b", "is larger than -e");
+    require_sizes_between(settings.begin, settings.end);
     check_own_ranks(settings.launch.ranks);
   });
 }
