@@ -27,7 +27,9 @@ struct Region;
 }  // namespace detail
 
 /// An operation under way. It moves when its thread waits for, tests or starts anything. Buffers belong to it
-/// until it is done. The destructor waits. Use it on the thread that uses its communicator.
+/// until it is done. The destructor waits; what fails then, the communicator's next call says, with
+/// Error(aborted). Use it on the thread that uses its communicator. One that is not done when that is
+/// destroyed ends with Error(aborted).
 class [[nodiscard]] Work {
  public:
   /// Nothing, and done.
@@ -53,7 +55,8 @@ class [[nodiscard]] Work {
   std::shared_ptr<detail::Pending> pending_;
 };
 
-/// The asynchronous form of every operation: `Work w = comm.async().all_reduce(...)`.
+/// The asynchronous form of every operation: `Work w = comm.async().all_reduce(...)`. Counts and
+/// displacements are copied.
 class Async : public Operations<Async, Work> {
  public:
   /// Those of the communicator.
@@ -69,8 +72,8 @@ class Async : public Operations<Async, Work> {
 };
 
 /// Collects calls and starts them together. Sends and receives of one group progress concurrently, so no mix
-/// of them deadlocks; collectives follow in the order of their calls. A group that is destroyed without
-/// `start` or `run` did nothing.
+/// of them deadlocks; collectives follow in the order of their calls. Counts and displacements are copied. A
+/// group that is destroyed without `start` or `run` did nothing.
 class Group : public Operations<Group, void> {
  public:
   /// Those of the communicator.
@@ -122,9 +125,9 @@ class Registration {
   std::shared_ptr<detail::Region> region_;
 };
 
-/// A group of ranks. Move-only handle; one that was moved from is only destroyed or assigned to. One thread
-/// at a time, except `abort`, which any thread may call; with no asynchronous work under way when it passes
-/// to another thread.
+/// A group of ranks. Move-only handle: assignment destroys what it was before, and one that was moved from is
+/// only destroyed or assigned to. One thread at a time, except `abort`, which any thread may call; with no
+/// asynchronous work under way when it passes to another thread.
 ///
 /// Destroying it tells the others that this rank left in order; destroying it while an exception passes
 /// through tells them that it failed. After fork, every call in the child throws Error(forked), but for
@@ -152,7 +155,8 @@ class Communicator : public Operations<Communicator, void> {
   [[nodiscard]] Rank local_rank() const noexcept;
   [[nodiscard]] int local_size() const noexcept;
 
-  /// Cheap to make; valid while the communicator lives. One thread at a time, the communicator's.
+  /// Cheap to make; valid while the communicator lives, also when that is moved. One thread at a time, the
+  /// communicator's.
   [[nodiscard]] Async async() noexcept { return Async(*impl_); }
   [[nodiscard]] Group group() noexcept { return Group(*impl_); }
 

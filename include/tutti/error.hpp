@@ -26,7 +26,7 @@ enum class ErrorCode : std::uint8_t {
   forked,            ///< a communicator was used in a child made by fork
 };
 
-/// "invalid_argument", ...; never throws.
+/// "invalid_argument", ...; "invalid" outside the enumeration. Never throws.
 std::string_view name(ErrorCode code) noexcept;
 
 /// Thrown by every fallible call of tutti. `what()` is one sentence a person can act on: operation with its

@@ -16,7 +16,7 @@
 namespace tutti {
 
 /// Contiguous memory of an element type that knows its length: std::span, std::vector, std::array, a C array,
-/// Buffer. Not a temporary that owns its memory.
+/// Buffer; of a single value `std::span(&value, 1)`. Not a temporary that owns its memory.
 template <class Range>
 concept Elements = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
     std::ranges::borrowed_range<Range> && Element<std::ranges::range_value_t<Range>>;

@@ -410,6 +410,26 @@ TEST(Asynchronously, ProgressIsNotBoundToTheClock) {
       over("tcp"));
 }
 
+TEST(Asynchronously, CountsAndDisplacementsMayChangeOnceTheyWereGiven) {
+  run_local(2, [](Communicator& comm) {
+    constexpr std::size_t count = 50'000;
+    const std::vector<int> in(2 * count, comm.rank());
+    std::vector<int> exchanged(2 * count), gathered(2 * count), expected(count, 0);
+    expected.insert(expected.end(), count, 1);
+    std::vector<std::size_t> counts{count, count}, displacements{0, count};
+    Work exchange = comm.async().all_to_all_v(in, counts, displacements, exchanged, counts, displacements);
+    Group group = comm.group();
+    group.all_gather_v(std::span(in).first(count), gathered, counts, displacements);
+    counts.assign(2, 1);
+    displacements.assign(2, 0);
+    Work gather = group.start();
+    exchange.wait();
+    gather.wait();
+    EXPECT_EQ(exchanged, expected);
+    EXPECT_EQ(gathered, expected);
+  });
+}
+
 TEST(Asynchronously, AWorkThatOutlivesItsCommunicatorSaysSo) {
   run_local(
       2,
