@@ -98,6 +98,52 @@ TEST(Pages, AreAllInTheReadme) {
         << entry.path();
 }
 
+/// From a heading to the next one of its level.
+std::string section(const std::string& page, const std::string& heading) {
+  const std::size_t begin = page.find("\n## " + heading);
+  EXPECT_NE(begin, std::string::npos) << heading;
+  return begin == std::string::npos ? "" : page.substr(begin, page.find("\n## ", begin + 1) - begin);
+}
+
+/// What the page of measurements says of unchanged inputs: "all_reduce, 2, near" -> "2.35". Of fewer than
+/// four sizes there is no mean.
+std::map<std::string, std::string> measured_means() {
+  const std::regex head(R"(\| (\d) ranks, (\w+), (near|far) \|.*)"),
+      row(R"(\| (\w+) \|.* \| ([\d.]+)(?: of (\d))? \|)");
+  std::istringstream lines(section(text_of(source("docs/performance.md")), "Shared memory, plain pointers"));
+  std::map<std::string, std::string> means;
+  std::string table;
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, head))
+      table = match[2].str() == "unchanged" ? ", " + match[1].str() + ", " + match[3].str() : "";
+    else if (!table.empty() && std::regex_match(line, match, row) &&
+             (!match[3].matched || match[3].str() >= "4"))
+      means[match[1].str() + table] = match[2].str();
+  }
+  return means;
+}
+
+TEST(Readme, HasTheMeansOfThePageOfMeasurements) {
+  const auto means = measured_means();
+  const std::regex row(R"(\| (\w+) \| (\S+) / (\S+) \| (\S+) / (\S+) \| (\S+) / (\S+) \|)");
+  std::istringstream lines(section(text_of(source("README.md")), "Measured"));
+  int rows = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch cells;
+    if (!std::regex_match(line, cells, row)) continue;
+    ++rows;
+    std::size_t cell = 2;
+    for (const char* ranks : {"2", "4", "8"})
+      for (const char* place : {"near", "far"}) {
+        const std::string what = cells[1].str() + ", " + ranks + ", " + place;
+        const auto found = means.find(what);
+        EXPECT_EQ(cells[cell++].str(), found == means.end() ? "-" : found->second) << what;
+      }
+  }
+  EXPECT_EQ(rows, 5);
+}
+
 /// The floor of each folder of src in the picture, from the top; what has no name in front is on the floor
 /// above.
 std::map<std::string, int> floors() {
