@@ -91,6 +91,29 @@ TEST(Pages, NameFilesThatExist) {
       EXPECT_TRUE(fs::exists(source(path))) << page << " names " << path;
 }
 
+std::string text_of_tool(const std::string& tool) {
+  std::string text = text_of(source("tools/command_line.hpp"));
+  for (const auto& entry : fs::directory_iterator(source("tools/" + tool))) text += text_of(entry.path());
+  return text;
+}
+
+TEST(Pages, NameOptionsThatToolsHave) {
+  const std::regex command("tutti-(perf|doctor|topo|sim|tune|window)(?:-perf)?( [^`#|;\n]*)");
+  std::size_t options = 0;
+  for (const fs::path& page : pages()) {
+    const std::string text = text_of(page);
+    for (auto at = std::sregex_iterator(text.begin(), text.end(), command); at != std::sregex_iterator();
+         ++at) {
+      const std::string tool = (*at)[1].str();
+      for (const std::string& option : matches((*at)[2].str(), "(--[a-z][a-z-]*)")) {
+        ++options;
+        EXPECT_NE(text_of_tool(tool).find(option), std::string::npos) << page << ": " << tool << option;
+      }
+    }
+  }
+  EXPECT_GT(options, 20U);
+}
+
 TEST(Pages, AreAllInTheReadme) {
   const std::string readme = text_of(source("README.md"));
   for (const auto& entry : fs::directory_iterator(source("docs")))
