@@ -81,6 +81,12 @@ TEST(Perf, SaysItsVersion) {
   EXPECT_EQ(version(), header_version);
 }
 
+TEST(Perf, SaysWhatATimeIs) {
+  const Outcome help = run(perf + " --help");
+  EXPECT_EQ(help.status, 0);
+  EXPECT_THAT(help.output, HasSubstr("the median of batches, of each its slowest rank's"));
+}
+
 TEST(Perf, RunsAloneAsOneRank) {
   const Outcome outcome = run(perf + " all_reduce -b 8 -e 8" + quick);
   EXPECT_EQ(outcome.status, 0) << outcome.output;

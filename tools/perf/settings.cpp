@@ -52,7 +52,8 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   std::string operation, types = "float32", reductions = "sum";
 
   CLI::App app(
-      "Measures and checks tutti's operations, with the options, columns and definitions of nccl-tests.\n"
+      "Measures and checks tutti's operations, with nccl-tests' options, columns, sizes and bandwidths.\n"
+      "A time is the median of batches, of each its slowest rank's; nccl-tests' is the mean over ranks.\n"
       "Runs under mpirun, mpiexec or srun, or starts ranks on this host itself with --ranks.");
   const auto bytes = size();
   constexpr int most = std::numeric_limits<int>::max();
