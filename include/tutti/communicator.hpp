@@ -116,8 +116,9 @@ class Buffer {
   std::size_t size_;
 };
 
-/// Keeps memory registered while it, or a copy of it, lives; not beyond the communicator. Ending it concerns
-/// this rank alone; no call under way may use the memory then.
+/// Keeps memory registered while it, or a copy of it, lives; not beyond the communicator. The memory is freed
+/// after that only: it gets pages of its own again then, with what is in it. Ending it concerns this rank
+/// alone; no call under way may use the memory then.
 class Registration {
  private:
   friend class Communicator;

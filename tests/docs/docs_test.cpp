@@ -121,6 +121,11 @@ TEST(Pages, AreAllInTheReadme) {
         << entry.path();
 }
 
+TEST(Readme, ShowsTheExampleHello) {
+  const std::string example = "```cpp\n" + text_of(source("examples/hello.cpp")) + "```\n";
+  EXPECT_NE(text_of(source("README.md")).find(example), std::string::npos);
+}
+
 /// From a heading to the next one of its level.
 std::string section(const std::string& page, const std::string& heading) {
   const std::size_t begin = page.find("\n## " + heading);
