@@ -60,8 +60,9 @@ std::string describe(const Call& call);
 namespace detail {
 
 /// Throws Error(invalid_argument) when blocks of `counts` elements at `displacements` (empty: packed) end
-/// past a span of `elements`. Numbers of counts and displacements that do not fit are left to the call.
-void require_blocks_within(std::size_t elements, std::span<const std::size_t> counts,
+/// past a span of `elements`. Other numbers of counts than `ranks`, and displacements that do not fit to
+/// them, are left to the call.
+void require_blocks_within(std::size_t elements, std::size_t ranks, std::span<const std::size_t> counts,
                            std::span<const std::size_t> displacements, std::string_view what);
 
 /// Calls that wait to be started, with copies of their counts and displacements, to which their spans lead:

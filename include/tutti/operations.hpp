@@ -209,7 +209,7 @@ class Operations {
     const std::span from(in);
     const std::span to(out);
     if (counts.size() == ranks()) require(from.size(), counts[own()], "all_gather_v: the input", as_counted);
-    detail::require_blocks_within(to.size(), counts, displacements, "all_gather_v, output");
+    detail::require_blocks_within(to.size(), ranks(), counts, displacements, "all_gather_v, output");
     return all_gather_v(from.data(), to.data(), counts, displacements, data_type_of<element_of<In>>);
   }
   Result all_gather_v(const void* in, void* out, std::span<const std::size_t> counts,
@@ -231,7 +231,7 @@ class Operations {
     const std::span to(out);
     if (counts.size() == ranks())
       require(to.size(), counts[own()], "reduce_scatter_v: the output", as_counted);
-    detail::require_blocks_within(from.size(), counts, displacements, "reduce_scatter_v, input");
+    detail::require_blocks_within(from.size(), ranks(), counts, displacements, "reduce_scatter_v, input");
     return reduce_scatter_v(from.data(), to.data(), counts, displacements, data_type_of<element_of<In>>, op);
   }
   Result reduce_scatter_v(const void* in, void* out, std::span<const std::size_t> counts,
@@ -255,8 +255,8 @@ class Operations {
                       std::span<const std::size_t> out_displacements) {
     const std::span from(in);
     const std::span to(out);
-    detail::require_blocks_within(from.size(), in_counts, in_displacements, "all_to_all_v, input");
-    detail::require_blocks_within(to.size(), out_counts, out_displacements, "all_to_all_v, output");
+    detail::require_blocks_within(from.size(), ranks(), in_counts, in_displacements, "all_to_all_v, input");
+    detail::require_blocks_within(to.size(), ranks(), out_counts, out_displacements, "all_to_all_v, output");
     return all_to_all_v(from.data(), in_counts, in_displacements, to.data(), out_counts, out_displacements,
                         data_type_of<element_of<In>>);
   }

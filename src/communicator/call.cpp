@@ -118,9 +118,9 @@ std::string describe(const Call& call) {
 
 namespace detail {
 
-void require_blocks_within(std::size_t elements, std::span<const std::size_t> counts,
+void require_blocks_within(std::size_t elements, std::size_t ranks, std::span<const std::size_t> counts,
                            std::span<const std::size_t> displacements, std::string_view what) {
-  if (!displacements.empty() && displacements.size() != counts.size()) return;
+  if (counts.size() != ranks || (!displacements.empty() && displacements.size() != ranks)) return;
   std::size_t packed = 0;
   for (std::size_t r = 0; r < counts.size(); ++r) {
     const std::size_t at = displacements.empty() ? packed : displacements[r];

@@ -70,6 +70,12 @@ std::vector<BadCall> bad_calls() {
        [=](Communicator& c) { c.all_gather_v(m, m + 32, three, {}, f32); }},
       {"too few counts", "needs one count a rank, 2, not 0",
        [=](Communicator& c) { c.reduce_scatter_v(m, m + 32, {}, {}, f32); }},
+      {"too many counts of spans", "needs one count a rank, 2, not 3",
+       [=](Communicator& c) { c.all_gather_v(std::span<const float>(m, 1), std::span(m + 8, 2), three); }},
+      {"too many counts of blocks in spans", "needs one count a rank, 2, not 3",
+       [=](Communicator& c) {
+         c.all_to_all_v(std::span<const float>(m, 2), three, {}, std::span(m + 8, 2), two, {});
+       }},
       {"blocks that overlap", "in the output, the blocks of ranks 0 and 1 overlap",
        [=](Communicator& c) { c.all_gather_v(m, m + 32, both, two, f32); }},
       {"blocks from others that overlap", "in the output, the blocks of ranks 0 and 1 overlap",
