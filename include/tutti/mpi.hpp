@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <cstdlib>
 #include <exception>
 #include <string>
 
@@ -12,11 +13,11 @@
 namespace tutti {
 
 /// A communicator with the ranks of `mpi`, in the same order. Collective over `mpi`. MPI is used to hand out
-/// the unique id and not afterwards, so it may be finalized before the communicator is destroyed. Ranks on
-/// several hosts meet at rank 0's Options::interface (TUTTI_INTERFACE), or at that of its default route.
-/// Throws as Communicator does; Error(invalid_argument) before MPI_Init and after MPI_Finalize, Error(system)
-/// when MPI reports an error (its default is to end the program), Error(aborted) when rank 0 cannot make the
-/// id. By a thread that may call MPI.
+/// the unique id and not afterwards, so it may be finalized before the communicator is destroyed. Ranks meet
+/// at rank 0's Options::interface, or TUTTI_INTERFACE; where neither is set at its loopback, if all are on
+/// one host, else at the interface of its default route. Throws as Communicator does; Error(invalid_argument)
+/// before MPI_Init and after MPI_Finalize, Error(system) when MPI reports an error (its default is to end the
+/// program), Error(aborted) when rank 0 cannot make the id. By a thread that may call MPI.
 inline Communicator from_mpi(MPI_Comm mpi, const Options& options = Options::from_environment()) {
   const auto check = [](int code) {
     if (code != MPI_SUCCESS) throw Error(ErrorCode::system, "MPI returned error " + std::to_string(code));
@@ -35,10 +36,12 @@ inline Communicator from_mpi(MPI_Comm mpi, const Options& options = Options::fro
   check(MPI_Comm_size(local, &local_size));
   check(MPI_Comm_free(&local));
   UniqueId id;
-  const std::string across = options.interface.empty() ? "default" : options.interface;
+  const char* const variable = std::getenv("TUTTI_INTERFACE");
+  const bool named = !options.interface.empty() || (variable != nullptr && *variable != '\0');
   std::exception_ptr failure;
   try {
-    if (rank == 0 && size > 1) id = UniqueId::create(local_size == size ? "lo" : across);
+    if (rank == 0 && size > 1)
+      id = UniqueId::create(named ? options.interface : local_size == size ? "lo" : "default");
   } catch (...) {
     failure = std::current_exception();  // the others wait for the id
   }

@@ -41,6 +41,7 @@ TEST_F(FromMpi, AnIdThatRankZeroCannotMakeEndsAll) {
 #endif
   expect_right(3, "no-id");
 }
+TEST_F(FromMpi, RanksMeetAtTheInterfaceThatIsNamed) { expect_right(2, "interface"); }
 TEST_F(FromMpi, ErrorsOfCommunicatorsAreThrownOnAllRanks) { expect_right(3, "other-options"); }
 
 }  // namespace

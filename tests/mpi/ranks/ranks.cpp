@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <map>
@@ -142,6 +143,20 @@ void other_options() {
                "all ranks must have the same");
 }
 
+// Where the id listens the variable counts also beside Options of the program's own.
+void named_interface() {
+  setenv("TUTTI_INTERFACE", "nosuch0", 1);
+  const auto make = [] { (void)tutti::from_mpi(MPI_COMM_WORLD, tutti::Options{}); };
+  if (world_rank() == 0)
+    expect_error(make, tutti::ErrorCode::invalid_argument, {}, "nosuch0");
+  else
+    expect_error(make, tutti::ErrorCode::aborted, {0}, "rank 0 could not make the unique id");
+  tutti::Options options;
+  options.interface = "lo";
+  auto comm = tutti::from_mpi(MPI_COMM_WORLD, options);
+  expect_same_ranks(comm, MPI_COMM_WORLD);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -150,6 +165,7 @@ int main(int argc, char** argv) {
                                               {"finalized", finalized},
                                               {"mpi-error", mpi_error},
                                               {"no-id", no_id},
+                                              {"interface", named_interface},
                                               {"other-options", other_options},
                                               {"not-running", not_running}};
   const auto chosen = all.find(argc == 2 ? argv[1] : "");
