@@ -112,7 +112,8 @@ class WindowState : public std::enable_shared_from_this<WindowState> {
     Kind kind = Kind::transfer;
   };
   [[nodiscard]] Awaited all_transfers(Rank target) const;
-  bool is_done(const Awaited& one);
+  /// `all_moved`: `progress` was called right before.
+  bool is_done(const Awaited& one, bool all_moved);
   /// Throws when there is nothing to wait for any more.
   void check(const Awaited& one, Limit& limit);
   /// Until all are done, or each is given up. Then throws what it met first; an abort at once.

@@ -127,10 +127,13 @@ bool WindowState::check_deadlines(WindowPeer& to, std::uint64_t number, bool all
   return any;
 }
 
-// What is known to be done is, whatever happened to its target since.
-bool WindowState::is_done(const Awaited& one) {
-  return one.way->known_done() >= one.number ||
-         use(one.subject, *one.way, [&] { return one.way->done(); }) >= one.number;
+// What is known to be done is, whatever happened to its target since. Of a target that is busy after
+// `progress` nothing is new, and to look costs a system call or a device's register.
+bool WindowState::is_done(const Awaited& one, bool all_moved) {
+  if (one.way->known_done() >= one.number) return true;
+  const WindowPeer& to = peer(one.subject.target);
+  if (all_moved && to.busy && one.way == to.memory.get()) return false;
+  return use(one.subject, *one.way, [&] { return one.way->done(); }) >= one.number;
 }
 
 void WindowState::check(const Awaited& one, Limit& limit) {
@@ -164,9 +167,12 @@ void WindowState::wait_until(std::span<Awaited> left, Limit limit) {
     });
     left = left.first(static_cast<std::size_t>(end - left.begin()));
   };
-  const auto done = [this](const Awaited& one) { return is_done(one); };
-  for (Patience patience; drop(done), !left.empty();) {
-    if (patience.due()) progress();
+  const auto drop_done = [&](bool all) {
+    if (all) progress();
+    drop([&](const Awaited& one) { return is_done(one, all); });
+  };
+  bool all = false;  // those that are not waited for can wait a little
+  for (Patience patience; drop_done(all), !left.empty(); all = patience.due()) {
     const bool others_moved = setting_.move_queued();
     if (others_moved)
       patience = {};
@@ -188,9 +194,9 @@ bool WindowState::test(const Transfer& transfer) {
   refuse_in_child();
   WindowPeer& to = peer(transfer.target_);
   const Awaited one{subject_of(transfer), to.memory.get(), transfer.number_};
-  if (is_done(one)) return true;
-  progress();
   if (one.way->known_done() >= one.number) return true;
+  progress();
+  if (is_done(one, true)) return true;
   setting_.move_queued();
   check_deadlines(to, transfer.number_, false);
   check_target(one.subject, gone_grace);

@@ -111,7 +111,8 @@ class WindowWithSlowTargets : public testing::Test {
  protected:
   static constexpr auto timeout = 30ms;
 
-  Window make(std::chrono::milliseconds limit = timeout) {
+  Window make(
+      std::chrono::milliseconds limit = timeout, bool (*move_queued)() = [] { return false; }) {
     detail::WindowSetting setting;
     setting.options = {.name = "kv"};
     setting.memory = std::as_writable_bytes(std::span(memory_));
@@ -126,6 +127,7 @@ class WindowWithSlowTargets : public testing::Test {
     setting.listener = [this] { return listener_; };
     setting.secret = transport::testing::tcp_secret;
     setting.check = [this] { check_(); };
+    setting.move_queued = move_queued;
     return detail::WindowState::make_window(std::move(setting));
   }
 
@@ -283,6 +285,31 @@ TEST_F(WindowWithSlowTargets, EveryCallMovesWhatIsUnderWayToOthers) {
   moves("fetch_add", [&] {
     for (int i = 0; i < 5; ++i) window.fetch_add(1, 0, 1);
   });
+}
+
+// A look costs a system call, or a device's register. The window moves what is queued once a turn.
+TEST_F(WindowWithSlowTargets, EachTurnLooksAtATargetOnce) {
+  static std::uint64_t turns;
+  Window window = make(timeout, [] { return ++turns, false; });
+  Transfer late = window.put(1, {.bytes = 8});
+  window.put(2, {.bytes = 8});
+  const auto looks_once = [&](const char* what, const std::function<void()>& call) {
+    const auto one = one_.looks, two = two_.looks, before = turns;
+    call();
+    EXPECT_LE(one_.looks - one, turns - before + 1) << what << ": and one after the last turn";
+    EXPECT_LE(two_.looks - two, turns - before + 1) << what;
+  };
+  const auto times_out = [](const std::function<void()>& call) {
+    EXPECT_EQ(thrown_by(call).code, ErrorCode::timeout);
+  };
+  looks_once("wait", [&] { times_out([&] { late.wait(); }); });
+  looks_once("flush of one", [&] { times_out([&] { window.flush(1); }); });
+  looks_once("flush", [&] { times_out([&] { window.flush(); }); });
+  looks_once("wait_notification", [&] { times_out([&] { window.wait_notification(0, 1, 1, timeout); }); });
+  const auto looks = one_.looks;
+  EXPECT_FALSE(late.test());
+  EXPECT_EQ(one_.looks, looks + 1) << "test";
+  for (Slow* target : {&one_, &two_}) target->done = target->started;
 }
 
 TEST_F(WindowWithSlowTargets, ALossBesideADeadlineIsNamedAndKept) {
