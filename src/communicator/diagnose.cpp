@@ -16,6 +16,7 @@ using namespace std::chrono_literals;
 constexpr auto loss_explained_within = 300ms;
 constexpr auto closing_heard_within = 500ms;
 constexpr auto buffers_left_within = 5000ms;  // where a piece takes milliseconds, with much to spare
+constexpr std::size_t most_reported = 32;     // calls, to the hub
 
 /// What to do about calls that differ.
 std::string remedy(const Call& call) {
@@ -137,15 +138,16 @@ void Impl::check_calls(const Task& task) {
   for (const Rank r : shm->locals()) {
     if (r == group.rank) continue;
     const auto theirs = logged_calls(r);
+    auto same = theirs.begin();
     for (const LoggedCall& call : mine) {
-      const auto same = std::find_if(theirs.begin(), theirs.end(),
-                                     [&](const LoggedCall& c) { return c.sequence == call.sequence; });
-      if (call.sequence == 0 || same == theirs.end() || same->tag == call.tag) continue;
+      while (same != theirs.end() && same->sequence < call.sequence) ++same;
+      if (same == theirs.end()) break;
+      if (call.sequence == 0 || same->sequence != call.sequence || same->tag == call.tag) continue;
+      const std::string here = describe_logged(group.rank, call), there = describe_logged(r, *same);
       throw Error(ErrorCode::mismatch,
                   "call " + std::to_string(call.sequence - warm_up_calls) + ": rank " +
-                      std::to_string(group.rank) + " called " + call.text + ", rank " + std::to_string(r) +
-                      " called " + same->text +
-                      (same->text == call.text ? " with other options, schedule or counts" : "") +
+                      std::to_string(group.rank) + " called " + here + ", rank " + std::to_string(r) +
+                      " called " + there + (there == here ? " with other options, schedule or counts" : "") +
                       "; all ranks must make the same call",
                   {group.rank, r});
     }
@@ -153,11 +155,12 @@ void Impl::check_calls(const Task& task) {
 }
 
 void Impl::report_calls() {
-  std::vector<bootstrap::CallRecord> calls;
-  for (LoggedCall& call : logged_calls(group.rank))
-    if (call.sequence > warm_up_calls)
-      calls.push_back({call.sequence - warm_up_calls, call.tag, std::move(call.text)});
-  watch->session().report_stuck(group.communicator, group.rank, calls);
+  auto calls = logged_calls(group.rank);
+  std::erase_if(calls, [&](const LoggedCall& call) { return call.sequence <= warm_up_calls; });
+  std::vector<bootstrap::CallRecord> records;
+  for (const LoggedCall& call : std::span(calls).last(std::min(calls.size(), most_reported)))
+    records.push_back({call.sequence - warm_up_calls, call.tag, describe_logged(group.rank, call)});
+  watch->session().report_stuck(group.communicator, group.rank, records);
 }
 
 std::string Impl::what_they_do(std::span<const Rank> ranks) const {
@@ -182,11 +185,13 @@ Error Impl::sizes_differ(const Task& task, Rank from) const {
   const std::size_t expected = task.call.out_counts[static_cast<std::size_t>(from)];
   std::string who =
       fmt::format("rank {} sends this one another number of elements than it expects, {}", from, expected);
-  for (const LoggedCall& call : logged_calls(from))
-    if (call.sequence == task.sequence && me < std::size(call_log->counts) && !call.counts.empty() &&
-        call.counts[me] != expected)
-      who = fmt::format("rank {} called {}, which sends this one {} elements; it expects {}", from, call.text,
-                        call.counts[me], expected);
+  for (const LoggedCall& call : logged_calls(from)) {
+    if (call.sequence != task.sequence) continue;
+    const auto counts = logged_counts(from, call);
+    if (me < std::min(counts.size(), std::size(call_log->counts[0].first)) && counts[me] != expected)
+      who = fmt::format("rank {} called {}, which sends this one {} elements; it expects {}", from,
+                        describe_logged(from, call), counts[me], expected);
+  }
   return {ErrorCode::mismatch,
           title(task) + ": " + who + "; in_counts[d] of rank s must equal out_counts[s] of rank d",
           {group.rank, from}};
@@ -197,8 +202,8 @@ Error Impl::message_differs(const Task& task, const transport::Mismatch& mismatc
   const Rank peer = task.call.root;
   std::string what = fmt::format("rank {} sent another message", peer);
   for (const LoggedCall& call : logged_calls(peer))
-    if (call.tag == mismatch.found && call.operation == Operation::send && call.root == group.rank)
-      what = fmt::format("rank {} called {}", peer, call.text);
+    if (call.tag == mismatch.found && call.operation() == Operation::send && call.root == group.rank)
+      what = fmt::format("rank {} called {}", peer, describe_logged(peer, call));
   return {ErrorCode::mismatch, title(task) + ": " + what + remedy(task.call), {group.rank, peer}};
 }
 
@@ -210,7 +215,8 @@ void Impl::mismatched(const Task& task, const transport::Mismatch& mismatch) {
   for (const LoggedCall& call : logged_calls(from))
     if (call.tag == mismatch.found && call.sequence != 0)
       throw Error(ErrorCode::mismatch,
-                  title(task) + ": rank " + std::to_string(from) + " called " + call.text + remedy(task.call),
+                  title(task) + ": rank " + std::to_string(from) + " called " + describe_logged(from, call) +
+                      remedy(task.call),
                   {group.rank, from});
   if (task.call.operation == Operation::all_to_all_v) throw sizes_differ(task, from);
   report_calls();

@@ -139,7 +139,7 @@ void Impl::connect() {
   const bool verbs_only = options.transport == "verbs";
   network_only = options.transport == "tcp" || verbs_only;
   shm = std::make_unique<transport::shm::ShmTransport>(group, !network_only);
-  call_log = std::data(shm->control(group.rank).calls);
+  call_log = &shm->control(group.rank);
   for (const Rank r : shm->locals())
     watch->know(group.world[static_cast<std::size_t>(r)], shm->direct().process(shm->local_of(r)));
   all_shared = !network_only && everybody_reached(*shm, group.size);

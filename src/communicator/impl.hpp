@@ -320,17 +320,21 @@ struct Impl {
   // call_log.cpp: what each rank of this host is doing, in shared memory.
   [[nodiscard]] static LoggedForm loggable(const Call& call);
   void log_call(const Task& task);
+  void log_counts(std::uint64_t order, const Call& call);
   struct LoggedCall {
     std::uint64_t sequence = 0;  ///< of a send or receive 0
-    Operation operation{};
+    LoggedForm form;
     Rank root = 0;
-    std::uint64_t order = 0;  ///< among all calls of the rank
+    std::uint32_t order = 0;  ///< among all calls of the rank, modulo 2^32
     std::uint32_t tag = 0;
-    std::string text;
-    /// Of v-forms, those that are logged; behind them the sum of all others, and zeros.
-    std::vector<std::size_t> counts;
+    [[nodiscard]] Operation operation() const { return static_cast<Operation>(form.kind >> 16 & 0xff); }
   };
+  /// In the order of the calls.
   [[nodiscard]] std::vector<LoggedCall> logged_calls(Rank rank) const;
+  /// Of v-forms, those that are logged; behind them the sum of all others, and zeros. Empty where they are
+  /// not logged any more, and of other calls.
+  [[nodiscard]] std::vector<std::size_t> logged_counts(Rank rank, const LoggedCall& logged) const;
+  [[nodiscard]] std::string describe_logged(Rank rank, const LoggedCall& logged) const;
   [[nodiscard]] std::string doing(Rank rank) const;
 
   // region.cpp
@@ -394,10 +398,10 @@ struct Impl {
   std::array<std::vector<Tickets>, 4> message_tickets;
   std::vector<std::pair<MessageKey, std::shared_ptr<const execution::Program>>> point_to_point_programs;
   std::uint64_t sequence = 0;
-  std::uint64_t warm_up_calls = 0;                ///< users count from there
-  transport::Tag history = 0;                     ///< of the last collective call
-  transport::shm::CallEntry* call_log = nullptr;  ///< this rank's
-  std::uint64_t logged = 0;
+  std::uint64_t warm_up_calls = 0;              ///< users count from there
+  transport::Tag history = 0;                   ///< of the last collective call
+  transport::shm::Control* call_log = nullptr;  ///< this rank's
+  std::uint64_t logged = 0;                     ///< calls
   std::uint64_t children = 0;
   /// When another rank was first seen to have closed the buffers; 0: not yet. Any thread may look.
   std::atomic<Clock::rep> closing_seen{0};

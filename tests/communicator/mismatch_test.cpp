@@ -1,6 +1,8 @@
 // Ranks that make different calls: every rank learns which.
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include "communicator/ranks.hpp"
 
 namespace tutti::test {
@@ -140,6 +142,30 @@ TEST_P(Mismatches, OfCallsLongBeforeTheLastAreNamed) {
     EXPECT_NE(result.text.find("rank 0 called broadcast(10 x float32, root 0)"), std::string::npos)
         << result.text;
     EXPECT_NE(result.text.find("broadcast(11 x float32, root 0)"), std::string::npos) << result.text;
+  }
+}
+
+// A rank is ahead by as many short calls as FIFOs hold.
+TEST(MismatchesInSharedMemory, OfCallsFarBehindAreNamed) {
+  std::promise<void> far_ahead;
+  const auto results = outcomes(2, over("shm", 10s), [&](Communicator& comm) {
+    std::vector<float> data(11);
+    comm.barrier();
+    if (comm.rank() == 0) {
+      for (int i = 0; i < 100; ++i) comm.broadcast(std::span(data).first(10), 0);
+      far_ahead.set_value();
+    } else {
+      ASSERT_EQ(far_ahead.get_future().wait_for(10s), std::future_status::ready);
+      comm.broadcast(std::span(data), 0);
+    }
+    comm.barrier();
+  });
+  EXPECT_EQ(results[1].code, ErrorCode::mismatch) << results[1].text;
+  for (const auto& result : results) {
+    EXPECT_NE(result.text.find("call 2: rank 1 called broadcast(11 x float32, root 0), rank 0 called "
+                               "broadcast(10 x float32, root 0)"),
+              std::string::npos)
+        << result.text;
   }
 }
 

@@ -132,7 +132,7 @@ struct Layout {
     return crowded() ? fifo.units / 8 * (channel_credits + 1) : fifo.units;
   }
 
-  static constexpr std::size_t control_bytes = 8192;
+  static constexpr std::size_t control_bytes = 20480;
   static constexpr std::size_t window_alignment = std::size_t{1} << 30;
   static constexpr std::size_t window_bytes = std::size_t{1} << 36;
   int ranks;
@@ -142,18 +142,22 @@ struct Layout {
 };
 
 /// A call that a rank has begun, for messages about what it does. Diagnostics: a torn read is tolerated by
-/// checking `sequence` twice.
-struct alignas(64) CallEntry {
+/// checking `sequence` twice. Short, since every call writes one.
+struct alignas(32) CallEntry {
   std::atomic<std::uint64_t> sequence;  ///< counted from 1; 0: none yet
   std::atomic<std::uint64_t> tag_and_kind;
   std::atomic<std::uint64_t> count;
-  std::atomic<std::uint64_t> root;
-  std::atomic<std::uint64_t> order;      ///< among all calls of the rank
-  std::atomic<std::uint64_t> counts[8];  ///< of v-forms: the first of all blocks, or of those it sends
+  std::atomic<std::uint64_t> order_and_root;  ///< order: among all calls of the rank, modulo 2^32
 };
-/// A rank may be ahead of another one by more short calls (`line_count`): then an error names it, but not its
-/// call.
-inline constexpr std::uint64_t call_log_entries = 32;
+/// Of a v-form, likewise.
+struct CallCounts {
+  std::atomic<std::uint64_t> order;     ///< of the call, from 1; 0: none yet
+  std::atomic<std::uint64_t> first[8];  ///< of all blocks, or of those it sends
+};
+/// By so many short calls a rank may be ahead of another one in two FIFOs. Where it is by more, over TCP say,
+/// an error names it, but not its call.
+inline constexpr std::uint64_t call_log_entries = std::uint64_t{2} * line_count;
+inline constexpr std::uint64_t counts_log_entries = 32;
 
 /// Written by its rank (`sleeping` by all).
 struct Control {
@@ -161,7 +165,8 @@ struct Control {
   std::atomic<std::uint32_t> processor;             ///< that it last left, counted from 1; 0: it has not yet
   std::atomic<std::uint32_t> inside;                ///< 1 while it may touch buffers of others
   alignas(64) std::atomic<std::uint32_t> away;      ///< 1 while it has yielded its processor, or sleeps
-  CallEntry calls[call_log_entries];
+  alignas(64) CallEntry calls[call_log_entries];    ///< by order
+  CallCounts counts[counts_log_entries];            ///< by order
 };
 static_assert(sizeof(Control) <= Layout::control_bytes);
 

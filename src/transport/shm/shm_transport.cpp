@@ -135,6 +135,7 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
 // Makes what the usual schedules use, and faults it in, so that a first call is not dearer than a later one.
 void ShmTransport::populate() {
   const int n = static_cast<int>(locals_.size());
+  fault_in(&arena_->control(local_rank_), Layout::control_bytes);
   if (n == 1) return;
   const auto fault_in_channel = [&](Rank writer, Rank reader, int channel) {
     const FifoMemory memory(*arena_, writer, reader, channel);

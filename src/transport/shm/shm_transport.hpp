@@ -73,7 +73,7 @@ class ShmTransport final : public Transport {
   /// Closes them, since their callers may free them next. Waits until nobody touches any, at most `longest`;
   /// not for those that are `gone`.
   void close_buffers(std::chrono::milliseconds longest, const std::function<bool(Rank)>& gone);
-  /// This rank's own control page, and that of a rank of this host.
+  /// This rank's own control pages, and those of a rank of this host.
   [[nodiscard]] Control& control(Rank rank) const {
     return arena_->control(local_of_[static_cast<std::size_t>(rank)]);
   }
