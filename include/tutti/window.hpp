@@ -67,8 +67,8 @@ class Transfer {
   /// Returns when the transfer is done: a put is in the target's memory, a get in this rank's. Throws Error:
   /// timeout (the transfer is still under way then: its memory is not to be touched until a later wait
   /// returns, or the window is gone); peer_lost; aborted; system, where the system or the network refuses
-  /// what the target's memory takes; forked, in a child. Names window, target and offset. What is known to be
-  /// done stays so, whatever happens to the target.
+  /// what the target's memory takes; forked, in a child. Names window, target and offset, or the window alone
+  /// where all of it is over. What is known to be done stays so, whatever happens to the target.
   void wait();
   /// With a limit for this wait, in place of the communicator's.
   void wait(std::chrono::milliseconds timeout);

@@ -10,6 +10,7 @@
 
 #include "base/coarse_clock.hpp"
 #include "base/yield.hpp"
+#include "bootstrap/frame.hpp"
 #include "window/state.hpp"
 
 namespace tutti::detail {
@@ -100,7 +101,11 @@ void WindowState::look_around() {
   const auto now = coarse_now();
   if (now - looked_ < look_interval) return;
   looked_ = now;
-  setting_.check();
+  try {
+    setting_.check();
+  } catch (const Error& error) {
+    throw bootstrap::with_context(error, title() + ": ", {});
+  }
 }
 
 void WindowState::check_target(const Subject& subject, Clock::duration grace) {

@@ -356,6 +356,26 @@ TEST_F(WindowWithSlowTargets, AnAbortMetWhileConnectingNamesWhoAborted) {
   EXPECT_EQ(thrown_by([&] { window.put(1, {.bytes = 8}); }).ranks, std::vector<Rank>{2});
 }
 
+TEST_F(WindowWithSlowTargets, AnAbortNamesTheWindowThatItEnds) {
+  Window window = make(60s);
+  Transfer late = window.put(1, {.bytes = 8});
+  check_ = [] { throw Error(ErrorCode::aborted, "enough of it", {2}); };
+  const auto is_ended = [](const std::function<void()>& call) {
+    const auto thrown = thrown_by([&] {
+      for (;;) call();  // it looks now and then
+    });
+    EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+    EXPECT_EQ(thrown.ranks, std::vector<Rank>{2});
+    EXPECT_THAT(thrown.text, HasSubstr("window \"kv\" on rank 0: enough of it"));
+  };
+  is_ended([&] { late.wait(); });
+  is_ended([&] { late.test(); });
+  is_ended([&] { window.flush(); });
+  is_ended([&] { window.wait_notification(0); });
+  is_ended([&] { static_cast<void>(window.test_notification(0)); });
+  one_.done = one_.started;
+}
+
 TEST_F(WindowWithSlowTargets, AnAbortEndsTheQuestionOfAFirstContact) {
   int looks = 0;
   check_ = [&looks] {
