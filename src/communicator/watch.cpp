@@ -1,8 +1,10 @@
 #include "communicator/watch.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "base/process.hpp"
 
@@ -21,10 +23,8 @@ void Watch::know(Rank world, pid_t process) {
 void Watch::poll() {
   const std::lock_guard lock(mutex_);
   while (auto notice = session_->poll()) {
-    const bool is_abort = notice->kind == bootstrap::Notice::Kind::aborted;
-    if (is_abort || notice->kind == bootstrap::Notice::Kind::failed) {
-      if (is_abort) aborts_.try_emplace(notice->communicator, *notice);
-      failures_.try_emplace(notice->communicator, std::move(*notice));
+    if (notice->kind == bootstrap::Notice::Kind::aborted || notice->kind == bootstrap::Notice::Kind::failed) {
+      remember(std::move(*notice));
       continue;
     }
     if (notice->kind == bootstrap::Notice::Kind::closed) {
@@ -39,6 +39,20 @@ void Watch::poll() {
   for (const auto& [rank, process] : processes_)
     if (!gone_.contains(rank) && has_ended(process))
       gone_.emplace(rank, Gone{true, "ended its process", Clock::now()});
+}
+
+void Watch::remember(bootstrap::Notice notice) {
+  const std::uint64_t communicator = notice.communicator;
+  if (notice.kind == bootstrap::Notice::Kind::aborted) aborts_.try_emplace(communicator, notice);
+  if (!failures_.try_emplace(communicator, std::move(notice)).second) return;
+  heard_.push_back(communicator);
+  if (heard_.size() <= most_heard) return;
+  const auto oldest =
+      std::ranges::find_if(heard_, [this](std::uint64_t one) { return !open_.contains(one); });
+  if (oldest == heard_.end()) return;
+  failures_.erase(*oldest);
+  aborts_.erase(*oldest);
+  heard_.erase(oldest);
 }
 
 std::optional<Watch::Gone> Watch::gone(Rank world) {

@@ -6,6 +6,9 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -53,13 +56,18 @@ class Watch {
   /// Or aborted it, be it after a failure.
   std::optional<bootstrap::Notice> abort(std::uint64_t communicator);
   [[nodiscard]] bootstrap::Session& session() const { return *session_; }
+  /// Failures of more communicators are forgotten, the oldest first, unless they are open here: everybody
+  /// hears of all, also of those that it is no member of, or not any more.
+  static constexpr std::size_t most_heard = 1024;
 
  private:
+  void remember(bootstrap::Notice notice);
   std::shared_ptr<bootstrap::Session> session_;
   std::mutex mutex_;
   std::map<Rank, Gone> gone_;
   std::map<Rank, pid_t> processes_;
   std::map<std::uint64_t, bootstrap::Notice> failures_, aborts_;  ///< the first of each communicator
+  std::deque<std::uint64_t> heard_;                               ///< of which ones, the latest last
   std::map<std::uint64_t, std::map<Rank, Gone>> open_;            ///< communicators, and who has closed them
   int exceptions_ = std::uncaught_exceptions();
 };
