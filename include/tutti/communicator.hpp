@@ -174,7 +174,8 @@ class Communicator : public Operations<Communicator, void> {
   [[nodiscard]] Communicator duplicate();
   /// Makes every call on every rank of this communicator fail with Error(aborted) and `reason`, those under
   /// way too, unless they come to their end without having to wait. Returns within one second, from any
-  /// thread. Idempotent.
+  /// thread. Idempotent. Who is released by it may destroy the communicator, which waits until it has
+  /// returned.
   void abort(const std::string& reason = "abort was called") noexcept;
 
   /// `count` elements, zeroed, that peers on this host reach directly. Most operations of 512 KiB and more

@@ -4,6 +4,7 @@ namespace tutti::detail {
 
 void Impl::abort(const std::string& reason) noexcept {
   if (abort_begun.test_and_set()) return;
+  const std::lock_guard lock(abort_under_way);
   try {
     abort_reason = reason;
     abort_requested.store(true, std::memory_order_release);

@@ -11,6 +11,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -314,7 +315,7 @@ struct Impl {
   [[nodiscard]] Stats counted() const;
   [[nodiscard]] Stats stats() const;  ///< what was counted since `warm_up`
 
-  /// abort.cpp. From any thread.
+  /// abort.cpp. From any thread, which must have begun it before this ends.
   void abort(const std::string& reason) noexcept;
 
   // call_log.cpp: what each rank of this host is doing, in shared memory.
@@ -413,6 +414,7 @@ struct Impl {
   std::uint64_t fork_generation = 0;
 
   std::atomic_flag abort_begun;
+  std::mutex abort_under_way;  ///< held while it is
   std::atomic<bool> abort_requested{false};
   std::atomic<bool> unusable{false};  ///< `abort_requested` or `failed`: one flag for the hot path
   std::string abort_reason;           ///< written before `abort_requested` is set

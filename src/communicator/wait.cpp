@@ -70,6 +70,10 @@ bool advance_others(const Impl* mine) {
 bool advance_queued() { return advance_others(nullptr); }
 
 Impl::~Impl() {
+  // Whoever was released by an abort may be here before that has told the others.
+  if (fork_generation == tutti::fork_generation()) {
+    const std::lock_guard lock(abort_under_way);
+  }
   const auto may_be_read = [](const Queued& queued) {
     return queued.task->begun && !queued.task->done && queued.task->call.operation == Operation::send;
   };

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <latch>
+#include <memory>
 #include <thread>
 
 #include "communicator/exercise.hpp"
@@ -139,6 +140,24 @@ TEST_P(Failures, AbortFromAnotherThreadReleasesEveryRank) {
     EXPECT_NE(result.text.find("the disk is full"), std::string::npos) << result.text;
     EXPECT_LT(result.at - aborted, 1s);
   }
+}
+
+// The thread that aborts still tells the others. Sanitizers see what it would meet.
+TEST_P(Failures, WhoIsReleasedByAnAbortMayDestroyTheCommunicatorAtOnce) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        for (int round = 0; round < 10; ++round) {
+          std::jthread helper;
+          const auto child = std::make_unique<Communicator>(comm.duplicate());
+          if (comm.rank() == 0) helper = std::jthread([&aborted = *child] { aborted.abort("enough of it"); });
+          float never_sent = 0;
+          const auto thrown = thrown_by([&] { child->receive(std::span(&never_sent, 1), 1 - comm.rank()); });
+          EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+        }
+        comm.barrier();
+      },
+      over(GetParam()));
 }
 
 TEST_P(Failures, AbortEndsAsynchronousWorkAndSparesOtherCommunicators) {
