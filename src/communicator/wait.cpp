@@ -129,6 +129,7 @@ bool Impl::advance_queues() {
   const Task* current = nullptr;
   try {
     if (!collectives.empty() || !point_to_point.empty()) {
+      current = (collectives.empty() ? point_to_point.front() : collectives.front()).task;
       ensure_usable();
       // What lanes have handed over may still be on its way into a socket.
       if (tcp != nullptr) tcp->progress();

@@ -135,6 +135,22 @@ TEST(Meanwhile, ADeadlineNamesWhoDoesNotReadWhatGoesToAll) {
       options);
 }
 
+// Also where that is found out while another communicator is waited for.
+TEST(Meanwhile, AnAbortNamesACallThatItEnds) {
+  for (const auto& result : outcomes(2, over("shm", 20s), [](Communicator& comm) {
+         Communicator aborted = comm.duplicate();
+         float never_sent = 0;
+         Work work = aborted.async().receive(std::span(&never_sent, 1), 1 - comm.rank());
+         aborted.abort("enough of it");
+         comm.barrier();
+         work.wait();
+       })) {
+    EXPECT_EQ(result.code, ErrorCode::aborted) << result.text;
+    EXPECT_NE(result.text.find("receive(1 x float32, from rank "), std::string::npos) << result.text;
+    EXPECT_NE(result.text.find("enough of it"), std::string::npos) << result.text;
+  }
+}
+
 // Of two that one pass of the queue ends, one well.
 TEST(Meanwhile, AFailureSparesWhatIsDone) {
   std::atomic<int> ready = 0;
