@@ -70,6 +70,7 @@ void Impl::log_counts(std::uint64_t order, const Call& call) {
 std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
   std::vector<LoggedCall> calls;
   if (!shm->reaches(rank)) return calls;
+  calls.reserve(call_log_entries);
   const auto& log = shm->control(rank).calls;
   const auto newest = std::max_element(std::begin(log), std::end(log), is_older) - std::begin(log);
   for (std::uint64_t i = 1; i <= call_log_entries; ++i) {
