@@ -40,7 +40,6 @@ wire() {
 start_machine() {
   local guest=$1 folder=$run/$1 log=$results/kernel.log console=$run/$1/qemu.log rail
   local options=()
-  mkdir -p "$folder"
   write_orders "$guest" "$folder" "${@:2}"
   : >"$folder/stdout"
   : >"$folder/stderr"
