@@ -87,10 +87,10 @@ while [ $1 != -p ]; do shift; done
 echo $2 >>FOLDER/ports
 echo 8 1000 - - $(wc -l <FOLDER/ports)"""
 
-    def run_script(self, rounds, ours=OURS):
+    def run_script(self, rounds, ours=OURS, theirs=THEIRS):
         """Its status, its output, and the ports."""
         with tempfile.TemporaryDirectory() as folder:
-            for name, text in {"nproc": "echo 2", "sleep": "", "ib_write_lat": self.THEIRS,
+            for name, text in {"nproc": "echo 2", "sleep": "", "ib_write_lat": theirs,
                                "tools/tutti-window-perf": ours}.items():
                 pretend(os.path.join(folder, name), text.replace("FOLDER", folder))
             done = subprocess.run([os.path.join(ROOT, "bench", "rdma", "windows"), folder, str(rounds)], check=False,
@@ -110,9 +110,13 @@ echo 8 1000 - - $(wc -l <FOLDER/ports)"""
         self.assertEqual((len(ports), len(set(taken))), (6, 12), output)
 
     def test_what_failed_is_named(self):
-        status, output, _ = self.run_script(1, ours="exit 1")
+        for rank in ("0", "1"):  # after all was measured
+            status, output, _ = self.run_script(1, ours=f"{self.OURS.replace('exit 0', ':')}\n[ $RANK != {rank} ]")
+            self.assertEqual(status, 1, output)
+            self.assertIn("no figure of ours for 8 bytes", output)
+        status, output, _ = self.run_script(1, theirs=self.THEIRS + "\nexit 1")
         self.assertEqual(status, 1, output)
-        self.assertIn("no figure of ours for 8 bytes", output)
+        self.assertIn("no figure of theirs for 8 bytes", output)
 
 
 if __name__ == "__main__":
