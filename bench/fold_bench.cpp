@@ -14,6 +14,7 @@
 
 #include "kernels/fold.hpp"
 #include "run_tool.hpp"
+#include "whole_numbers.hpp"
 
 namespace {
 
@@ -137,6 +138,7 @@ int run(int argc, char** argv) {
   app.add_option("--divisor", options.divisor, "divide the result by this")->check(CLI::PositiveNumber);
   app.add_flag("--streaming", options.streaming, "write past the caches");
   app.add_option("--seconds", options.seconds, "time for each figure")->check(CLI::PositiveNumber);
+  tutti::take_no_octal_numbers(app);
   CLI11_PARSE(app, argc, argv);
   std::vector<tutti::DataType> types;
   types.reserve(options.types.size());

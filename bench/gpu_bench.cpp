@@ -16,6 +16,8 @@
 #include <tutti/gpu.hpp>
 #include <tutti/local.hpp>
 
+#include "command_line.hpp"
+
 namespace {
 
 using tutti::DataType;
@@ -346,8 +348,9 @@ int main(int argc, char** argv) {
   Settings settings;
   app.add_option("--ranks", settings.ranks, "Ranks")->check(CLI::Range(1, 8));
   app.add_option("--largest", settings.largest, "Bytes of the longest calls, at least 256 MiB")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(tutti::size());
   app.add_option("--blocks", settings.blocks, "GpuOptions::blocks of long calls")->check(CLI::Range(1, 128));
+  tutti::take_no_octal_numbers(app);
   CLI11_PARSE(app, argc, argv);
   settings.largest = std::max(settings.largest, 256 * MiB);
   const Section sections[] = {

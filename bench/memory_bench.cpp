@@ -24,6 +24,7 @@
 #include "kernels/fold.hpp"
 #include "peers/cores.hpp"
 #include "run_tool.hpp"
+#include "whole_numbers.hpp"
 
 namespace {
 
@@ -140,6 +141,7 @@ int run(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--passes", passes, "The median counts")->capture_default_str()->check(CLI::PositiveNumber);
+  tutti::take_no_octal_numbers(app);
   CLI11_PARSE(app, argc, argv);
   const std::vector<Test> tests{{"write", 0, 1, false},
                                 {"copy", 1, 1, false},

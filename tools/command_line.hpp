@@ -4,14 +4,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -19,17 +17,12 @@
 #include <tutti/version.hpp>
 
 #include "exit_status.hpp"
+#include "whole_numbers.hpp"
 
 namespace tutti {
 
 /// More than any machine's memory, and little enough for sums and products of sizes not to overflow.
 inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 44U;
-
-/// Whether CLI11 would read the number as octal.
-inline bool has_leading_zero(std::string_view number) {
-  number.remove_prefix(std::min(number.find_first_not_of(" +-"), number.size()));
-  return number.size() > 1 && number[0] == '0' && number[1] >= '0' && number[1] <= '9';
-}
 
 /// Turns "64K" into "65536": bytes, from `least` to `most`. CLI11 alone takes -5 for 2^64 - 5, what is larger
 /// than 2^64 for 2^64 - 1, and 010 for 8.
@@ -88,20 +81,6 @@ inline CLI::Validator transport_name() { return CLI::IsMember({"shm", "verbs", "
 
 inline void add_version(CLI::App& app) {
   app.set_version_flag("--version", "tutti " + std::string(version()));
-}
-
-/// Has all options that are whole numbers, also of subcommands, refuse what CLI11 would read as octal.
-inline void take_no_octal_numbers(CLI::App& app) {
-  const auto check = [](const std::string& number) {
-    return has_leading_zero(number)
-               ? "\"" + number + "\" begins with a zero, which could mean octal; leave it out"
-               : std::string();
-  };
-  for (CLI::Option* option : app.get_options())
-    if (const std::string type = option->get_type_name(); type.starts_with("INT") || type.starts_with("UINT"))
-      option->check(check);
-  for (CLI::App* command : app.get_subcommands([](CLI::App* /*any*/) { return true; }))
-    take_no_octal_numbers(*command);
 }
 
 /// `settings` as `read` leaves them, which has `app` parse, or the exit status with which to end at once: 0

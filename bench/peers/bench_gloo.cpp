@@ -205,6 +205,7 @@ int main(int argc, char** argv) try {
   app.add_option("--sync", gloo.sync, "Older algorithms: who waits for sockets, and how")
       ->check(CLI::IsMember({"none", "block", "busy"}))
       ->capture_default_str();
+  tutti::take_no_octal_numbers(app);
   CLI11_PARSE(app, argc, argv);
   bench::pin(gloo.rank, options.cores);
   Gloo backend(gloo);

@@ -144,6 +144,7 @@ int main(int argc, char** argv) try {
   bool reduce_scatter_v = false;
   app.add_flag("--reduce-scatter-v", reduce_scatter_v,
                "MPI_Reduce_scatter rather than MPI_Reduce_scatter_block");
+  tutti::take_no_octal_numbers(app);
   CLI11_PARSE(app, argc, argv);
   bench::pin(bench::launched_rank(), options.cores);
   Mpi mpi(reduce_scatter_v);

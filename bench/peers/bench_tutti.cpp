@@ -104,6 +104,7 @@ int main(int argc, char** argv) try {
   bench::add_options(app, options);
   bool register_buffers = false;
   app.add_flag("--register", register_buffers, "Register the buffers before the first call");
+  tutti::take_no_octal_numbers(app);
   CLI11_PARSE(app, argc, argv);
   bench::pin(bench::launched_rank(), options.cores);
   Tutti backend(register_buffers);

@@ -7,11 +7,13 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <cstdio>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -82,8 +84,13 @@ inline void print(const Options& options, const Call& call, Inputs inputs, const
 inline Call parse_point(const std::string& text, const Backend& backend) {
   const auto colon = text.find(':');
   if (colon == std::string::npos) throw std::invalid_argument("not of the form operation:bytes: " + text);
-  return call_of(parse_operation(text.substr(0, colon)), std::stoull(text.substr(colon + 1)), backend.rank(),
-                 backend.size());
+  const std::string number = text.substr(colon + 1);
+  const char* const end = number.data() + number.size();
+  std::size_t bytes = 0;
+  const auto read = std::from_chars(number.data(), end, bytes);
+  if (read.ec != std::errc() || read.ptr != end || tutti::has_leading_zero(number))
+    throw std::invalid_argument("\"" + number + "\" is no number of bytes: " + text);
+  return call_of(parse_operation(text.substr(0, colon)), bytes, backend.rank(), backend.size());
 }
 
 /// Measures all points of `options`. Operations that the library lacks are left out. True when all results

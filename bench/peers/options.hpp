@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../../tools/whole_numbers.hpp"
 #include "memory.hpp"
 
 namespace bench {
@@ -50,8 +51,12 @@ inline void add_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_flag("--first", options.first,
                "Instead: the first call of each point, and the median of the next five");
-  app.add_option("--cores", options.cores, "Bind rank r to the core whose turn it is")->delimiter(',');
-  app.add_option("--seconds", options.seconds, "Time measured a point")->capture_default_str();
+  app.add_option("--cores", options.cores, "Bind rank r to the core whose turn it is")
+      ->delimiter(',')
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--seconds", options.seconds, "Time measured a point")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
 }
 
 }  // namespace bench

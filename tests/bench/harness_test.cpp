@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 namespace {
@@ -39,6 +40,15 @@ TEST(Harness, WhatRewritesItsInputsDoesSoFromItsFirstCallOn) {
   EXPECT_TRUE(bench::run(backend, rewriting));
   testing::internal::GetCapturedStdout();
   EXPECT_EQ(backend.same, 1);  // the call after the last one, which checks
+}
+
+TEST(Harness, PointsAreAnOperationAndANumberOfBytes) {
+  Counting backend;
+  EXPECT_EQ(bench::parse_point("all_reduce:1024", backend).bytes(), 1024U);
+  EXPECT_EQ(bench::parse_point("barrier:0", backend).bytes(), 0U);
+  for (const char* wrong :
+       {"all_reduce", "all_reduce:", "all_reduce:8K", "all_reduce:-1", "all_reduce:010", "juggle:8"})
+    EXPECT_THROW((void)bench::parse_point(wrong, backend), std::invalid_argument) << wrong;
 }
 
 }  // namespace
