@@ -51,24 +51,27 @@ class Chosen:
 
 
 def screen(libraries, ranks_list, operations, sizes, modes, seconds, place):
-    """Runs all settings once, again where others disturbed more than a quarter of it, and returns the best of each
-    library at each point. Settings that fail are none of them: not every system has what each needs; says which. Exits
-    when all failed."""
+    """Runs all settings once, and in the end again those of which others disturbed more than a quarter, and returns the
+    best of each library at each point. Settings that fail are none of them: not every system has what each needs; says
+    which. Exits when all failed."""
     results, failed = [], []
-    for ranks in ranks_list:
-        for library in libraries:
-            for variant in place.variants_of(library, ranks):
-                points = [point for point in sweep.points_of(operations, sizes, ranks) if variant.covers(*point)]
-                if not points:
-                    continue
-                for turn in ("", ", again"):
-                    print(f"screening {library} {variant.name}, {ranks} ranks{turn}", flush=True)
-                    new = sweep.attempt(variant, ranks, points, sweep.steady(modes, seconds), place, failed,
-                                        limit=300 * len(modes))
-                    results += new
-                    sweep.tell_disturbed(results)
-                    if 4 * sum(r["disturbed"] for r in new) <= len(new):
-                        break
+    settings = [(variant, ranks, points) for ranks in ranks_list for library in libraries
+                for variant in place.variants_of(library, ranks)
+                if (points := [p for p in sweep.points_of(operations, sizes, ranks) if variant.covers(*p)])]
+
+    def run(variant, ranks, points, turn=""):
+        """What was measured; nothing if something failed, which it would do again."""
+        print(f"screening {variant.library} {variant.name}, {ranks} ranks{turn}", flush=True)
+        failed_before = len(failed)
+        new = sweep.attempt(variant, ranks, points, sweep.steady(modes, seconds), place, failed, limit=300 * len(modes))
+        results.extend(new)
+        return new if len(failed) == failed_before else []
+
+    ran = [run(*each) for each in settings]
+    sweep.tell_disturbed(results)  # which only all of them together tell
+    for each, found in zip(settings, ran):
+        if 4 * sum(r["disturbed"] for r in found) > len(found):
+            run(*each, ", again")
     left_out = sweep.what_failed(results, failed)
     chosen = best_of_each_place(results)
     if not chosen:
@@ -81,9 +84,9 @@ def best_of_each_place(results, keep=2):
     """{(library, ranks, mode, operation, bytes): names}: the best `keep` of those that ran with the cores near, and of
     those that ran with them far.
 
-    Each setting runs once or twice, and the hypervisor moves cores meanwhile, which outweighs what settings do: a good one that
-    ran far would lose to a poor one that ran near. One that is best wherever cores are is best in the place where it
-    ran, so one turn finds it. One that is best in one place only and ran in the other may be missed."""
+    Each setting runs once or twice, and the hypervisor moves cores meanwhile, which outweighs what settings do: a good
+    one that ran far would lose to a poor one that ran near. One that is best wherever cores are is best in the place
+    where it ran, so one turn finds it. One that is best in one place only and ran in the other may be missed."""
     sweep.tell_distances(results)
     times = collections.defaultdict(lambda: collections.defaultdict(dict))
     for r in results:

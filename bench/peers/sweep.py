@@ -106,10 +106,13 @@ def told(distances):
 
 def tell_disturbed(results):
     """Marks results, `disturbed`, while which some core was slower than it can be: others used its other hardware
-    thread. Returns how many they are."""
-    least = min((r["step_ns"] for r in results), default=0)
+    thread. Returns how many they are. How fast cores can be depends on how many of them work: by their frequency, and
+    where two ranks are on both threads of one."""
+    least = {}
     for r in results:
-        r["disturbed"] = r["step_ns"] > 1.15 * least
+        least[r["ranks"]] = min(r["step_ns"], least.get(r["ranks"], r["step_ns"]))
+    for r in results:
+        r["disturbed"] = r["step_ns"] > 1.15 * least[r["ranks"]]  # as core_speed.hpp has it
     return sum(r["disturbed"] for r in results)
 
 
@@ -130,7 +133,7 @@ def undisturbed(runs):
 def best(results):
     """{(mode, ranks, op, bytes): {library: {"us", "min_us", "variant", "runs", "disturbed"}}}: medians over
     repetitions, of the variant whose median is smallest. Wrong results do not count, nor what was disturbed where its
-    its setting has others."""
+    setting has others."""
     tell_disturbed(results)
     times = collections.defaultdict(list)
     for r in results:

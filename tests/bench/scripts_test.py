@@ -210,15 +210,25 @@ class Screening(unittest.TestCase):
         results = [ran("twice", 9, 100, step_ns=1.1), ran("twice", 1, 100), ran("once", 2, 100), ran("worst", 3, 100)]
         self.assertEqual(self.best(results), ["twice", "once"])
 
-    def test_runs_again_what_others_disturbed(self):
-        steps = [0.6, 1.1, 1.1, 0.6]
-        with unittest.mock.patch.object(launch, "measure", lambda *_: [ran("new", 1, 100, step_ns=steps.pop(0))]), \
+    def screened(self, measure):
+        """Which settings were run, in turn, with this for launch.measure."""
+        with unittest.mock.patch.object(launch, "measure", measure), contextlib.redirect_stderr(io.StringIO()), \
                 contextlib.redirect_stdout(io.StringIO()) as said:
             screening.screen(["gloo"], [2], ["all_reduce"], [8], ["unchanged"], 0.1, types.SimpleNamespace(
                 variants_of=lambda library, ranks: [variants.Variant(library, name) for name in ("a", "b", "c")]))
-        self.assertEqual([line.split()[2:] for line in said.getvalue().splitlines() if "screening" in line],
-                         [["a,", "2", "ranks"], ["b,", "2", "ranks"], ["b,", "2", "ranks,", "again"],
-                          ["c,", "2", "ranks"]])
+        return [line.removeprefix("screening gloo ") for line in said.getvalue().splitlines() if "screening" in line]
+
+    def test_runs_again_what_others_disturbed_also_before_that_could_be_told(self):
+        steps = [1.1, 0.6, 0.6, 1.1]
+        self.assertEqual(self.screened(lambda *_: [ran("new", 1, 100, step_ns=steps.pop(0))]),
+                         ["a, 2 ranks", "b, 2 ranks", "c, 2 ranks", "a, 2 ranks, again"])
+
+    def test_does_not_run_again_what_failed(self):
+        def measure(variant, *_):
+            if variant.name == "a":
+                raise launch.Failed("a", [ran("a", 1, 100, step_ns=1.1)])
+            return [ran(variant.name, 1, 100)]
+        self.assertEqual(self.screened(measure), ["a, 2 ranks", "b, 2 ranks", "c, 2 ranks"])
 
     def test_each_mode_has_settings_of_its_own(self):
         chosen = screening.best_of_each_place([ran("a", 1, 100), ran("b", 1, 100, rewritten=True)])
@@ -311,6 +321,11 @@ class Figures(unittest.TestCase):
         found = self.found([disturbed, *(ran("b", 9, 100) for _ in alone)])  # slowed, and faster for all that
         self.assertEqual((found["variant"], found["us"], found["disturbed"]), ("a", 5, True))
         self.assertEqual(report.cell(found, False), "5.00~")
+
+    def test_more_ranks_may_be_slower_undisturbed(self):
+        results = [ran("a", 1, 100, step_ns=0.6), *(ran("a", 1, 100, ranks=8, step_ns=step) for step in (0.8, 1.2))]
+        self.assertEqual(sweep.tell_disturbed(results), 1)
+        self.assertEqual([r["disturbed"] for r in results], [False, False, True])
 
     def test_says_how_many_results_others_disturbed(self):
         said = sweep.how_disturbed([ran("a", 1, 100, step_ns=step) for step in (0.6, 0.68, 0.7, 1.2)])
