@@ -170,6 +170,8 @@ def measure(variant, ranks, points, how, place, limit):
             for command in commands(variant, ranks, arguments, place, store):
                 start(processes, command, stdout=output, stderr=errors)
             wrong = finish(processes, limit)
+        except OSError as error:  # of a launcher that is not there
+            wrong = str(error)
         finally:
             end(processes)
         output.seek(0)

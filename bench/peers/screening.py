@@ -24,8 +24,10 @@ class Chosen:
     def add(self, names):
         """Replaces what was chosen at points that were screened again, and keeps all else."""
         self.names.update({self.key(*point): list_of for point, list_of in names.items()})
-        with open(self.path, "w", encoding="utf-8") as file:
+        new = self.path + ".new"
+        with open(new, "w", encoding="utf-8") as file:
             json.dump(self.names, file, indent=1)
+        os.replace(new, self.path)  # all of it or nothing: it took minutes
 
     def settings(self, library, ranks, mode, operation, size):
         """None where nothing was screened, or with settings that do not exist here: something else may be best then."""

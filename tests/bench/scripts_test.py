@@ -238,6 +238,13 @@ class Screening(unittest.TestCase):
         jobs = sweep.plan("gloo", ranks, mode, [("all_reduce", 8)], self.place, chosen)
         return [variant.name for variant, points in jobs]
 
+    def test_what_was_screened_stays_where_more_cannot_be_written(self):
+        chosen = self.chosen({self.point: ["bcube-busy"]})
+        with unittest.mock.patch.object(json, "dump", side_effect=KeyboardInterrupt), \
+                self.assertRaises(KeyboardInterrupt):
+            chosen.add({self.point: ["new-pinned"]})
+        self.assertEqual(self.names_of(screening.Chosen(self.path, self.place)), ["bcube-busy"])
+
     def test_runs_what_was_chosen_and_else_the_default(self):
         chosen = self.chosen({self.point: ["bcube-busy", "new-pinned"]})
         self.assertEqual(self.names_of(chosen), ["bcube-busy", "new-pinned"])
@@ -398,6 +405,11 @@ class Launches(unittest.TestCase):
                 environment = command[command.index("env"):command.index(launch.program_of("mpich", place))]
                 ran = subprocess.run([*environment, "cat", "/proc/self/maps"], capture_output=True, text=True, check=True)
                 self.assertEqual(shim in ran.stdout, there, ran.stderr)
+
+    def test_a_launcher_that_is_not_there_is_a_launch_that_failed(self):
+        with tempfile.TemporaryDirectory() as empty, unittest.mock.patch.dict(os.environ, {"PATH": empty}), \
+                self.assertRaisesRegex(launch.Failed, "mpirun.openmpi"):
+            launch.measure(variants.Variant("ompi", "default"), 2, [("all_reduce", 8)], [], launch.Place(empty, [0, 1]), 1)
 
     def test_who_is_not_done_in_time_is_told(self):
         with subprocess.Popen(["sleep", "60"]) as process:
