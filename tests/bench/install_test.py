@@ -1,4 +1,4 @@
-"""What scripts/install-dependencies, demo and test do first."""
+"""What scripts/install-dependencies, demo, test and gpu-check do first."""
 
 import os
 import shutil
@@ -57,8 +57,16 @@ class Install(unittest.TestCase):
 
 
 class FirstSteps(unittest.TestCase):
+    def test_gpu_check_refuses_what_it_does_not_understand_before_it_does_anything(self):
+        for words in (["--seconds"], ["--seconds", "010"], ["--nccl-tests", "/there-is-none"], ["--second", "10"]):
+            with self.subTest(words):
+                done = subprocess.run([os.path.join(ROOT, "scripts", "gpu-check"), *words], capture_output=True, text=True,
+                                      check=False)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn("gpu-check: ", done.stderr)
+
     def test_nothing_is_installed_for_a_checkout_that_cannot_be_written(self):
-        for name in ("demo", "test"):
+        for name, what in (("demo", "build"), ("test", "build"), ("gpu-check", "build/gpu/check")):
             with self.subTest(name), tempfile.TemporaryDirectory(prefix="a folder ") as folder:
                 os.mkdir(os.path.join(folder, "scripts"))
                 script = shutil.copy(os.path.join(ROOT, "scripts", name), os.path.join(folder, "scripts"))
@@ -66,7 +74,7 @@ class FirstSteps(unittest.TestCase):
                     pass  # no folder can be made there, by root neither
                 done = subprocess.run([script], capture_output=True, text=True, check=False)
                 self.assertEqual(done.returncode, 1, done.stderr)
-                self.assertIn(f"{name}: {folder}/build cannot be written", done.stderr)
+                self.assertRegex(done.stderr, f"(?m)^{name}: .*{what} cannot be written")
                 self.assertNotIn("install-dependencies", done.stderr)  # which is not there
 
 
