@@ -80,7 +80,7 @@ FileDescriptor open_socket(int family) {
 FileDescriptor listen_at(const Endpoint& endpoint) {
   auto address = parse(endpoint);
   auto socket = open_socket(address.storage.ss_family);
-  // A port that is named may have connections of an earlier group in TIME_WAIT.
+  // A port that is named may have connections of an earlier group, be it in TIME_WAIT.
   if (endpoint.port != 0) set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   // And a rank that calls before anybody listens may have it for its own end, for a moment (try_connect).
   const Deadline deadline(std::chrono::seconds(1));
@@ -89,6 +89,9 @@ FileDescriptor listen_at(const Endpoint& endpoint) {
       throw_errno("listening at " + to_string(endpoint));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  // Of one that the system chose, too: what is accepted inherits this, without which nobody could listen
+  // there again for a minute. Before bind(2) it would let the system choose a port that others have.
+  if (endpoint.port == 0) set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (::listen(socket.get(), SOMAXCONN) != 0) throw_errno("listening at " + to_string(endpoint));
   return socket;
 }

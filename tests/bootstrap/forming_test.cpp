@@ -89,10 +89,8 @@ TEST(Session, RankThatGaveUpMayComeAgain) {
   zero.join();
 }
 
-// Under launchers that name a host all groups meet at one place. The hub of one that did not form goes on for
-// a moment, and has told this rank.
-TEST(Session, WhoseGroupDidNotFormMeetInTheNext) {
-  const auto id = reserve_id("");
+/// Ranks 0 and 1 wait in vain for rank 2; then all three meet with the same id.
+void expect_to_meet_in_the_next(const UniqueId& id) {
   std::latch failed(2);
   on_threads(3, [&](Rank rank) {
     if (rank == 2) {
@@ -105,6 +103,15 @@ TEST(Session, WhoseGroupDidNotFormMeetInTheNext) {
     }
     Session::join(id, rank, 3, 20s)->leave(5s);
   });
+}
+
+// Under launchers that name a host all groups meet at one place. The hub of one that did not form goes on for
+// a moment, and has told this rank.
+TEST(Session, WhoseGroupDidNotFormMeetInTheNext) { expect_to_meet_in_the_next(reserve_id("")); }
+
+// The port is one that the system chose, and has the connections of those who were turned away.
+TEST(Session, WhoseGroupDidNotFormMeetInTheNextWithAnIdOfThisProcess) {
+  expect_to_meet_in_the_next(UniqueId::create("lo"));
 }
 
 // It comes back to the group that it gave up, and goes on to the next when that one ends.
