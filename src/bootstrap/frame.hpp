@@ -21,7 +21,7 @@ enum class FrameKind : std::uint32_t {
   rejected,  ///< Fault: the group cannot form, or an all_gather cannot complete
   gathered,  ///< number of the all_gather, then every rank's size and bytes
   missing,   ///< Fault: the answer to `who`
-  ended,     ///< Fault: instead of `rejected`, to who gave up and came again: it may meet the next group
+  ended,     ///< Fault (timeout): instead of `rejected`, to who gave up and came again: it may meet the next
   // both ways; to the hub only `failed` and `closed`
   notice,
   // rank to hub

@@ -175,8 +175,8 @@ void Hub::form_when_complete() {
 
 void Hub::reject(const Fault& fault) {
   rejection_ = make_frame(FrameKind::rejected, fault);
-  // A mistake does not pass, and all are to hear of it.
-  end_ = fault.code == ErrorCode::invalid_argument ? rejection_ : make_frame(FrameKind::ended, fault);
+  // That others were late may pass. A mistake or a death does not, and all are to hear of it.
+  end_ = fault.code == ErrorCode::timeout ? make_frame(FrameKind::ended, fault) : rejection_;
   for (Rank rank = 0; rank < size_; ++rank) send(rank, farewell(members_[static_cast<std::size_t>(rank)]));
 }
 

@@ -1,13 +1,20 @@
 // Groups that form, those that do not, and what ranks are told then.
 #include <gmock/gmock.h>
+#include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <latch>
+#include <span>
 #include <vector>
 
+#include "bootstrap/authenticate.hpp"
+#include "bootstrap/frame.hpp"
 #include "bootstrap/ranks.hpp"
 #include "bootstrap/rendezvous.hpp"
+#include "bootstrap/socket.hpp"
 
 namespace tutti::bootstrap::test {
 namespace {
@@ -147,6 +154,41 @@ TEST(Session, WhoCameAgainWithAnotherSizeIsToldSo) {
     EXPECT_EQ(thrown.code, ErrorCode::invalid_argument);
     EXPECT_THAT(thrown.text, HasSubstr("says that there are 4 ranks, but rank 0 says 3"));
   });
+}
+
+/// Of the next frame from the hub; of no kind: none came.
+FrameHeader next_header(const FileDescriptor& socket) {
+  std::array<std::byte, sizeof(FrameHeader)> raw{};
+  const Deadline deadline(10s);
+  for (std::span<std::byte> rest = raw; !rest.empty();) {
+    const auto received = receive_some(socket.get(), rest);
+    if (!received || (*received == 0 && !wait_for(socket.get(), POLLIN, deadline)))
+      return {FrameKind{99}, 0, 0};
+    rest = rest.subspan(*received);
+  }
+  return std::bit_cast<FrameHeader>(raw);
+}
+
+TEST(Session, WhoCameAgainIsToldOfADeath) {
+  const auto id = reserve_id("");
+  const auto at = read(id);
+  const auto enter_as = [&](Rank rank) {
+    return connect_authenticated(at.endpoint.address, at.endpoint.port, at.secret, {rank, 4, 0},
+                                 Deadline(10s));
+  };
+  std::thread zero([&] {
+    const auto thrown = thrown_by([&] { Session::join(id, 0, 4, 60s); });
+    EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+    EXPECT_THAT(thrown.ranks, ElementsAre(2));
+  });
+  Thrown thrown;
+  for (const Deadline deadline(10s); thrown.ranks != std::vector<Rank>{2, 3} && !deadline.passed();)
+    thrown = thrown_by([&] { Session::join(id, 1, 4, 100ms); });
+  EXPECT_THAT(thrown.ranks, ElementsAre(2, 3));
+  const auto again = enter_as(1);
+  enter_as(2).reset();
+  EXPECT_EQ(next_header(again).kind, FrameKind::rejected);
+  zero.join();
 }
 
 TEST(Session, WhoCameAgainHearsWhyNobodyIsThereAnyMore) {
