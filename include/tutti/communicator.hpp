@@ -141,7 +141,8 @@ class Communicator : public Operations<Communicator, void> {
   /// another rank could not, with its reason.
   Communicator(const UniqueId& id, Rank rank, int size, const Options& options = Options::from_environment());
   /// As the launcher says: tutti's own variables, PMIx (Open MPI's mpirun, Slurm), PMI (MPICH's mpiexec),
-  /// torchrun-style variables, Slurm's; none of them: one rank. Throws Error as the constructor;
+  /// torchrun-style variables, Slurm's; none of them: one rank. Threads of a process that call this at once
+  /// take turns, and ranks meet in that order. Throws Error as the constructor;
   /// invalid_argument also for a variable that makes no sense; unsupported under a launcher that this build
   /// was made without; forked in a child of a process that has asked the launcher before.
   static Communicator from_environment(const Options& options = Options::from_environment());

@@ -1,6 +1,8 @@
 #include "bootstrap/environment.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -74,6 +76,37 @@ Found& find_once(const Deadline& deadline) {
     throw;
   }
 }
+
+struct Turns {
+  std::mutex mutex;
+  std::condition_variable over;
+  bool taken = false;
+};
+PerProcess<Turns> turns;
+
+/// To join: two threads that do so with one id at once look like two processes that have the same rank.
+class Turn {
+ public:
+  explicit Turn(const Deadline& deadline) : turns_(turns.get()) {
+    std::unique_lock lock(turns_.mutex);
+    if (!turns_.over.wait_until(lock, deadline.end(), [this] { return !turns_.taken; }))
+      throw Error(ErrorCode::timeout,
+                  "another thread of this process still joins a group of the ranks of the launcher");
+    turns_.taken = true;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    {
+      const std::lock_guard lock(turns_.mutex);
+      turns_.taken = false;
+    }
+    turns_.over.notify_one();
+  }
+
+ private:
+  Turns& turns_;
+};
 
 constexpr std::string_view no_id = "none:";  ///< then comes why
 
@@ -164,6 +197,15 @@ Launch launch_from_environment(const std::string& interface, std::chrono::millis
   const std::lock_guard lock(mine.mutex);
   mine.id = launch.id;
   return launch;
+}
+
+std::shared_ptr<Session> join_from_environment(const std::string& interface,
+                                               std::chrono::milliseconds timeout) {
+  const Deadline deadline(timeout);
+  const Turn turn(deadline);
+  timeout = std::min(timeout, std::chrono::milliseconds(deadline.poll_ms()));
+  const auto launch = launch_from_environment(interface, timeout);
+  return Session::join(launch.id, launch.rank, launch.size, timeout);
 }
 
 }  // namespace tutti::bootstrap

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
 
 #include <tutti/types.hpp>
 #include <tutti/unique_id.hpp>
+
+#include "bootstrap/session.hpp"
 
 namespace tutti::bootstrap {
 
@@ -44,5 +47,11 @@ struct Launch {
 /// however often each has tried before. The launcher's connection is closed at the end of the process, with
 /// exit(3) or a return from main.
 Launch launch_from_environment(const std::string& interface, std::chrono::milliseconds timeout);
+
+/// Finds the launcher, and joins the group of all ranks that it started. Thread safe: threads of one process
+/// take turns, so that each has a group of its own. Throws as launch_from_environment and Session::join;
+/// Error(timeout) also where another thread's turn takes too long.
+std::shared_ptr<Session> join_from_environment(const std::string& interface,
+                                               std::chrono::milliseconds timeout);
 
 }  // namespace tutti::bootstrap

@@ -96,9 +96,10 @@ constexpr std::uint64_t first_communicator = 1;
   throw Error(error);
 }
 
-std::unique_ptr<Impl> make_first(const std::shared_ptr<Watch>& watch, Rank rank, int size,
-                                 const Options& options) {
+std::unique_ptr<Impl> make_first(const std::shared_ptr<Watch>& watch, const Options& options) {
   auto& session = watch->session();
+  const Rank rank = session.rank();
+  const int size = session.size();
   auto tuned = agree(session, rank, options);
   transport::Group group;
   group.rank = rank;
@@ -115,13 +116,17 @@ std::unique_ptr<Impl> make_first(const std::shared_ptr<Watch>& watch, Rank rank,
   return impl;
 }
 
-std::unique_ptr<Impl> join(const UniqueId& id, Rank rank, int size, const Options& options) {
-  const auto watch = std::make_shared<Watch>(bootstrap::Session::join(id, rank, size, options.timeout));
+std::unique_ptr<Impl> make_in(std::shared_ptr<bootstrap::Session> session, const Options& options) {
+  const auto watch = std::make_shared<Watch>(std::move(session));
   try {
-    return make_first(watch, rank, size, options);
+    return make_first(watch, options);
   } catch (const Error& error) {
     fail_to_join(*watch, error);
   }
+}
+
+std::unique_ptr<Impl> join(const UniqueId& id, Rank rank, int size, const Options& options) {
+  return make_in(bootstrap::Session::join(id, rank, size, options.timeout), options);
 }
 
 }  // namespace
@@ -135,8 +140,8 @@ Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
 Communicator Communicator::from_environment(const Options& options) {
-  const auto launch = bootstrap::launch_from_environment(options.interface, usable(options).timeout);
-  return {launch.id, launch.rank, launch.size, options};
+  const Options used = usable(options);
+  return Communicator(make_in(bootstrap::join_from_environment(used.interface, used.timeout), used));
 }
 
 Rank Communicator::rank() const noexcept { return impl_->group.rank; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 
 #include "bootstrap/launched.hpp"
 #include "bootstrap/launcher.hpp"
@@ -318,6 +319,25 @@ TEST(Environment, TwoCommunicatorsUnderSlurm) {
                 {"SLURM_STEP_NODELIST", "localhost"},
                 {"TUTTI_PORT", free_port(0)}},
                "SLURM_PROCID");
+}
+
+TEST(Environment, ThreadsThatJoinAtOnceHaveGroupsOfTheirOwn) {
+  constexpr int size = 3, threads = 4;
+  const Variables job{{"TUTTI_SIZE", std::to_string(size)}, {"TUTTI_ID", reserve_id("").to_string()}};
+  std::vector<Child> children;
+  for (Rank rank = 0; rank < size; ++rank)
+    children.emplace_back([&, rank] {
+      const Environment environment(with(job, {{"TUTTI_RANK", std::to_string(rank)}}));
+      std::atomic<int> met = 0;
+      on_threads(threads, [&](int /*thread*/) {
+        const auto session = join_from_environment("", 20s);
+        const auto all = session->all_gather(bytes(std::to_string(rank)), 20s);
+        if (all == std::vector<Bytes>{bytes("0"), bytes("1"), bytes("2")}) ++met;
+        session->leave(5s);
+      });
+      return met == threads ? 0 : 1;
+    });
+  for (auto& child : children) EXPECT_EQ(child.wait(), 0);
 }
 
 // None knows of another's failure.

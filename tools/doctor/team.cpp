@@ -17,11 +17,6 @@ namespace tutti::doctor {
 
 namespace {
 
-std::shared_ptr<bootstrap::Session> join(const std::string& interface, std::chrono::milliseconds timeout) {
-  const auto launch = bootstrap::launch_from_environment(interface, timeout);
-  return bootstrap::Session::join(launch.id, launch.rank, launch.size, timeout);
-}
-
 nlohmann::json introduction() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
@@ -36,7 +31,7 @@ nlohmann::json introduction() {
 }  // namespace
 
 Team::Team(const std::string& interface, std::chrono::milliseconds timeout)
-    : timeout_(timeout), session_(join(interface, timeout)) {}
+    : timeout_(timeout), session_(bootstrap::join_from_environment(interface, timeout)) {}
 
 Team::~Team() { session_->leave(std::chrono::seconds(5)); }
 

@@ -22,7 +22,7 @@ struct Machine {
 
 class Team {
  public:
-  /// Throws as Session::join and launch_from_environment.
+  /// Throws as join_from_environment.
   Team(const std::string& interface, std::chrono::milliseconds timeout);
   /// Says goodbye.
   ~Team();
