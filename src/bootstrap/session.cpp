@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/system_error.hpp"
@@ -19,6 +20,7 @@ namespace tutti::bootstrap {
 namespace {
 
 constexpr int largest_group = 1 << 20;
+constexpr std::chrono::milliseconds longest_elsewhere{3000};
 
 /// One rank: there is nobody to talk to.
 class Solo final : public Session {
@@ -62,10 +64,12 @@ std::shared_ptr<Session> found(const UniqueId& id, int size, std::chrono::millis
 FileDescriptor connect_to_hub(const Rendezvous& at, const Hello& hello, const std::string& joining,
                               const Deadline& deadline) {
   const auto mine = at.loopback == 0 ? 0 : topology::this_loopback();
-  const bool elsewhere = mine != 0 && mine != at.loopback;  // as far as one can tell: it is tried once
+  const bool elsewhere = mine != 0 && mine != at.loopback;
+  // All ranks may be there where the id was not made: in one container, say.
+  const std::chrono::milliseconds left(deadline.poll_ms());
+  const Deadline by = elsewhere ? Deadline(std::min(left, longest_elsewhere)) : deadline;
   try {
-    return connect_authenticated(at.endpoint.address, at.endpoint.port, at.secret, hello, deadline,
-                                 elsewhere ? Listening::since_before : Listening::soon);
+    return connect_authenticated(at.endpoint.address, at.endpoint.port, at.secret, hello, by);
   } catch (const Error& error) {
     if (!elsewhere) throw with_context(error, joining + ": ", {});
     throw Error(ErrorCode::invalid_argument,

@@ -43,7 +43,7 @@ TEST(Session, MissingRankZeroIsNamed) {
 }
 
 // An id is of the loopback unless an interface is named, and may be handed to other hosts by mistake.
-TEST(Session, ALoopbackAddressOfAnotherHostIsToldAtOnce) {
+TEST(Session, ALoopbackAddressOfAnotherHostIsToldSoon) {
   auto rendezvous = read(reserve_id("lo"));
   ASSERT_NE(rendezvous.loopback, 0U);
   rendezvous.loopback ^= 1U;
@@ -54,6 +54,17 @@ TEST(Session, ALoopbackAddressOfAnotherHostIsToldAtOnce) {
   EXPECT_THAT(thrown.ranks, ElementsAre(0));
   EXPECT_THAT(thrown.text, HasSubstr("the unique id is of 127.0.0.1 on another host"));
   EXPECT_THAT(thrown.text, HasSubstr("UniqueId::create(\"default\"), or TUTTI_INTERFACE"));
+}
+
+// As those of one container, with an id that was made outside.
+TEST(Session, RanksThatShareALoopbackThatIsNotTheIdsMeet) {
+  auto rendezvous = read(reserve_id("lo"));
+  rendezvous.loopback ^= 1U;
+  const auto id = make_id(rendezvous);
+  on_threads(2, [&](Rank rank) {
+    if (rank == 0) std::this_thread::sleep_for(100ms);
+    Session::join(id, rank, 2, 20s)->leave(5s);
+  });
 }
 
 TEST(Session, ListeningRankZeroThatNeverJoinsIsNamed) {
