@@ -258,7 +258,7 @@ TEST(Session, NonsenseRanksAreRefused) {
             ErrorCode::invalid_argument);
 }
 
-TEST(Session, AnIdServesOneGroupOnly) {
+TEST(Session, WhoComesOnceTheGroupHasFormedFindsNobody) {
   const auto id = UniqueId::create();
   std::vector<SessionPointer> sessions(2);
   on_threads(2,
