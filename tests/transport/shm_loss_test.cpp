@@ -17,7 +17,7 @@ TEST(ShmLoss, WhoseMemoryCannotBeReadAnyMoreIsLost) {
   Child child([] { return EXIT_SUCCESS; });
   const pid_t process = child.process();
   child.wait();
-  DirectMemory memory(Arena::create(2), 0, {::getpid(), process}, true);
+  DirectMemory memory(Arena::create(2), 0, {::getpid(), process}, {0, 1}, true);
   std::byte into[8];
   const auto error = thrown_by([&] { memory.read(1, 4096, into, sizeof into); });
   EXPECT_EQ(error.code, ErrorCode::peer_lost) << error.text;
