@@ -28,8 +28,9 @@ void Impl::map_regions(const std::vector<MemoryOffer>& all) noexcept {
   }
 }
 
-// A rank whose memory is refused keeps nobody waiting. Nobody is waited for before: new memory nobody knows,
-// and when this rank is through with a call that had the other, so are its peers.
+// A rank whose memory is refused keeps nobody waiting. Nobody is waited for before: new memory nobody knows.
+// With a call that had the other, and that this rank is through with, its peers are through, too; of one that
+// is still under way they only read it, and find the same bytes in either pages.
 std::shared_ptr<Region> Impl::make_region(Within within, const std::function<std::size_t(Region&)>& make) {
   ensure_usable();
   auto region = std::make_shared<Region>();

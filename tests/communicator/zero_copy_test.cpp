@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <span>
+#include <vector>
 
 #include "communicator/exercise.hpp"
 #include "communicator/page_faults.hpp"
@@ -124,6 +127,30 @@ TEST(ZeroCopy, RegisteredMemoryKeepsItsContentsAndAddress) {
       EXPECT_TRUE(is_kept());
       expect_path(comm, {.count = enough}, b.get(), b.get() + buffer_bytes / 2, false);
       fill();
+    }
+  });
+}
+
+// What peers read of it is the same in its old pages and in those that take their place.
+TEST(ZeroCopy, MemoryIsRegisteredWhileACallUnderWayReadsIt) {
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    constexpr std::size_t count = std::size_t{1} << 18U, bytes = count * sizeof(float);
+    const std::unique_ptr<float, decltype(&std::free)> memory(
+        static_cast<float*>(std::aligned_alloc(page, bytes)), &std::free);
+    const std::span<float> in(memory.get(), count);
+    std::vector<float> out(2 * count);
+    const auto are_all = [](std::span<const float> values, float value) {
+      return std::ranges::all_of(values, [value](float one) { return one == value; });
+    };
+    for (int round = 1; round < 20; ++round) {
+      const auto of_rank = [round](Rank rank) { return static_cast<float>(2 * round + rank); };
+      std::ranges::fill(in, of_rank(comm.rank()));
+      Work work = comm.async().all_gather(in, out);
+      { const Registration registration = comm.register_memory(memory.get(), bytes); }
+      work.wait();
+      EXPECT_TRUE(are_all(in, of_rank(comm.rank()))) << round;
+      EXPECT_TRUE(are_all(std::span(out).first(count), of_rank(0))) << round;
+      EXPECT_TRUE(are_all(std::span(out).last(count), of_rank(1))) << round;
     }
   });
 }

@@ -70,8 +70,8 @@ struct Passed {
 };
 /// Sends `fd` to the ranks `peers`, which are on this host, in other processes, and send theirs to this one;
 /// returns those. Collective over the group, also for who has no peers. What does not get through somewhere
-/// is thrown on all ranks, and names it: Error(system), or Error(timeout) for a rank that has left another
-/// one of its peers out.
+/// is thrown on all ranks, and names it: Error(system), Error(unsupported) where ranks run as different
+/// users, or Error(timeout) for a rank that has left another one of its peers out.
 std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<const Rank> peers);
 
 }  // namespace tutti::transport::shm
