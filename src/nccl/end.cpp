@@ -24,13 +24,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return guarded("ncclCommDestroy", [&] {
     if (comm == nullptr) return ncclSuccess;
     const auto ending = comm_of(comm);
-    if (!ending->closed()) {
-      const ncclResult_t state = ending->config().blocking ? ending->finish() : ending->poll();
-      if (state == ncclInProgress)  // nonblocking ones keep nobody waiting
-        throw Failure(ncclInvalidArgument,
-                      "the communicator is not ready: call ncclCommGetAsyncError until it is no longer "
-                      "ncclInProgress, or ncclCommAbort");
-    }
+    // To wait could be for ranks that this thread has to bring.
+    if (!ending->closed() && ending->poll() == ncclInProgress)
+      throw Failure(ncclInvalidArgument,
+                    "the communicator is not ready: call ncclCommGetAsyncError until it is no longer "
+                    "ncclInProgress, or ncclCommAbort");
     ending->close("ncclCommDestroy");
     forget(comm);
     log(Level::info, ending->device(), "communicator destroyed");

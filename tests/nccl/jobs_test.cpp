@@ -208,8 +208,9 @@ TEST_F(Jobs, ANonblockingParentsPartsBlockOnceTheyAreMade) {
   const auto comms = make_nonblocking();
   ncclConfig_t config = initial_config;
   std::array<ncclComm_t, 2> parts{};
-  for (const std::size_t r : {0, 1})
-    ASSERT_EQ(ncclCommSplit(comms[r], 0, 0, &parts[r], &config), ncclInProgress);
+  ASSERT_EQ(ncclCommSplit(comms[0], 0, 0, parts.data(), &config), ncclInProgress);
+  EXPECT_EQ(ncclCommDestroy(parts[0]), ncclInvalidArgument) << "it would wait for the next rank";
+  ASSERT_EQ(ncclCommSplit(comms[1], 0, 0, &parts[1], &config), ncclInProgress);
   for (const auto comm : comms)
     EXPECT_EQ(changed_from(ncclInProgress, comm), ncclSuccess) << ncclGetLastError(comm);
   for (const auto part : parts) EXPECT_EQ(ncclCommFinalize(part), ncclSuccess) << ncclGetLastError(part);
