@@ -24,13 +24,15 @@ std::size_t sum(std::span<const std::size_t> counts) {
 }
 
 std::uint32_t order_of(const CallEntry& entry) {
-  return static_cast<std::uint32_t>(entry.order_and_root.load(std::memory_order_relaxed) >> 32);
+  return static_cast<std::uint32_t>(entry.order_and_root.load(std::memory_order_acquire) >> 32);
 }
 
 // Modulo 2^32; those of one log are close to each other.
-bool is_older(const CallEntry& a, const CallEntry& b) {
-  return static_cast<std::int32_t>(order_of(a) - order_of(b)) < 0;
+bool is_earlier(std::uint32_t order, std::uint32_t than) {
+  return static_cast<std::int32_t>(order - than) < 0;
 }
+
+bool is_older(const CallEntry& a, const CallEntry& b) { return is_earlier(order_of(a), order_of(b)); }
 
 }  // namespace
 
@@ -73,6 +75,7 @@ std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
   calls.reserve(call_log_entries);
   const auto& log = shm->control(rank).calls;
   const auto newest = std::max_element(std::begin(log), std::end(log), is_older) - std::begin(log);
+  const std::uint32_t last = order_of(log[newest]);
   for (std::uint64_t i = 1; i <= call_log_entries; ++i) {
     const CallEntry& entry = log[(static_cast<std::uint64_t>(newest) + i) % call_log_entries];
     const std::uint64_t number = entry.sequence.load(std::memory_order_acquire);
@@ -80,11 +83,13 @@ std::vector<Impl::LoggedCall> Impl::logged_calls(Rank rank) const {
     const std::uint64_t elements = entry.count.load(std::memory_order_acquire);
     const std::uint64_t order_and_root = entry.order_and_root.load(std::memory_order_acquire);
     if (number == 0 || entry.sequence.load(std::memory_order_relaxed) != number) continue;
+    const auto order = static_cast<std::uint32_t>(order_and_root >> 32);
+    if (is_earlier(last, order)) continue;  // its rank has gone on meanwhile
     LoggedCall& call = calls.emplace_back();
     call.sequence = (number & 1) != 0 ? 0 : number >> 1;
     call.form = {tag_and_kind & 0xffffffff, elements};
     call.root = static_cast<Rank>(static_cast<std::uint32_t>(order_and_root));
-    call.order = static_cast<std::uint32_t>(order_and_root >> 32);
+    call.order = order;
     call.tag = static_cast<std::uint32_t>(tag_and_kind >> 32);
   }
   return calls;
