@@ -147,7 +147,8 @@ void Impl::check_calls(const Task& task) {
       throw Error(ErrorCode::mismatch,
                   "call " + std::to_string(call.sequence - warm_up_calls) + ": rank " +
                       std::to_string(group.rank) + " called " + here + ", rank " + std::to_string(r) +
-                      " called " + there + (there == here ? " with other options, schedule or counts" : "") +
+                      " called " + there +
+                      (there == here ? " with other options, schedule, factor or counts" : "") +
                       "; all ranks must make the same call",
                   {group.rank, r});
     }

@@ -169,6 +169,21 @@ TEST(MismatchesInSharedMemory, OfCallsFarBehindAreNamed) {
   }
 }
 
+// Of which 1 is one, too.
+TEST(MismatchesInSharedMemory, OfAFactorOnSomeRanksAloneAreTold) {
+  for (const auto& result : outcomes(2, over("shm", 10s), [](Communicator& comm) {
+         std::vector<float> data(10);
+         comm.all_reduce(std::span(data), comm.rank() == 0 ? Reduction(ReduceOp::sum) : scaled_sum(1));
+         comm.barrier();
+       })) {
+    EXPECT_EQ(result.code, ErrorCode::mismatch) << result.text;
+    EXPECT_NE(result.text.find("called all_reduce(10 x float32, sum) with other options, schedule, factor or "
+                               "counts"),
+              std::string::npos)
+        << result.text;
+  }
+}
+
 // Over TCP, too: ranks of one host see each other's log.
 TEST_P(Mismatches, OfLengthsAmongSeveralNameTheSender) {
   const auto results = outcomes(3, over(GetParam(), 10s), [](Communicator& comm) {
