@@ -16,8 +16,10 @@ class ReusedBuffers {
  public:
   /// A call uses [data, data + bytes). Returns what of it to prepare in this call: nothing before the
   /// `uses`-th one, then a part in each until all were, and all anew 1024 calls later, as the memory may have
-  /// been freed since and be another one at the same address. A longer use begins anew.
-  std::span<const std::byte> due(const void* data, std::size_t bytes, std::uint32_t uses);
+  /// been freed since and be another one at the same address. A longer use begins anew. `most`: bytes that
+  /// the call may still take, where it uses several.
+  std::span<const std::byte> due(const void* data, std::size_t bytes, std::uint32_t uses,
+                                 std::size_t most = most_a_call);
 
   /// Putting them into huge pages takes some 30 ms.
   static constexpr std::size_t most_a_call = std::size_t{64} << 20U;

@@ -231,9 +231,11 @@ void Impl::use_huge_pages(const Task& task) {
   constexpr std::uint32_t uses = PathTrial::of_long_calls.first_gap;
   const Call& call = task.call;
   if (!options.huge_pages || (group.size > 2 && reducing(call.operation))) return;  // attach is slower there
+  std::size_t left = ReusedBuffers::most_a_call;  // a v-form may have many blocks
   const auto prepare = [&](const void* data, std::size_t bytes) {
     if (bytes < worth_huge_pages) return;
-    const auto part = read_by_peers.due(data, bytes, uses);
+    const auto part = read_by_peers.due(data, bytes, uses, left);
+    left -= part.size();
     if (!part.empty() && host_buffers.plain(call, task.sizes)) put_into_huge_pages(part.data(), part.size());
   };
   if (task.sizes.in_bytes < worth_huge_pages) return;

@@ -185,6 +185,25 @@ TEST(ReusedBuffers, LongerUsesBeginAnewAndShorterOnesEndSooner) {
   EXPECT_TRUE(buffers.due(&data, 100, 2).empty());
 }
 
+// As those of the blocks of a v-form: a call takes no longer, however many there are.
+TEST(ReusedBuffers, OfOneCallShareWhatItMayTake) {
+  ReusedBuffers buffers;
+  const auto* const a = reinterpret_cast<const std::byte*>(std::uintptr_t{1} << 40U);
+  const auto* const b = reinterpret_cast<const std::byte*>(std::uintptr_t{1} << 41U);
+  const auto* const c = reinterpret_cast<const std::byte*>(std::uintptr_t{1} << 42U);
+  std::vector<std::vector<std::size_t>> sizes;
+  for (int call = 0; call < 5; ++call) {
+    std::size_t left = 400;
+    auto& of_call = sizes.emplace_back();
+    for (const auto* const data : {a, b, c}) {
+      of_call.push_back(buffers.due(data, 300, 2, left).size());
+      left -= of_call.back();
+    }
+  }
+  EXPECT_EQ(sizes, (std::vector<std::vector<std::size_t>>{
+                       {0, 0, 0}, {300, 100, 0}, {0, 200, 200}, {0, 0, 100}, {0, 0, 0}}));
+}
+
 #ifndef __SANITIZE_THREAD__  // which sees one process, and here ranks are processes
 
 struct Put {
