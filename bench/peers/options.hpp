@@ -49,8 +49,9 @@ inline void add_options(CLI::App& app, Options& options) {
           },
           ""))
       ->capture_default_str();
-  app.add_flag("--first", options.first,
-               "Instead: the first call of each point, and the median of the next five");
+  app.add_flag(
+      "--first", options.first,
+      "Instead: the first call of each point, and medians of the next five and of five with swept caches");
   app.add_option("--cores", options.cores, "Bind rank r to the core whose turn it is")
       ->delimiter(',')
       ->check(CLI::NonNegativeNumber);
