@@ -17,7 +17,9 @@ namespace tutti::simulation {
 
 /// The result of one call, from three simulations of some of its rounds; given up as Engine::run is. Nothing
 /// where there are too few rounds for that, or where as many more did not take as long both times, or took
-/// less than a link needs: then all must be simulated. Counts are exact. `actors` are as before afterwards.
+/// less than a link needs: then all must be simulated. Counts are exact; ranks that are done before the last
+/// may be told to be done earlier than they are, since with few rounds nothing holds them up yet. `actors`
+/// are as before afterwards.
 std::optional<Result> by_some_rounds(const Network& network, const Quotient& quotient,
                                      std::vector<Actor>& actors, double limit);
 
