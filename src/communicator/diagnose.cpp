@@ -144,13 +144,12 @@ void Impl::check_calls(const Task& task) {
       if (same == theirs.end()) break;
       if (call.sequence == 0 || same->sequence != call.sequence || same->tag == call.tag) continue;
       const std::string here = describe_logged(group.rank, call), there = describe_logged(r, *same);
-      throw Error(ErrorCode::mismatch,
-                  "call " + std::to_string(call.sequence - warm_up_calls) + ": rank " +
-                      std::to_string(group.rank) + " called " + here + ", rank " + std::to_string(r) +
-                      " called " + there +
-                      (there == here ? " with other options, schedule, factor or counts" : "") +
-                      "; all ranks must make the same call",
-                  {group.rank, r});
+      throw Error(
+          ErrorCode::mismatch,
+          fmt::format("call {}: rank {} called {}, rank {} called {}{}; all ranks must make the same call",
+                      call.sequence - warm_up_calls, group.rank, here, r, there,
+                      there == here ? " with other options, schedule, factor or counts" : ""),
+          {group.rank, r});
     }
   }
 }
