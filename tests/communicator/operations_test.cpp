@@ -2,8 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <latch>
+#include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "collectives/algorithms.hpp"
 #include "communicator/exercise.hpp"
@@ -90,6 +94,25 @@ TEST(OperationsOverTcp, AreRightWithSeveralStreams) {
         },
         options);
   }
+}
+
+// Who only sends holds messages back for others to come.
+TEST(OperationsOverTcp, AStreamOfBroadcastsArrivesWhileTheRootIsElsewhere) {
+  constexpr int times = 1000;
+  std::latch arrived(2);
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        std::vector<int> data(10);
+        for (int i = 0; i < times; ++i) {
+          std::ranges::fill(data, comm.rank() == 0 ? i : -1);
+          comm.broadcast(std::span(data), 0);
+          ASSERT_EQ(data, std::vector<int>(10, i));
+        }
+        if (comm.rank() != 0) arrived.count_down();
+        arrived.wait();
+      },
+      over("tcp"));
 }
 
 TEST(OperationsAsValues, AreThoseOfTheNamedFunctions) {

@@ -166,7 +166,7 @@ class TcpSenderTest : public ::testing::Test {
       theirs_.at(s) = std::move(pair.theirs);
       streams->connect(s, PrivateDescriptor(std::move(pair.ours)));
     }
-    sender_ = std::make_unique<tcp::TcpSender>(tcp::FifoName{4, 2}, std::move(streams), counters_);
+    sender_ = std::make_unique<tcp::TcpSender>(tcp::FifoName{4, 2}, std::move(streams), counters_, late_);
   }
   /// Reads all that stream `s` brings, making progress.
   std::vector<std::byte> drain(std::size_t s) {
@@ -182,6 +182,7 @@ class TcpSenderTest : public ::testing::Test {
 
   std::array<FileDescriptor, 2> theirs_;
   tcp::Counters counters_;
+  tcp::LateFlush late_;
   std::unique_ptr<tcp::TcpSender> sender_;
 };
 

@@ -2,6 +2,9 @@
 /// What both ends of a FIFO need: whom it leads to, what is counted, where bytes are staged.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -26,25 +29,33 @@ struct FifoName {
 /// Shared by all FIFOs of a transport.
 struct Counters {
   Traffic traffic;
-  int backlogged = 0;  ///< senders with queued messages; while 0, progress has nothing to do
+  std::atomic<int> backlogged{0};  ///< senders with queued messages; while 0, progress has nothing to do
   /// To anybody, since one came from anybody or this rank waited. The root of a stream of calls only sends,
   /// and nobody's answer waits for that.
   unsigned sent_in_a_row = 0;
 };
 
-/// Room for one message, aligned to a cache line. Its pages take memory once they are touched.
-struct StagingDelete {
-  void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{64}); }
-};
-using Staging = std::unique_ptr<std::byte, StagingDelete>;
-
-/// Allocates on first use only.
-inline std::byte* ensure(Staging& staging, Counters& counters) {
-  if (!staging) {
-    staging.reset(static_cast<std::byte*>(::operator new (max_message, std::align_val_t{64})));
-    counters.traffic.memory_held += max_message;
+/// Room for one message, aligned to a cache line; it grows.
+class Staging {
+ public:
+  [[nodiscard]] std::byte* get() const { return room_.get(); }
+  /// Room for `bytes`; what it held is lost where that is more than there was.
+  std::byte* ensure(std::size_t bytes, Counters& counters) {
+    if (bytes <= size_ && room_) return room_.get();
+    const std::size_t size = std::bit_ceil(std::max(bytes, least));
+    room_.reset(static_cast<std::byte*>(::operator new (size, std::align_val_t{64})));
+    counters.traffic.memory_held += size - size_;
+    size_ = size;
+    return room_.get();
   }
-  return staging.get();
-}
+
+ private:
+  static constexpr std::size_t least = 4096;
+  struct Delete {
+    void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{64}); }
+  };
+  std::unique_ptr<std::byte, Delete> room_;
+  std::size_t size_ = 0;
+};
 
 }  // namespace tutti::transport::tcp

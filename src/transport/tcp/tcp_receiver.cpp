@@ -23,7 +23,7 @@ TcpReceiver::TcpReceiver(const FifoName& name, Rank world, std::shared_ptr<Strea
 
 const std::byte* TcpReceiver::try_acquire(std::size_t bytes, Tag tag) {
   assert(bytes <= max_message);
-  if (!acquired_) acquired_ = read(ensure(staging_, counters_), bytes, tag);
+  if (!acquired_) acquired_ = read(staging_.ensure(bytes, counters_), bytes, tag);
   return acquired_ ? place_ : nullptr;
 }
 
@@ -48,7 +48,6 @@ void TcpReceiver::finish() {
   ++counters_.traffic.messages_received;
   counters_.traffic.bytes_received += frame_.bytes;
   counters_.sent_in_a_row = 0;
-  streams_->received();
   got_ = 0;
   ++next_;
 }
@@ -82,14 +81,10 @@ bool TcpReceiver::read(std::byte* into, std::size_t bytes, Tag tag) {
     const auto got = uninterrupted([&] { return ::recvmsg(current(), &message, MSG_DONTWAIT); });
     if (got == 0) throw_lost(name_, "it closed the connection");
     if (got < 0) {
-      if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        if (empty_looks_ < patience && ++empty_looks_ == patience) streams_->acknowledge();
-        return false;
-      }
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
       throw_lost(name_, std::generic_category().message(errno));
     }
     got_ += static_cast<std::size_t>(got);
-    empty_looks_ = 0;
   }
   waiting_ = false;
   return true;

@@ -27,19 +27,10 @@ class TcpReceiver final : public Receiver {
 
   /// True after a try that found no complete message.
   [[nodiscard]] bool waiting() const { return waiting_; }
-  /// Before a sleep. The peer may be gathering messages until it knows what came, which the system would say
-  /// with the next message from here, or after 40 ms.
-  void acknowledge() {
-    if (empty_looks_ < patience) streams_->acknowledge();
-    empty_looks_ = patience;
-  }
   /// The socket that has to become readable; -1 while the peer has not connected.
   [[nodiscard]] int wait_fd() const { return current(); }
 
  private:
-  /// Looks in a row that find nothing, some 100 us, after which it acknowledges without a sleep.
-  static constexpr unsigned patience = 256;
-
   [[nodiscard]] int current() const { return streams_->fd(next_ % streams_->size()); }
   bool connect();
   bool read(std::byte* into, std::size_t bytes, Tag tag);
@@ -59,7 +50,6 @@ class TcpReceiver final : public Receiver {
   Staging staging_;
   bool acquired_ = false;
   bool waiting_ = false;
-  unsigned empty_looks_ = 0;  ///< in a row
 };
 
 }  // namespace tutti::transport::tcp

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <exception>
 #include <system_error>
+#include <utility>
 
 #include "base/uninterrupted.hpp"
 #include "kernels/fold.hpp"
@@ -55,43 +56,67 @@ bool awaits_acknowledgement(int socket) {
 
 }  // namespace
 
-TcpSender::TcpSender(const FifoName& name, std::shared_ptr<Streams> streams, Counters& counters)
+TcpSender::TcpSender(const FifoName& name, std::shared_ptr<Streams> streams, Counters& counters,
+                     LateFlush& late)
     : name_(name),
       counters_(counters),
+      late_(late),
       sockets_(std::move(streams)),
-      entries_(channel_credits * sockets_->size()) {
+      entries_(batch * sockets_->size()) {
   for (std::size_t s = 0; s < sockets_->size(); ++s) streams_.push_back({sockets_->fd(s), s});
   counters_.traffic.memory_held += entries_.size() * sizeof(Entry);
 }
 
-// The ring holds the same number of messages of every stream, so the slot of the next message was last used
-// by its stream.
-bool TcpSender::full() const { return streams_[end_ % streams_.size()].next + entries_.size() <= end_; }
+// The ring has room for the same number of messages of every stream, so the slot of the next message was last
+// used by its stream.
+bool TcpSender::has_slot() const { return end_ < streams_[end_ % streams_.size()].next + entries_.size(); }
 
-std::byte* TcpSender::try_reserve([[maybe_unused]] std::size_t bytes) {
+// Of messages that are held back there may be more.
+bool TcpSender::full() const {
+  return !holds_ && streams_[end_ % streams_.size()].next + channel_credits * streams_.size() <= end_;
+}
+
+std::byte* TcpSender::try_reserve(std::size_t bytes) {
   assert(bytes <= max_message);
-  return full() ? nullptr : ensure(entry(end_).staging, counters_);
+  const auto locked = late_.lock();
+  return full() ? nullptr : entry(end_).staging.ensure(bytes, counters_);
 }
 
 void TcpSender::publish(std::size_t bytes, Tag tag) {
-  assert(!full());
-  push(ensure(entry(end_).staging, counters_), bytes, tag);
+  const auto locked = late_.lock();
+  assert(has_slot());
+  push(entry(end_).staging.ensure(bytes, counters_), bytes, tag);
 }
 
 bool TcpSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) {
   assert(bytes <= max_message);
+  const auto locked = late_.lock();
   if (full()) return false;
   Entry& mine = entry(end_);
   push(data, bytes, tag);
-  if (stable || mine.written == mine.total()) return true;
-  // The kernel left a part, which the caller may overwrite now. It keeps its offset, so that `written` stays
-  // true.
-  const std::size_t sent = mine.written > mine.header() ? mine.written - mine.header() : 0;
-  std::byte* copy = ensure(mine.staging, counters_);
-  if (sent < bytes) kernels::copy_block(copy + sent, data + sent, bytes - sent);
-  counters_.traffic.bytes_copied += bytes - sent;
-  mine.data = copy;
+  if (mine.written < mine.total() && (holds_ || !stable)) stage(mine);
   return true;
+}
+
+bool TcpSender::flushed() {
+  const auto locked = late_.lock();
+  return !backlogged_ || holds_;
+}
+
+// The caller may overwrite now what the kernel left. It keeps its offset, so that `written` stays true.
+void TcpSender::stage(Entry& message) {
+  const std::size_t sent = message.written > message.header() ? message.written - message.header() : 0;
+  const std::size_t left = message.frame.bytes - sent;
+  std::byte* copy = message.staging.ensure(message.frame.bytes, counters_);
+  if (left > 0) kernels::copy_block(copy + sent, message.data + sent, left);
+  counters_.traffic.bytes_copied += left;
+  message.data = copy;
+}
+
+// False where nothing is queued, or what refers to memory that may be gone.
+bool TcpSender::may_finish() {
+  const auto locked = late_.lock();
+  return backlogged_ && !reads_caller_memory();
 }
 
 bool TcpSender::reads_caller_memory() {
@@ -109,9 +134,31 @@ void TcpSender::push(const std::byte* data, std::size_t bytes, Tag tag) {
   mine.written = 0;
   ++counters_.traffic.messages_sent;
   counters_.traffic.bytes_sent += bytes;
-  sockets_->sends(++counters_.sent_in_a_row > gathered_from && bytes <= short_message);
-  Stream& stream = stream_of(end_++);
-  write(stream);
+  ++end_;
+  if (!may_hold(bytes)) return write();
+  holds_ = true;
+  held_bytes_ += mine.total();
+  count_backlog();
+}
+
+// Before the ring is full, what it holds goes.
+bool TcpSender::may_hold(std::size_t bytes) {
+  if (++counters_.sent_in_a_row <= held_from) return false;
+  const auto before = std::exchange(last_, Clock::now());
+  if (bytes > longest_held || last_ - before >= late_.times().recent) return false;
+  if (!holds_) return !backlogged_ && late_.hold(*this);
+  return held_bytes_ + header_of(bytes) + bytes <= held_most && has_slot();
+}
+
+void TcpSender::let_go() noexcept {
+  if (holds_) late_.release(*this);
+  holds_ = false;
+  held_bytes_ = 0;
+}
+
+void TcpSender::write() {
+  let_go();
+  for (auto& stream : streams_) write(stream);
   count_backlog();
 }
 
@@ -157,11 +204,28 @@ void TcpSender::count_backlog() {
 }
 
 void TcpSender::progress() {
-  for (auto& stream : streams_) write(stream);
-  count_backlog();
+  const auto locked = late_.lock();
+  if (backlogged_) write();
 }
 
-void TcpSender::add_waits(std::vector<pollfd>& waits) const {
+void TcpSender::flush_held(std::vector<pollfd>& blocked) noexcept {
+  if (!holds_) return;
+  try {
+    for (auto& stream : streams_) write(stream);
+    count_backlog();
+    if (backlogged_) return append_waits(blocked);
+  } catch (const std::exception&) {
+  }
+  holds_ = false;
+  held_bytes_ = 0;
+}
+
+void TcpSender::add_waits(std::vector<pollfd>& waits) {
+  const auto locked = late_.lock();
+  append_waits(waits);
+}
+
+void TcpSender::append_waits(std::vector<pollfd>& waits) const {
   for (const auto& stream : streams_)
     if (stream.next < end_) waits.push_back({stream.fd, POLLOUT, 0});
 }
@@ -169,7 +233,7 @@ void TcpSender::add_waits(std::vector<pollfd>& waits) const {
 void TcpSender::finish(const Deadline& deadline) noexcept {
   try {
     std::vector<pollfd> waits;
-    while (backlogged_ && !reads_caller_memory() && !deadline.passed()) {
+    while (may_finish() && !deadline.passed()) {
       waits.clear();
       add_waits(waits);
       ::poll(waits.data(), waits.size(), deadline.poll_ms());
@@ -178,6 +242,7 @@ void TcpSender::finish(const Deadline& deadline) noexcept {
   } catch (const std::exception&) {
     return;  // the peer is gone, and what was queued with it
   }
+  const auto locked = late_.lock();
   if (backlogged_) return;
   for (const auto& stream : streams_) {
     ::shutdown(stream.fd, SHUT_WR);

@@ -47,6 +47,7 @@ TcpTransport::TcpTransport(Group group, std::shared_ptr<TcpListener> listener,
 
 TcpTransport::~TcpTransport() {
   if (fork_generation() != generation_) return;
+  late_->stop();
   const Deadline deadline(linger);
   for (auto& sender : senders_)
     if (sender) sender->finish(deadline);
@@ -142,7 +143,7 @@ Sender& TcpTransport::sender(Rank peer, int channel) {
   if (!sender) {
     auto& shared = streams(peer, channel);
     connect(*shared, peer, channel);
-    sender = std::make_unique<TcpSender>(FifoName{peer, channel}, shared, counters_);
+    sender = std::make_unique<TcpSender>(FifoName{peer, channel}, shared, counters_, *late_);
   }
   return *sender;
 }
@@ -159,17 +160,16 @@ Receiver& TcpTransport::receiver(Rank peer, int channel) {
 void TcpTransport::progress() {
   if (counters_.backlogged == 0) return;
   for (auto& sender : senders_)
-    if (sender && sender->backlogged()) sender->progress();
+    if (sender) sender->progress();
 }
 
 void TcpTransport::wait(std::chrono::microseconds longest) {
   waits_.clear();
   for (const auto& sender : senders_)
-    if (sender && sender->backlogged()) sender->add_waits(waits_);
+    if (sender) sender->add_waits(waits_);
   bool expects_connection = false;
   for (const auto& receiver : receivers_) {
     if (!receiver || !receiver->waiting()) continue;
-    receiver->acknowledge();
     if (receiver->wait_fd() >= 0)
       waits_.push_back({receiver->wait_fd(), POLLIN, 0});
     else

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/tcp/late_flush.hpp"
 #include "transport/tcp/listener.hpp"
 #include "transport/tcp/tcp_receiver.hpp"
 #include "transport/tcp/tcp_sender.hpp"
@@ -77,6 +78,8 @@ class TcpTransport final : public Transport {
   TcpOptions options_;
   std::vector<Peer> peers_;
   Counters counters_;
+  /// A child made by fork leaves it as it is: the thread may have been in the middle of something.
+  std::unique_ptr<LateFlush, DeleteUnlessForked> late_{new LateFlush};
   std::vector<std::shared_ptr<Streams>> streams_;        ///< by peer and channel; made on first use
   std::vector<std::unique_ptr<TcpSender>> senders_;      ///< by peer and channel; made on first use
   std::vector<std::unique_ptr<TcpReceiver>> receivers_;  ///< likewise
