@@ -5,9 +5,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 
-#include "base/deadline.hpp"
 #include "base/processors.hpp"
 #include "base/system_error.hpp"
 #include "bootstrap/launcher.hpp"
@@ -19,7 +17,7 @@ namespace tutti {
 /// leaves alone: children of this process may still ask that.
 inline void check_own_ranks(int ranks, const char* instead = "leave out --ranks, or start one process") {
   if (ranks == 0) return;
-  const auto launcher = bootstrap::find_launcher(Deadline(std::chrono::seconds(30)));
+  const auto launcher = bootstrap::find_launcher();
   const bootstrap::Launch& launch = launcher->identity();
   if (launch.size > 1)
     throw CLI::ValidationError(

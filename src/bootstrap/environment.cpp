@@ -60,14 +60,14 @@ void say_goodbye() {
 }
 
 /// With `asking` held.
-Found& find_once(const Deadline& deadline) {
+Found& find_once() {
   if (Found* const now = launched_by.load()) return *now;
   install_fork_guard();
   const auto mine = fork_generation();
   if (auto before = nowhere; !looked_for_in.compare_exchange_strong(before, mine) && before != mine)
     throw_forked();
   try {
-    auto fresh = std::make_unique<Found>(Found{find_launcher(deadline), mine});
+    auto fresh = std::make_unique<Found>(Found{find_launcher(), mine});
     std::atexit(say_goodbye);
     launched_by.store(fresh.get());
     return *fresh.release();
@@ -143,10 +143,10 @@ void read_local(Launch& identity, const char* rank, const char* size) {
   identity.local_rank = local_rank.value_or(0);
 }
 
-std::unique_ptr<Launcher> find_launcher(const Deadline& deadline) {
+std::unique_ptr<Launcher> find_launcher() {
   if (auto found = find_tutti()) return found;
   if (auto found = find_pmix()) return found;
-  if (auto found = find_pmi1(deadline)) return found;
+  if (auto found = find_pmi1()) return found;
   if (auto found = find_torchrun()) return found;
   if (auto found = find_slurm()) return found;
   return std::make_unique<NoLauncher>();
@@ -181,7 +181,7 @@ Launch launch_from_environment(const std::string& interface, std::chrono::millis
   const Deadline deadline(timeout);
   auto& mine = agreed.get();
   const std::lock_guard asking(mine.asking);
-  const Found& from = find_once(deadline);
+  const Found& from = find_once();
   auto launch = from.launcher->identity();
   if (launch.size == 1) return launch;
   if (from.generation != fork_generation()) throw_forked();

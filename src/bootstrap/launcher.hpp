@@ -39,11 +39,11 @@ void read_local(Launch& identity, const char* rank, const char* size);
 /// nullptr: this process was not started that way. Throw as launch_from_environment.
 std::unique_ptr<Launcher> find_tutti();
 std::unique_ptr<Launcher> find_pmix();
-std::unique_ptr<Launcher> find_pmi1(const Deadline& deadline);
+std::unique_ptr<Launcher> find_pmi1();
 std::unique_ptr<Launcher> find_torchrun();
 std::unique_ptr<Launcher> find_slurm();
-/// The first of these that answers; a launcher of one rank if none does.
-std::unique_ptr<Launcher> find_launcher(const Deadline& deadline);
+/// The first of these; a launcher of one rank if there is none.
+std::unique_ptr<Launcher> find_launcher();
 
 /// Remembers that `id` has been joined with, so that the next launch_from_environment agrees on another one.
 void mark_used(const UniqueId& id);

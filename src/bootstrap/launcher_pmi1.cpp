@@ -12,6 +12,7 @@
 #include <cctype>
 #include <charconv>
 #include <exception>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -42,6 +43,7 @@ class Pmi1 {
   /// Sends a command and returns what was answered; throws unless that is `answer` and reports success. After
   /// Error(timeout) the answer may still come: who asks the same again waits for it.
   std::string ask(const std::string& command, const std::string& answer, const Deadline& deadline) {
+    has_spoken_ = true;
     const std::string late = std::exchange(awaited_, answer);
     if (late != answer) send(command, deadline);
     std::string line = read_line(command, deadline);
@@ -52,6 +54,13 @@ class Pmi1 {
       fail(command, "was answered with " + value(line, "cmd").value_or("nothing") + ", code " + code);
     return line;
   }
+  /// As `ask`, for what stays the same: asks once.
+  const std::string& learn(const std::string& command, const std::string& answer, const Deadline& deadline) {
+    auto known = learned_.find(command);
+    if (known == learned_.end()) known = learned_.emplace(command, ask(command, answer, deadline)).first;
+    return known->second;
+  }
+  [[nodiscard]] bool has_spoken() const { return has_spoken_; }
   /// Of "key=value" in a line; values hold no spaces.
   static std::optional<std::string> value(const std::string& line, const std::string& key) {
     std::istringstream words(line);
@@ -92,18 +101,30 @@ class Pmi1 {
   }
 
   int descriptor_;
-  std::string line_;     ///< of which the end has not come yet
-  std::string awaited_;  ///< an answer that has not come yet; else empty
+  std::string line_;                            ///< of which the end has not come yet
+  std::string awaited_;                         ///< an answer that has not come yet; else empty
+  std::map<std::string, std::string> learned_;  ///< answers by command
+  bool has_spoken_ = false;
 };
+
+std::size_t longest_value(const std::string& maxes) {
+  const std::string text = Pmi1::value(maxes, "vallen_max").value_or("");
+  std::size_t longest = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, longest);
+  if (code != std::errc() || stop != end)
+    throw Error(ErrorCode::system, "PMI: the launcher's longest value has \"" + text +
+                                       "\" bytes, which is no number; " + remedy);
+  return longest;
+}
 
 class Pmi1Launcher final : public Launcher {
  public:
-  Pmi1Launcher(Launch identity, Pmi1 server, std::string space)
-      : Launcher(std::move(identity)), server_(std::move(server)), space_(std::move(space)) {}
-
+  Pmi1Launcher(Launch identity, int descriptor) : Launcher(std::move(identity)), server_(descriptor) {}
   Pmi1Launcher(const Pmi1Launcher&) = delete;
   Pmi1Launcher& operator=(const Pmi1Launcher&) = delete;
   ~Pmi1Launcher() override {
+    if (!server_.has_spoken()) return;
     try {
       server_.ask("cmd=finalize", "finalize_ack", Deadline(goodbye_timeout));
     } catch (const std::exception&) {
@@ -112,7 +133,7 @@ class Pmi1Launcher final : public Launcher {
   }
 
   UniqueId agree(const std::string& interface, const Deadline& deadline) override {
-    const std::string entry = "kvsname=" + space_ + " key=tutti-id-" + std::to_string(number_);
+    const std::string entry = "kvsname=" + space(deadline) + " key=tutti-id-" + std::to_string(number_);
     if (identity().rank == 0 && !next_.put) {
       if (!next_.offer) next_.offer = offer_id(interface, one_host(), "");
       server_.ask("cmd=put " + entry + " value=" + as_value(next_.offer->text), "put_result", deadline);
@@ -138,6 +159,15 @@ class Pmi1Launcher final : public Launcher {
     std::optional<Offer> offer;  ///< of rank 0
     bool put = false, met = false;
   };
+  /// Where entries belong. Only who needs an id greets the launcher, and a greeting that a deadline cut off
+  /// goes on in the next call, too.
+  std::string space(const Deadline& deadline) {
+    server_.learn("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", deadline);
+    if (longest_value(server_.learn("cmd=get_maxes", "maxes", deadline)) <= UniqueId{}.to_string().size())
+      throw Error(ErrorCode::unsupported,
+                  std::string("PMI: the launcher hands on no values as long as a unique id; ") + remedy);
+    return Pmi1::value(server_.learn("cmd=get_my_kvsname", "my_kvsname", deadline), "kvsname").value_or("");
+  }
   void finish() {
     ++number_;
     next_ = {};
@@ -151,39 +181,20 @@ class Pmi1Launcher final : public Launcher {
   }
 
   Pmi1 server_;
-  std::string space_;
   unsigned number_ = 0;  ///< of the next id
   Next next_;
 };
 
-std::size_t longest_value(const std::string& maxes) {
-  const std::string text = Pmi1::value(maxes, "vallen_max").value_or("");
-  std::size_t longest = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, code] = std::from_chars(text.data(), end, longest);
-  if (code != std::errc() || stop != end)
-    throw Error(ErrorCode::system, "PMI: the launcher's longest value has \"" + text +
-                                       "\" bytes, which is no number; " + remedy);
-  return longest;
-}
-
 }  // namespace
 
-std::unique_ptr<Launcher> find_pmi1(const Deadline& deadline) {
+std::unique_ptr<Launcher> find_pmi1() {
   if (!variable("PMI_FD") || !variable("PMI_RANK") || !variable("PMI_SIZE")) return nullptr;
   Launch identity{.launcher = "PMI-1",
                   .rank = required_number("PMI_RANK", "PMI_FD"),
                   .size = required_number("PMI_SIZE", "PMI_FD", 1),
                   .id = {}};
   read_local(identity, "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
-  Pmi1 server(required_number("PMI_FD", "PMI_RANK"));
-  server.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", deadline);
-  if (longest_value(server.ask("cmd=get_maxes", "maxes", deadline)) <= UniqueId{}.to_string().size())
-    throw Error(ErrorCode::unsupported,
-                std::string("PMI: the launcher hands on no values as long as a unique id; ") + remedy);
-  const auto space =
-      Pmi1::value(server.ask("cmd=get_my_kvsname", "my_kvsname", deadline), "kvsname").value_or("");
-  return std::make_unique<Pmi1Launcher>(std::move(identity), std::move(server), space);
+  return std::make_unique<Pmi1Launcher>(std::move(identity), required_number("PMI_FD", "PMI_RANK"));
 }
 
 }  // namespace tutti::bootstrap

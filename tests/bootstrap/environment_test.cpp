@@ -18,12 +18,12 @@ namespace {
 using testing::HasSubstr;
 Launch identity(const Variables& variables) {
   const Environment environment(variables);
-  return find_launcher(Deadline(1s))->identity();
+  return find_launcher()->identity();
 }
 
 Rendezvous agreed(const Variables& variables, const std::string& interface = "") {
   const Environment environment(variables);
-  return read(find_launcher(Deadline(1s))->agree(interface, Deadline(1s)));
+  return read(find_launcher()->agree(interface, Deadline(60s)));
 }
 
 Variables with(Variables base, const Variables& changes) {
@@ -167,22 +167,50 @@ TEST(Environment, VariablesThatMakeNoSenseAreNamed) {
   }
 }
 
+/// The other end of PMI_FD.
+class Pmi1Server {
+ public:
+  Pmi1Server() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    ranks_ = FileDescriptor(ends[0]);
+    mine_ = FileDescriptor(ends[1]);
+  }
+  /// Of rank `rank` of 2.
+  [[nodiscard]] Variables variables(Rank rank) const {
+    return {{"PMI_FD", std::to_string(ranks_.get())}, {"PMI_RANK", std::to_string(rank)}, {"PMI_SIZE", "2"}};
+  }
+  void answer(const std::string& lines) const {
+    EXPECT_EQ(::write(mine_.get(), lines.data(), lines.size()), static_cast<ssize_t>(lines.size()));
+  }
+  /// All so far.
+  [[nodiscard]] std::string asked() const {
+    std::string text(4096, '\0');
+    const auto got = ::recv(mine_.get(), text.data(), text.size(), MSG_DONTWAIT);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return text;
+  }
+  void hang_up() { mine_.reset(); }
+
+ private:
+  FileDescriptor ranks_, mine_;
+};
+
 TEST(Environment, ADescriptorThatIsNoLauncherIsAnError) {
-  const auto thrown = thrown_by([] { identity({{"PMI_FD", "987"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}); });
+  const auto thrown = thrown_by([] { agreed({{"PMI_FD", "987"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}); });
   EXPECT_EQ(thrown.code, ErrorCode::system);
   EXPECT_THAT(thrown.text, HasSubstr("PMI: \"cmd=init\""));
 }
 
 TEST(Environment, ADescriptorThatSaysNothingIsAnErrorThatNamesIt) {
-  std::array<int, 2> ends{};
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
-  const FileDescriptor ours(ends[0]), theirs(ends[1]);
-  const Environment environment(
-      {{"PMI_FD", std::to_string(ours.get())}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
-  const auto thrown = thrown_by([] { find_launcher(Deadline(50ms)); });
+  Pmi1Server server;
+  const Environment environment(server.variables(0));
+  const auto launcher = find_launcher();
+  const auto thrown = thrown_by([&] { launcher->agree("", Deadline(50ms)); });
   EXPECT_EQ(thrown.code, ErrorCode::timeout);
   EXPECT_THAT(thrown.text, HasSubstr("\"cmd=init\" was not answered in time"));
   EXPECT_THAT(thrown.text, HasSubstr("PMI_FD, unset that"));
+  server.hang_up();  // or it would wait for a goodbye
 }
 
 TEST(Environment, ALauncherWhoseLimitsMakeNoSenseIsAnError) {
@@ -191,18 +219,20 @@ TEST(Environment, ALauncherWhoseLimitsMakeNoSenseIsAnError) {
         {"vallen_max=99999999999999999999", ErrorCode::system, "which is no number"},
         {"", ErrorCode::system, "\"\" bytes"},
         {"vallen_max=16", ErrorCode::unsupported, "no values as long as a unique id; start the ranks by"}}) {
-    std::array<int, 2> ends{};
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
-    const FileDescriptor ours(ends[0]), theirs(ends[1]);
-    const std::string answers =
-        "cmd=response_to_init rc=0\ncmd=maxes kvsname_max=256 " + std::string(limit) + "\n";
-    ASSERT_EQ(::write(theirs.get(), answers.data(), answers.size()), static_cast<ssize_t>(answers.size()));
-    const auto thrown = thrown_by([&, fd = std::to_string(ours.get())] {
-      identity({{"PMI_FD", fd}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
-    });
+    const Pmi1Server server;
+    server.answer("cmd=response_to_init rc=0\ncmd=maxes kvsname_max=256 " + std::string(limit) +
+                  "\ncmd=finalize_ack\n");
+    const auto thrown = thrown_by([&] { agreed(server.variables(0)); });
     EXPECT_EQ(thrown.code, code) << limit;
     EXPECT_THAT(thrown.text, HasSubstr(text));
   }
+}
+
+// A tool that has children ask it, say.
+TEST(Environment, WhoNeedsNoIdLeavesTheLauncherAlone) {
+  const Pmi1Server server;
+  EXPECT_EQ(identity(server.variables(1)).rank, 1);
+  EXPECT_EQ(server.asked(), "");
 }
 
 int times_in(const std::string& text, const std::string& word) {
@@ -232,43 +262,40 @@ TEST(Environment, WhatRankZeroOffersIsAnIdOrAReason) {
 TEST(Environment, ALateAnswerOfALauncherIsTakenByTheNextCall) {
   const auto id = reserve_id("").to_string();
   for (const Rank rank : {0, 1}) {
-    std::array<int, 2> ends{};
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
-    const FileDescriptor ours(ends[0]), theirs(ends[1]);
-    const auto answer = [&](const std::string& lines) {
-      ASSERT_EQ(::write(theirs.get(), lines.data(), lines.size()), static_cast<ssize_t>(lines.size()));
-    };
-    answer("cmd=response_to_init rc=0\ncmd=maxes vallen_max=1024\ncmd=my_kvsname kvsname=space\n");
-    const Environment environment(
-        {{"PMI_FD", std::to_string(ours.get())}, {"PMI_RANK", std::to_string(rank)}, {"PMI_SIZE", "2"}});
+    const Pmi1Server server;
+    const Environment environment(server.variables(rank));
     {
-      const auto launcher = find_launcher(Deadline(10s));
+      const auto launcher = find_launcher();
       const auto agree = [&](std::chrono::milliseconds timeout) {
         return launcher->agree("127.0.0.1", Deadline(timeout)).to_string();
       };
+      for (const char* const late :
+           {"cmd=response_to_init rc=0\n", "cmd=maxes vallen_max=1024\n", "cmd=my_kvsname kvsname=space\n"}) {
+        EXPECT_EQ(thrown_by([&] { agree(50ms); }).code, ErrorCode::timeout);
+        server.answer(late);
+      }
       if (rank == 0) {
         EXPECT_EQ(thrown_by([&] { agree(50ms); }).code, ErrorCode::timeout);
-        answer("cmd=put_result rc=0\ncmd=barr");
+        server.answer("cmd=put_result rc=0\ncmd=barr");
       }
       EXPECT_EQ(thrown_by([&] { agree(50ms); }).code, ErrorCode::timeout);
-      answer(rank == 0 ? "ier_out\n" : "cmd=barrier_out\n");
+      server.answer(rank == 0 ? "ier_out\n" : "cmd=barrier_out\n");
       EXPECT_EQ(thrown_by([&] { agree(50ms); }).code, ErrorCode::timeout);
-      answer("cmd=get_result rc=0 value=" + id + "\n");
+      server.answer("cmd=get_result rc=0 value=" + id + "\n");
       EXPECT_EQ(agree(10s), id);
       // A barrier that never ends keeps nobody from saying goodbye.
-      if (rank == 0) answer("cmd=put_result rc=0\n");
+      if (rank == 0) server.answer("cmd=put_result rc=0\n");
       const auto thrown = thrown_by([&] { agree(50ms); });
       EXPECT_EQ(thrown.code, ErrorCode::timeout);
       EXPECT_THAT(thrown.text, HasSubstr("not all ranks asked for a communicator in time"));
-      answer("cmd=finalize_ack\n");
+      server.answer("cmd=finalize_ack\n");
     }
-    std::string asked(4096, '\0');
-    asked.resize(static_cast<std::size_t>(
-        std::max<ssize_t>(::recv(theirs.get(), asked.data(), asked.size(), MSG_DONTWAIT), 0)));
+    const auto asked = server.asked();
+    for (const char* const once : {"cmd=init ", "cmd=get_maxes\n", "cmd=get_my_kvsname\n", "cmd=finalize\n"})
+      EXPECT_EQ(times_in(asked, once), 1) << asked;
     EXPECT_EQ(times_in(asked, "cmd=barrier_in\n"), 2) << asked;
     EXPECT_EQ(times_in(asked, "key=tutti-id-0"), rank == 0 ? 2 : 1) << "a put, a get";
     EXPECT_EQ(times_in(asked, "key=tutti-id-1"), rank == 0 ? 1 : 0) << "a put";
-    EXPECT_EQ(times_in(asked, "cmd=finalize\n"), 1) << asked;
   }
 }
 
@@ -399,7 +426,7 @@ TEST(Environment, RanksMeetHoweverOftenEachHasTried) {
 TEST(Environment, ANamedMasterThatNeverComesIsATimeout) {
   const Environment environment(
       {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", free_port(1)}});
-  const auto id = find_launcher(Deadline(1s))->agree("", Deadline(1s));
+  const auto id = find_launcher()->agree("", Deadline(60s));
   const auto thrown = thrown_by([&] { Session::join(id, 1, 2, 100ms); });
   EXPECT_EQ(thrown.code, ErrorCode::timeout);
   EXPECT_THAT(thrown.ranks, testing::ElementsAre(0));
