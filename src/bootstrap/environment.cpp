@@ -110,12 +110,13 @@ class Turn {
 
 constexpr std::string_view no_id = "none:";  ///< then comes why
 
-UniqueId create_id(const std::string& interface, bool one_host, const std::string& other_host) {
+UniqueId create_id(const std::string& interface, bool one_host, const std::string& other_host,
+                   const Deadline& deadline) {
   if (!interface.empty() || variable("TUTTI_INTERFACE")) return UniqueId::create(interface);
   if (one_host) return UniqueId::create("127.0.0.1");
   if (other_host.empty()) return UniqueId::create(topology::default_route());
   try {
-    return UniqueId::create(topology::route_to(topology::resolve(other_host).at(0)));
+    return UniqueId::create(topology::route_to(topology::resolve(other_host, deadline).at(0)));
   } catch (const Error& error) {
     throw with_context(error,
                        "no interface is known to lead to the other hosts; TUTTI_INTERFACE names one: ", {});
@@ -152,9 +153,10 @@ std::unique_ptr<Launcher> find_launcher() {
   return std::make_unique<NoLauncher>();
 }
 
-Offer offer_id(const std::string& interface, bool one_host, const std::string& other_host) {
+Offer offer_id(const std::string& interface, bool one_host, const std::string& other_host,
+               const Deadline& deadline) {
   try {
-    return {create_id(interface, one_host, other_host).to_string(), nullptr};
+    return {create_id(interface, one_host, other_host, deadline).to_string(), nullptr};
   } catch (const Error& error) {
     return {std::string(no_id) + to_fault(error).text, std::current_exception()};
   }

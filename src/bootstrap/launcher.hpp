@@ -55,7 +55,8 @@ struct Offer {
 };
 /// `other_host`: one that must be able to connect, by name or address; empty: unknown, then the default route
 /// decides.
-Offer offer_id(const std::string& interface, bool one_host, const std::string& other_host);
+Offer offer_id(const std::string& interface, bool one_host, const std::string& other_host,
+               const Deadline& deadline);
 /// The id in the text of an offer. Throws Error(aborted) with the reason where there is none, Error(system)
 /// where the launcher has lost it: then the text is empty.
 UniqueId id_of(const std::string& offer);

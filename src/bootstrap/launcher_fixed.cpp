@@ -39,9 +39,9 @@ class NamedHostLauncher final : public Launcher {
         port_(static_cast<std::uint16_t>(port)),
         secret_(derive(bytes_of(variable("TUTTI_SECRET").value_or("")), "tutti job " + job, 0)) {}
 
-  UniqueId agree(const std::string& interface, const Deadline& /*deadline*/) override {
+  UniqueId agree(const std::string& interface, const Deadline& deadline) override {
     try {
-      return make_id({{address(interface), port_}, secret_});
+      return make_id({{address(interface, deadline), port_}, secret_});
     } catch (const Error& error) {
       throw with_context(error, named_by_ + " must name rank 0's host as every rank reaches it: ", {});
     }
@@ -50,14 +50,14 @@ class NamedHostLauncher final : public Launcher {
  private:
   /// Where rank 0 listens, as this rank sees it. Hosts files often give a host's own name a loopback address,
   /// under which no other host reaches it; all ranks there then agree on the address that faces the others.
-  [[nodiscard]] std::string address(const std::string& interface) const {
-    auto found = topology::resolve(master_).at(0);
+  [[nodiscard]] std::string address(const std::string& interface, const Deadline& deadline) const {
+    auto found = topology::resolve(master_, deadline).at(0);
     if (found == master_ || master_ == "localhost" || one_host()) return found;
     const bool mine_to_judge = identity().rank == 0 || topology::is_loopback(found);
     if (!mine_to_judge || (!topology::is_loopback(found) && topology::is_local(found))) return found;
     if (!interface.empty()) return topology::interface_address(interface);
     return other_host_.empty() ? topology::default_route()
-                               : topology::route_to(topology::resolve(other_host_).at(0));
+                               : topology::route_to(topology::resolve(other_host_, deadline).at(0));
   }
 
   std::string master_, named_by_, other_host_;

@@ -135,7 +135,7 @@ class Pmi1Launcher final : public Launcher {
   UniqueId agree(const std::string& interface, const Deadline& deadline) override {
     const std::string entry = "kvsname=" + space(deadline) + " key=tutti-id-" + std::to_string(number_);
     if (identity().rank == 0 && !next_.put) {
-      if (!next_.offer) next_.offer = offer_id(interface, one_host(), "");
+      if (!next_.offer) next_.offer = offer_id(interface, one_host(), "", deadline);
       server_.ask("cmd=put " + entry + " value=" + as_value(next_.offer->text), "put_result", deadline);
       next_.put = true;
     }

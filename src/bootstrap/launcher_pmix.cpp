@@ -109,7 +109,7 @@ class PmixLauncher final : public Launcher {
   UniqueId agree(const std::string& interface, const Deadline& deadline) override {
     const std::string key = "tutti-id-" + std::to_string(number_);
     if (!fence_.valid()) {
-      if (identity().rank == 0) offer(key, interface);
+      if (identity().rank == 0) offer(key, interface, deadline);
       fence_ = begin_fence(*client_);
     }
     if (fence_.wait_until(deadline.end()) != std::future_status::ready)
@@ -123,8 +123,8 @@ class PmixLauncher final : public Launcher {
   }
 
  private:
-  void offer(const std::string& key, const std::string& interface) {
-    auto [text, failure] = offer_id(interface, one_host(), other_host());
+  void offer(const std::string& key, const std::string& interface, const Deadline& deadline) {
+    auto [text, failure] = offer_id(interface, one_host(), other_host(), deadline);
     pmix_value_t value{};
     value.type = PMIX_STRING;
     value.data.string = text.data();

@@ -10,8 +10,10 @@
 #include <array>
 #include <fstream>
 #include <memory>
+#include <optional>
 
 #include "base/file_descriptor.hpp"
+#include "base/result_by.hpp"
 #include "base/system_error.hpp"
 
 namespace tutti::topology {
@@ -19,15 +21,26 @@ namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-AddressList look_up(const std::string& host, int flags) {
+/// What the resolver says of a host.
+struct Answer {
+  int code = 0;  ///< of getaddrinfo, or 0
+  AddressList addresses{nullptr, &::freeaddrinfo};
+};
+
+Answer look_up(const std::string& host, int flags) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_DGRAM;
   hints.ai_flags = flags;
   addrinfo* found = nullptr;
-  if (int code = ::getaddrinfo(host.c_str(), "9", &hints, &found); code != 0)
-    throw Error(ErrorCode::system, "no address for host \"" + host + "\": " + ::gai_strerror(code));
-  return {found, &::freeaddrinfo};
+  const int code = ::getaddrinfo(host.c_str(), "9", &hints, &found);
+  return {code, {code == 0 ? found : nullptr, &::freeaddrinfo}};
+}
+
+AddressList require(Answer answer, const std::string& host) {
+  if (answer.code != 0)
+    throw Error(ErrorCode::system, "no address for host \"" + host + "\": " + ::gai_strerror(answer.code));
+  return std::move(answer.addresses);
 }
 
 std::string numeric(const sockaddr* address, socklen_t size) {
@@ -100,7 +113,7 @@ std::string interface_address(std::string_view interface) {
 }
 
 std::string route_to(const std::string& peer) {
-  const auto target = look_up(peer, AI_NUMERICHOST);
+  const auto target = require(look_up(peer, AI_NUMERICHOST), peer);
   const FileDescriptor socket(::socket(target->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket) throw_errno("asking for the route to " + peer);
   sockaddr_storage local{};
@@ -146,8 +159,14 @@ double port_rate(const std::string& address) {
   return 0;
 }
 
-std::vector<std::string> resolve(const std::string& host) {
-  const auto found = look_up(host, 0);
+std::vector<std::string> resolve(const std::string& host, const Deadline& deadline) {
+  std::optional<Answer> answer = look_up(host, AI_NUMERICHOST);
+  if (answer->code != 0) answer = result_by(deadline, [host] { return look_up(host, 0); });
+  if (!answer)
+    throw Error(ErrorCode::timeout, "no address for host \"" + host +
+                                        "\" in time: the resolver does not answer (see /etc/resolv.conf); a "
+                                        "numeric address needs none");
+  const auto found = require(std::move(*answer), host);
   std::vector<std::string> addresses;
   for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next)
     addresses.push_back(numeric(one->ai_addr, one->ai_addrlen));

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/deadline.hpp"
+
 namespace tutti::topology {
 
 struct Interface {
@@ -44,8 +46,8 @@ bool is_loopback(const std::string& address);
 /// Bytes/s of the interface with that address, as its driver says (/sys/class/net/*/speed); 0: it does not.
 double port_rate(const std::string& address);
 
-/// Numeric addresses of a host name in the resolver's order; a numeric address yields itself. Blocks as long
-/// as the resolver does. Throws Error(system) naming the host.
-std::vector<std::string> resolve(const std::string& host);
+/// Numeric addresses of a host name in the resolver's order; a numeric address yields itself. A resolver that
+/// takes longer goes on in a thread of its own. Throws Error(system) and Error(timeout), which name the host.
+std::vector<std::string> resolve(const std::string& host, const Deadline& deadline);
 
 }  // namespace tutti::topology

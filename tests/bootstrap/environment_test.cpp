@@ -244,13 +244,13 @@ int times_in(const std::string& text, const std::string& word) {
 TEST(Environment, WhatRankZeroOffersIsAnIdOrAReason) {
   const auto id = reserve_id("");
   EXPECT_EQ(id_of(id.to_string()), id);
-  const auto offer = offer_id("nosuch0", true, "");
+  const auto offer = offer_id("nosuch0", true, "", Deadline(10s));
   EXPECT_TRUE(offer.failure);
   const auto told = thrown_by([&] { id_of(offer.text); });
   EXPECT_EQ(told.code, ErrorCode::aborted);
   EXPECT_THAT(told.text, HasSubstr("\"nosuch0\" does not exist"));
   const Environment environment(Variables{});
-  const auto unknown = offer_id("", false, "no-such-host.invalid");
+  const auto unknown = offer_id("", false, "no-such-host.invalid", Deadline(60s));
   EXPECT_THAT(unknown.text, HasSubstr("TUTTI_INTERFACE names one: no address for host"));
   const auto lost = thrown_by([] { id_of(""); });
   EXPECT_EQ(lost.code, ErrorCode::system);

@@ -102,9 +102,10 @@ TEST(Interfaces, PacketsToThisHostLeaveByTheLoopback) {
 }
 
 TEST(Interfaces, NamesAreResolved) {
-  EXPECT_THAT(resolve("localhost"), testing::AnyOf(Contains("127.0.0.1"), Contains("::1")));
-  EXPECT_EQ(resolve("10.1.2.3"), std::vector<std::string>{"10.1.2.3"});
-  EXPECT_THROW(resolve("no-such-host.invalid"), Error);
+  const Deadline deadline(std::chrono::seconds(60));
+  EXPECT_THAT(resolve("localhost", deadline), testing::AnyOf(Contains("127.0.0.1"), Contains("::1")));
+  EXPECT_EQ(resolve("10.1.2.3", deadline), std::vector<std::string>{"10.1.2.3"});
+  EXPECT_THROW(resolve("no-such-host.invalid", deadline), Error);
   EXPECT_TRUE(is_loopback("127.0.1.1"));
   EXPECT_FALSE(is_loopback("10.0.0.1"));
   EXPECT_FALSE(is_local("192.0.2.77"));
