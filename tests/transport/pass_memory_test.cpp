@@ -38,6 +38,15 @@ shm::Key new_key() {
   return key;
 }
 
+/// Says nothing.
+FileDescriptor stranger_at(const shm::Key& key) {
+  return shm::call(key, 0, Deadline(std::chrono::seconds(10)), {});
+}
+
+FileDescriptor rank_at(const shm::Key& key) {
+  return shm::connect_to(key, 0, Deadline(std::chrono::seconds(10)), {});
+}
+
 void expect_thrown(const auto& action, ErrorCode code, const std::vector<Rank>& ranks,
                    const std::string& text) {
   try {
@@ -134,7 +143,7 @@ TEST(PassMemory, WhoTellsTheKeyLateIsServed) {
   const shm::Key key = new_key();
   shm::Listener listener(key);
   const std::jthread slow([&] {
-    const FileDescriptor connection = shm::call(key, 0);
+    const FileDescriptor connection = stranger_at(key);
     std::this_thread::sleep_for(3 * late_after);
     EXPECT_EQ(::send(connection.get(), key.data(), key.size(), 0), static_cast<ssize_t>(key.size()));
     std::byte end{};
@@ -152,13 +161,13 @@ TEST(PassMemory, StrangersKeepNobodyWaiting) {
     if (i % 100 == 99) {
       EXPECT_FALSE(listener.accept(Deadline(std::chrono::milliseconds(1)), {}));
     }
-    strangers.push_back(shm::call(key, 0));
+    strangers.push_back(stranger_at(key));
     const char other[] = "something else";
     if (i % 2 == 1) {
       EXPECT_EQ(::send(strangers.back().get(), other, sizeof other, 0), static_cast<ssize_t>(sizeof other));
     }
   }
-  const FileDescriptor rank = shm::connect_to(key, 0);
+  const FileDescriptor rank = rank_at(key);
   const FileDescriptor accepted = listener.accept(Deadline(std::chrono::seconds(10)), {});
   ASSERT_TRUE(accepted);
   EXPECT_EQ(::send(accepted.get(), "yes", 3, 0), 3);
@@ -176,11 +185,37 @@ TEST(PassMemory, ManyRanksThatCallAtOnceAreAllServed) {
   std::ifstream("/proc/sys/net/core/somaxconn") >> most_waiting;
   if (most_waiting < many) GTEST_SKIP() << "net.core.somaxconn lets only " << most_waiting << " wait";
   std::vector<FileDescriptor> ranks;
-  for (int i = 0; i < many; ++i) ranks.push_back(shm::connect_to(key, 0));
+  for (int i = 0; i < many; ++i) ranks.push_back(rank_at(key));
   const Deadline deadline(std::chrono::seconds(10));
   int served = 0;
   while (served < many && listener.accept(deadline, {})) ++served;
   EXPECT_EQ(served, many);
+}
+
+// As many wait there as may, which is one where listen(2) is told of none.
+TEST(PassMemory, WhoFindsNoRoomToWaitInGivesUpInTime) {
+  const shm::Key key = new_key();
+  sockaddr_un name{};
+  socklen_t length = sizeof name;
+  {
+    const shm::Listener listener(key);
+    const FileDescriptor caller = stranger_at(key);
+    ASSERT_EQ(::getpeername(caller.get(), reinterpret_cast<sockaddr*>(&name), &length), 0);
+  }
+  const FileDescriptor narrow(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(narrow.get(), reinterpret_cast<const sockaddr*>(&name), length), 0);
+  ASSERT_EQ(::listen(narrow.get(), 0), 0);
+  const FileDescriptor waits = stranger_at(key);
+  int checks = 0;
+  expect_thrown([&] { shm::connect_to(key, 3, Deadline(late_after), [&] { ++checks; }); }, ErrorCode::timeout,
+                {3}, "rank 3 of this host did not accept a connection to its Unix socket in time");
+  EXPECT_GT(checks, 0);
+  FileDescriptor taken;
+  const auto make_room = [&] {
+    if (!taken) taken = FileDescriptor(::accept(narrow.get(), nullptr, nullptr));
+  };
+  EXPECT_TRUE(shm::connect_to(key, 3, Deadline(std::chrono::seconds(10)), make_room));
+  EXPECT_TRUE(taken);
 }
 
 // One after the other, so that there is always another one.
@@ -190,7 +225,7 @@ TEST(PassMemory, StrangersDoNotPutOffTheDeadline) {
   std::atomic<bool> over = false;
   const std::jthread strangers([&] {
     while (!over) {
-      const FileDescriptor stranger = shm::call(key, 0);
+      const FileDescriptor stranger = stranger_at(key);
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   });

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <poll.h>
 #include <sodium.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <array>
@@ -72,6 +73,28 @@ Told told_by(int connection, const Key& key) {
 constexpr std::chrono::milliseconds check_interval{50};
 Deadline next_check(const Deadline& deadline) {
   return Deadline(std::min(check_interval, std::chrono::milliseconds(deadline.poll_ms())));
+}
+
+// While as many call as may wait there, connect(2) does, for as long as sending may take.
+void connect_by(int connection, const Key& key, Rank holder, const Deadline& deadline,
+                const std::function<void()>& check) {
+  const auto named = address_of(key);
+  const auto* const to = reinterpret_cast<const sockaddr*>(&named.first);
+  for (;;) {
+    const timeval longest{.tv_sec = 0, .tv_usec = 1000L * std::max(1, next_check(deadline).poll_ms())};
+    if (::setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest) != 0)
+      throw_errno("SO_SNDTIMEO");
+    if (::connect(connection, to, named.second) == 0) return;
+    if (errno != EAGAIN && errno != EINTR)
+      throw_errno(fmt::format("cannot reach rank {} of this host over its Unix socket", holder));
+    if (deadline.passed())
+      throw Error(ErrorCode::timeout,
+                  fmt::format("rank {} of this host did not accept a connection to its Unix socket in time, "
+                              "and as many wait there as may (sysctl net.core.somaxconn)",
+                              holder),
+                  {holder});
+    if (check) check();
+  }
 }
 
 /// One note and room for one descriptor, as sendmsg and recvmsg take them.
@@ -175,19 +198,18 @@ FileDescriptor Listener::first_that_knows() {
   return {};
 }
 
-FileDescriptor call(const Key& key, Rank holder) {
+FileDescriptor call(const Key& key, Rank holder, const Deadline& deadline,
+                    const std::function<void()>& check) {
   FileDescriptor connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!connection) throw_errno("socket");
-  const auto named = address_of(key);
-  const auto* const to = reinterpret_cast<const sockaddr*>(&named.first);
-  if (uninterrupted([&] { return ::connect(connection.get(), to, named.second); }) != 0)
-    throw_errno(fmt::format("cannot reach rank {} of this host over its Unix socket", holder));
+  connect_by(connection.get(), key, holder, deadline, check);
   require_same_user(connection.get(), holder);
   return connection;
 }
 
-FileDescriptor connect_to(const Key& key, Rank holder) {
-  FileDescriptor connection = call(key, holder);
+FileDescriptor connect_to(const Key& key, Rank holder, const Deadline& deadline,
+                          const std::function<void()>& check) {
+  FileDescriptor connection = call(key, holder, deadline, check);
   const auto sent =
       uninterrupted([&] { return ::send(connection.get(), key.data(), key.size(), MSG_NOSIGNAL); });
   if (sent != static_cast<ssize_t>(key.size()))
@@ -247,7 +269,7 @@ std::pair<FileDescriptor, Rank> receive_descriptor(int connection) {
   return {FileDescriptor(fd), envelope.note()};
 }
 
-// Who connects waits for nobody: what it sends stays in the socket until it is accepted.
+// Who connects waits for nobody, but for room: what it sends stays in the socket until it is accepted.
 std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<const Rank> peers) {
   Key mine;
   ::randombytes_buf(mine.data(), mine.size());
@@ -257,10 +279,15 @@ std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<c
   std::vector<Passed> all;
   for (int step = 0; step * at_once < group.size; ++step) {
     do_together(group, [&] {
+      const Deadline deadline(group.timeout);
       for (const Rank to : in_step(step, group, peers, 1)) {
         const Key& theirs = keys[static_cast<std::size_t>(to)];
-        talk_checking([&] { send_descriptor(connect_to(theirs, to).get(), fd, group.rank); },
-                      group.check_members);
+        talk_checking(
+            [&] {
+              const auto connection = connect_to(theirs, to, deadline, group.check_members);
+              send_descriptor(connection.get(), fd, group.rank);
+            },
+            group.check_members);
       }
     });
     do_together(group, [&] { take_descriptors(all, *listener, group, in_step(step, group, peers, -1)); });

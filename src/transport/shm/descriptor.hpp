@@ -41,11 +41,14 @@ class Listener {
   FileDescriptor listener_;
   std::vector<FileDescriptor> callers_;  ///< that have said nothing yet
 };
-/// Connects to `holder`, who listens, and says nothing yet. Throws Error(system), Error(unsupported) where it
-/// runs as another user.
-FileDescriptor call(const Key& key, Rank holder);
+/// Connects to `holder`, who listens, and says nothing yet. Waits only where others wait there already, as
+/// many as may; `check` is asked meanwhile, and may throw. Throws Error(system), Error(timeout),
+/// Error(unsupported) where it runs as another user.
+FileDescriptor call(const Key& key, Rank holder, const Deadline& deadline,
+                    const std::function<void()>& check);
 /// Likewise, and tells the key.
-FileDescriptor connect_to(const Key& key, Rank holder);
+FileDescriptor connect_to(const Key& key, Rank holder, const Deadline& deadline,
+                          const std::function<void()>& check);
 /// Of whoever is at the other end.
 pid_t process_of(int connection);
 /// False when the deadline passes. `check` is asked now and then; it may throw.

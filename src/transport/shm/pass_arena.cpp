@@ -83,7 +83,7 @@ std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, Rank holder, std:
   talk_checking(
       [&] {
         const Deadline deadline(timeout);
-        const FileDescriptor connection = connect_to(key, holder);
+        const FileDescriptor connection = connect_to(key, holder, deadline, check);
         if (!readable_checking(connection.get(), deadline, check))
           throw nothing_from({holder}, "did not pass the shared memory of this host", timeout);
         memory = receive_descriptor(connection.get()).first;
