@@ -87,8 +87,10 @@ void Hub::run() noexcept {
 }
 
 bool Hub::finished() const {
-  return stop_ || (ends_with_last_ &&
-                   std::ranges::none_of(members_, [](const Member& m) { return m.connection.has_value(); }));
+  if (stop_ || !ends_with_last_) return stop_;
+  const auto others = std::span(members_).subspan(1);
+  return (rejection_ && std::ranges::all_of(others, &Member::heard)) ||
+         std::ranges::none_of(members_, [](const Member& m) { return m.connection.has_value(); });
 }
 
 int Hub::poll_ms() const {
@@ -150,8 +152,12 @@ void Hub::enter(FileDescriptor socket, const Hello& hello) {
     }
   }
   if (rejection_) {
-    const bool known = hello.rank > 0 && hello.rank < size_;
-    const Frame last = known ? farewell(members_[static_cast<std::size_t>(hello.rank)]) : rejection_;
+    Frame last = rejection_;
+    if (hello.rank > 0 && hello.rank < size_) {
+      auto& member = members_[static_cast<std::size_t>(hello.rank)];
+      last = farewell(member);
+      member.heard = true;
+    }
     static_cast<void>(send_some(socket.get(), *last));  // a fresh socket has room for it
     if (!lobby_.full()) turned_away_.emplace_back(std::move(socket));
     return;
@@ -190,6 +196,7 @@ void Hub::serve(Rank rank) {
     said_goodbye = kind == FrameKind::goodbye;
     handle(rank, kind, payload);
   });
+  if (said_goodbye && rejection_) member.heard = true;
   // It waits for this hub's end, not to come to it again; unless others need its place to hear why.
   if (said_goodbye && alive && rejection_ && !lobby_.full()) return;
   if (said_goodbye)
@@ -257,6 +264,7 @@ void Hub::depart(Rank rank, Presence how) {
   if (!formed_) {
     member.presence = Presence::absent;
     member.gave_up = how == Presence::left;
+    member.heard = member.heard || how == Presence::lost;
     if (how == Presence::lost && !rejection_)
       reject({ErrorCode::peer_lost,
               {rank},

@@ -36,7 +36,8 @@ class Hub {
   Hub& operator=(const Hub&) = delete;
   /// Relays what has arrived, closes all connections and returns.
   ~Hub();
-  /// Serves on until all ranks have gone, then ends. Returns whether that took at most `patience`.
+  /// Serves on until all ranks have gone, or, of a group that cannot form, all others have heard why; then
+  /// ends. Returns whether that took at most `patience`.
   bool end_with_last(std::chrono::milliseconds patience) noexcept;
   [[nodiscard]] bool over() const;
   /// In a child made by fork, where its thread is not: to be left as it is.
@@ -48,6 +49,7 @@ class Hub {
     Presence presence = Presence::absent;
     bool came = false;                     ///< ever
     bool gave_up = false;                  ///< on this group, before it formed; who comes again may stay
+    bool heard = false;                    ///< why the group cannot form; or it died, and will not come
     std::optional<Connection> connection;  ///< while present
     std::optional<Bytes> contribution;     ///< to the all_gather under way
     std::string origin;                    ///< address and port

@@ -88,7 +88,7 @@ std::optional<Fault> Member::await_welcome(std::chrono::milliseconds timeout) {
 
 void Member::give_up() noexcept {
   if (hub_) {
-    hub_->end_with_last(rejection_linger);  // all of it: this rank's own connection is still open
+    hub_->end_with_last(rejection_linger);
     return;
   }
   bool until_its_end = false;

@@ -1,6 +1,7 @@
 // Groups that form, those that do not, and what ranks are told then.
 #include <gmock/gmock.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 
 #include "bootstrap/authenticate.hpp"
 #include "bootstrap/frame.hpp"
+#include "bootstrap/hub.hpp"
 #include "bootstrap/ranks.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "bootstrap/socket.hpp"
@@ -200,6 +202,27 @@ TEST(Session, WhoCameAgainIsToldOfADeath) {
   enter_as(2).reset();
   EXPECT_EQ(next_header(again).kind, FrameKind::rejected);
   zero.join();
+}
+
+// Nobody can come any more who would have to hear that.
+TEST(Hub, EndsOnceAllHaveHeardWhyTheGroupCannotForm) {
+  auto listener = listen_at({"127.0.0.1", 0});
+  const auto at = local_endpoint(listener.get());
+  const Secret secret{std::byte{1}};
+  std::array<int, 2> pair{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair.data()), 0);
+  const FileDescriptor zero(pair[1]);
+  Hub hub(std::move(listener), secret, 4, 60s, FileDescriptor(pair[0]));
+  const auto enter_as = [&](const Hello& hello) {
+    return connect_authenticated(at.address, at.port, secret, hello, Deadline(20s));
+  };
+  const auto first = enter_as({1, 4, 0}), dies = enter_as({2, 4, 0}), of_another_size = enter_as({3, 5, 0});
+  for (const auto* const one : {&zero, &first, &dies, &of_another_size})
+    EXPECT_EQ(next_header(*one).kind, FrameKind::rejected);
+  EXPECT_FALSE(hub.end_with_last(0ms));
+  EXPECT_EQ(::shutdown(dies.get(), SHUT_RDWR), 0);
+  EXPECT_TRUE(send_some(first.get(), *make_frame(FrameKind::goodbye)));
+  EXPECT_TRUE(hub.end_with_last(60s));
 }
 
 TEST(Session, WhoCameAgainHearsWhyNobodyIsThereAnyMore) {
