@@ -1,6 +1,5 @@
 #include "bootstrap/environment.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -204,10 +203,10 @@ Launch launch_from_environment(const std::string& interface, std::chrono::millis
 std::shared_ptr<Session> join_from_environment(const std::string& interface,
                                                std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
+  const auto left = [&] { return std::chrono::milliseconds(deadline.poll_ms()); };
   const Turn turn(deadline);
-  timeout = std::min(timeout, std::chrono::milliseconds(deadline.poll_ms()));
-  const auto launch = launch_from_environment(interface, timeout);
-  return Session::join(launch.id, launch.rank, launch.size, timeout);
+  const auto launch = launch_from_environment(interface, left());
+  return Session::join(launch.id, launch.rank, launch.size, left());
 }
 
 }  // namespace tutti::bootstrap

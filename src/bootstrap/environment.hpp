@@ -49,8 +49,8 @@ struct Launch {
 Launch launch_from_environment(const std::string& interface, std::chrono::milliseconds timeout);
 
 /// Finds the launcher, and joins the group of all ranks that it started. Thread safe: threads of one process
-/// take turns, so that each has a group of its own. Throws as launch_from_environment and Session::join;
-/// Error(timeout) also where another thread's turn takes too long.
+/// take turns, so that each has a group of its own. `timeout` is for all of it. Throws as
+/// launch_from_environment and Session::join; Error(timeout) also where another thread's turn takes too long.
 std::shared_ptr<Session> join_from_environment(const std::string& interface,
                                                std::chrono::milliseconds timeout);
 

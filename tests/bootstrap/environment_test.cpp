@@ -1,15 +1,19 @@
 // What the launchers' variables mean. Each test runs with an environment of its own.
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <thread>
 
+#include "bootstrap/authenticate.hpp"
 #include "bootstrap/launched.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/ranks.hpp"
 #include "bootstrap/rendezvous.hpp"
+#include "bootstrap/socket.hpp"
 #include "topology/interface.hpp"
 
 namespace tutti::bootstrap::test {
@@ -183,6 +187,12 @@ class Pmi1Server {
   void answer(const std::string& lines) const {
     EXPECT_EQ(::write(mine_.get(), lines.data(), lines.size()), static_cast<ssize_t>(lines.size()));
   }
+  /// Returns once it was asked that last.
+  void await(const std::string& command) const {
+    std::string text;
+    for (const Deadline deadline(20s); !text.ends_with(command + "\n"); text += asked())
+      if (!wait_for(mine_.get(), POLLIN, deadline)) return;
+  }
   /// All so far.
   [[nodiscard]] std::string asked() const {
     std::string text(4096, '\0');
@@ -297,6 +307,42 @@ TEST(Environment, ALateAnswerOfALauncherIsTakenByTheNextCall) {
     EXPECT_EQ(times_in(asked, "key=tutti-id-0"), rank == 0 ? 2 : 1) << "a put, a get";
     EXPECT_EQ(times_in(asked, "key=tutti-id-1"), rank == 0 ? 1 : 0) << "a put";
   }
+}
+
+/// Lets one rank in and tells it nothing, until it goes.
+void be_a_silent_hub(int listener, const Secret& secret) {
+  const Deadline deadline(20s);
+  if (!wait_for(listener, POLLIN, deadline)) return;
+  Accepting arrival(accept_from(listener), secret, 20s);
+  while (arrival.advance() == Accepting::State::pending) wait_for(arrival.fd(), POLLIN, deadline);
+  const auto rank = arrival.take();
+  std::array<std::byte, 4096> said{};
+  while (receive_some(rank.get(), said) && wait_for(rank.get(), POLLIN, deadline)) {
+  }
+}
+
+// Of which a rank whose launcher hands on the id late has less left for its group.
+TEST(Environment, JoiningHasOneDeadline) {
+  Child child([] {
+    const auto listener = listen_at({"127.0.0.1", 0});
+    const Secret secret{std::byte{1}};
+    const auto id = make_id({local_endpoint(listener.get()), secret}).to_string();
+    const Pmi1Server server;
+    server.answer("cmd=response_to_init rc=0\ncmd=maxes vallen_max=1024\ncmd=my_kvsname kvsname=space\n");
+    const Environment environment(server.variables(1));
+    const std::jthread hub([&] { be_a_silent_hub(listener.get(), secret); });
+    const std::jthread launcher([&] {
+      server.await("cmd=barrier_in");
+      std::this_thread::sleep_for(300ms);
+      server.answer("cmd=barrier_out\ncmd=get_result rc=0 value=" + id + "\n");
+    });
+    const auto thrown = thrown_by([] { join_from_environment("", 2s); });
+    const std::string before = "joining a group of 2 after ";
+    const auto at = thrown.text.find(before);
+    if (at == std::string::npos) return 1;
+    return std::stoi(thrown.text.substr(at + before.size())) <= 1700 ? 0 : 2;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 /// Starts `size` processes with `common` and their rank; each makes two communicators from the environment.
