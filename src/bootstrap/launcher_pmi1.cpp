@@ -41,11 +41,12 @@ class Pmi1 {
   /// Does not own `descriptor`.
   explicit Pmi1(int descriptor) : descriptor_(descriptor) {}
   /// Sends a command and returns what was answered; throws unless that is `answer` and reports success. After
-  /// Error(timeout) the answer may still come: who asks the same again waits for it.
+  /// Error(timeout) it may still be taken and answered: who asks the same again waits for that.
   std::string ask(const std::string& command, const std::string& answer, const Deadline& deadline) {
     has_spoken_ = true;
     const std::string late = std::exchange(awaited_, answer);
-    if (late != answer) send(command, deadline);
+    if (late != answer) unsent_ += command + "\n";
+    flush(command, deadline);
     std::string line = read_line(command, deadline);
     if (late != answer && value(line, "cmd") == late) line = read_line(command, deadline);
     awaited_.clear();
@@ -75,14 +76,13 @@ class Pmi1 {
                                 ErrorCode code = ErrorCode::system) {
     throw Error(code, "PMI: \"" + command.substr(0, command.find(' ')) + "\" " + what);
   }
-  void send(const std::string& command, const Deadline& deadline) const {
-    const std::string line = command + "\n";
-    for (std::string_view rest = line; !rest.empty();) {
-      const auto sent = send_some(descriptor_, std::as_bytes(std::span(rest)));
+  void flush(const std::string& command, const Deadline& deadline) {
+    while (!unsent_.empty()) {
+      const auto sent = send_some(descriptor_, std::as_bytes(std::span(unsent_)));
       if (!sent) fail(command, gone);
       if (*sent == 0 && !wait_for(descriptor_, POLLOUT, deadline))
         fail(command, "failed: the launcher reads nothing", ErrorCode::timeout);
-      rest.remove_prefix(*sent);
+      unsent_.erase(0, *sent);
     }
   }
   std::string read_line(const std::string& command, const Deadline& deadline) {
@@ -101,6 +101,7 @@ class Pmi1 {
   }
 
   int descriptor_;
+  std::string unsent_;
   std::string line_;                            ///< of which the end has not come yet
   std::string awaited_;                         ///< an answer that has not come yet; else empty
   std::map<std::string, std::string> learned_;  ///< answers by command

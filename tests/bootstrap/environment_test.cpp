@@ -200,6 +200,12 @@ class Pmi1Server {
     text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     return text;
   }
+  /// Until it has read what was asked, more does not fit.
+  void be_full() const {
+    const std::array<char, 4096> lines{};
+    while (::send(ranks_.get(), lines.data(), lines.size(), MSG_DONTWAIT) > 0) {
+    }
+  }
   void hang_up() { mine_.reset(); }
 
  private:
@@ -307,6 +313,20 @@ TEST(Environment, ALateAnswerOfALauncherIsTakenByTheNextCall) {
     EXPECT_EQ(times_in(asked, "key=tutti-id-0"), rank == 0 ? 2 : 1) << "a put, a get";
     EXPECT_EQ(times_in(asked, "key=tutti-id-1"), rank == 0 ? 1 : 0) << "a put";
   }
+}
+
+TEST(Environment, WhatALauncherDidNotTakeInTimeIsSentByTheNextCall) {
+  Pmi1Server server;
+  server.be_full();
+  const Environment environment(server.variables(1));
+  const auto launcher = find_launcher();
+  const auto agree = [&] { launcher->agree("", Deadline(50ms)); };
+  EXPECT_THAT(thrown_by(agree).text, HasSubstr("\"cmd=init\" failed: the launcher reads nothing"));
+  while (!server.asked().empty()) {
+  }
+  for (int i = 0; i < 2; ++i) EXPECT_THAT(thrown_by(agree).text, HasSubstr("was not answered in time"));
+  EXPECT_EQ(times_in(server.asked(), "cmd=init "), 1);
+  server.hang_up();
 }
 
 /// Lets one rank in and tells it nothing, until it goes.
