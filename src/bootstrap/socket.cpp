@@ -71,10 +71,8 @@ std::string to_string(const Endpoint& endpoint) {
 
 FileDescriptor open_socket(int family) {
   FileDescriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket) return socket;
-  if (errno == EMFILE || errno == ENFILE)
-    throw_errno("opening a socket (raise this process's limit of file descriptors, ulimit -n)");
-  throw_errno("opening a socket");
+  if (!socket) throw_errno("opening a socket");
+  return socket;
 }
 
 FileDescriptor listen_at(const Endpoint& endpoint) {

@@ -113,6 +113,12 @@ TEST(UniqueId, AnAddressOfAnotherHostIsAnError) {
   EXPECT_THAT(thrown.text, testing::HasSubstr("on the host that has this address: MASTER_ADDR must name"));
 }
 
+TEST(SystemError, NamesTheLimitThatLeavesNoDescriptor) {
+  EXPECT_THAT(SystemError("socketpair", EMFILE).what(), testing::HasSubstr("socketpair: "));
+  EXPECT_THAT(SystemError("socketpair", EMFILE).what(), testing::HasSubstr("(ulimit -n)"));
+  EXPECT_THAT(SystemError("socketpair", ENFILE).what(), testing::HasSubstr("(sysctl fs.file-max)"));
+}
+
 TEST(UniqueId, APortThatIsTakenIsKnownByItsErrno) {
   const auto taken = listen_at({"127.0.0.1", 0});
   try {

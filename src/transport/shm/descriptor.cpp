@@ -177,7 +177,7 @@ bool Listener::take_callers() {
     FileDescriptor caller(
         uninterrupted([&] { return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC); }));
     const bool no_room = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    if (!caller && no_room && callers_.empty()) throw_errno("cannot accept a rank of this host (ulimit -n)");
+    if (!caller && no_room && callers_.empty()) throw_errno("cannot accept a rank of this host");
     if (!caller) return !no_room;
     if (peer_of(caller.get()).uid == ::geteuid()) callers_.push_back(std::move(caller));
   }
@@ -261,7 +261,7 @@ std::pair<FileDescriptor, Rank> receive_descriptor(int connection) {
   Envelope envelope;
   const auto got = uninterrupted([&] { return ::recvmsg(connection, envelope.message(), MSG_CMSG_CLOEXEC); });
   if (got > 0 && (envelope.message()->msg_flags & MSG_CTRUNC) != 0)
-    throw_errno("cannot take the memory of a rank of this host (ulimit -n)", EMFILE);
+    throw_errno("cannot take the memory of a rank of this host", EMFILE);
   const cmsghdr* header = got == sizeof(Rank) ? envelope.header() : nullptr;
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
   int fd = -1;
