@@ -249,7 +249,9 @@ TEST(Session, WhoComesBeforeAHubWithAnotherSecretHasEndedIsLetIn) {
   rendezvous.secret[0] ^= std::byte{1};
   const auto next = make_id(rendezvous);
   on_threads(2, [&](Rank rank) {
-    if (rank == 0) EXPECT_EQ(thrown_by([&] { Session::join(id, 0, 2, 100ms); }).code, ErrorCode::timeout);
+    if (rank == 0) {
+      EXPECT_EQ(thrown_by([&] { Session::join(id, 0, 2, 100ms); }).code, ErrorCode::timeout);
+    }
     Session::join(next, rank, 2, 5s)->leave(5s);
   });
 }
