@@ -9,6 +9,7 @@
 #include "bootstrap/ranks.hpp"
 
 #include "bootstrap/frame.hpp"
+#include "bootstrap/hub.hpp"
 
 namespace tutti::bootstrap::test {
 namespace {
@@ -165,6 +166,24 @@ TEST(Session, OfACommunicatorOnlyTheFirstFailureIsRelayed) {
   sessions[2]->announce_failure(43, Error(ErrorCode::aborted, "of another one"));
   for (const char* const text : {"the first", "of another one"})
     EXPECT_EQ(next_notice(*sessions[0]).value_or(Notice{}).text, text);
+  leave_all(sessions);
+}
+
+// What the hub remembers of those that are long over is bounded.
+TEST(Session, AFailureIsRelayedAgainAfterManyOthers) {
+  auto sessions = form_group(2);
+  const auto announce = [&](std::uint64_t communicator) {
+    sessions[1]->announce_failure(communicator, Error(ErrorCode::aborted, "it failed"));
+  };
+  const auto heard = [&] { return next_notice(*sessions[0], 10s).value_or(Notice{}).communicator; };
+  constexpr std::uint64_t first = 2, last = first + Hub::most_relayed;
+  for (std::uint64_t communicator = first; communicator <= last; ++communicator) {
+    announce(communicator);
+    ASSERT_EQ(heard(), communicator);
+  }
+  announce(last);
+  announce(first);
+  EXPECT_EQ(heard(), first) << "of the latest the hub knows that all have heard it";
   leave_all(sessions);
 }
 
