@@ -2,6 +2,7 @@
 // of them, and nowhere else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -141,6 +142,37 @@ TEST_P(AttachForbidden, EverythingGoesWithoutIt) {
           EXPECT_TRUE(forbid_attach());
         }
       });
+}
+
+// As one does that changes its user.
+TEST(Attach, AProcessThatClosesItselfLaterIsNotReadAnyMore) {
+  if (!kernel_permits_attach()) GTEST_SKIP() << "no cross-memory attach here";
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    EXPECT_THAT(explained(comm), HasSubstr(", cross-memory attach permitted\n"));
+    if (comm.rank() == 1) {
+      EXPECT_EQ(::prctl(PR_SET_DUMPABLE, 0), 0);
+    }
+    comm.barrier();
+    std::vector<Rank> mine(words), theirs(words), all(2 * words);
+    for (int number = 0; number < 60; ++number) {  // among which both ways are tried
+      std::iota(mine.begin(), mine.end(), number + comm.rank());
+      std::iota(theirs.begin(), theirs.end(), number + 1 - comm.rank());
+      const auto expected = std::exchange(theirs, std::vector<Rank>(words));
+      if (comm.rank() == 1) {
+        comm.send(std::span<const Rank>(mine), 0);
+      } else {
+        comm.receive(std::span(theirs), 1);
+        EXPECT_EQ(theirs, expected) << number;
+      }
+      comm.all_gather(std::span<const Rank>(mine), std::span(all));
+      const auto of_other = std::span<const Rank>(all).subspan(comm.rank() == 0 ? words : 0, words);
+      EXPECT_TRUE(std::ranges::equal(of_other, expected)) << number;
+    }
+    EXPECT_EQ(comm.stats().bytes_direct, 0U);
+    const Window window(comm, std::span(all));
+    EXPECT_EQ(window.path(1).starts_with("tcp to "), comm.rank() == 0) << window.path(1);
+    comm.barrier();
+  });
 }
 
 #endif  // __SANITIZE_THREAD__

@@ -20,7 +20,7 @@ const char* meaning_of(int why) {
     case ENOSYS:
       return "it was permitted when the communicator was made; since then one of both has changed its "
              "user, capabilities, PR_SET_DUMPABLE or seccomp filter, or kernel.yama.ptrace_scope was "
-             "raised: do so before communicators are made";
+             "raised: do so before communicators are made, or make a new one, which tries again";
     default:
       return "see process_vm_readv(2)";
   }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -25,6 +26,8 @@ std::byte* map_file(int fd, std::uint64_t offset, std::size_t bytes) {
   return static_cast<std::byte*>(at);
 }
 
+int dumpable_now() { return ::prctl(PR_GET_DUMPABLE); }
+
 // Moves the mapping at `fresh`, which holds a copy of `data`, over `data`.
 void replace(std::byte* data, std::byte* fresh, std::size_t bytes) {
   if (::mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED) {
@@ -43,7 +46,8 @@ DirectMemory::DirectMemory(std::shared_ptr<Arena> arena, int me, std::vector<pid
       pids_(std::move(pids)),
       ranks_(std::move(ranks)),
       can_attach_(can_attach),
-      same_process_(true) {
+      same_process_(true),
+      dumpable_(dumpable_now()) {
   for (const pid_t pid : pids_) same_process_ = same_process_ && pid == pids_[0];
   free_[arena_->layout().window_offset + static_cast<std::uint64_t>(me) * Layout::window_bytes] =
       Layout::window_bytes;
@@ -176,6 +180,12 @@ MemoryOffer DirectMemory::offer(const void* data, std::size_t bytes) const {
 Reach DirectMemory::reach(const MemoryOffer& offer) const {
   if (offer.bytes == 0 || offer.region_bytes != 0 || same_process_) return Reach::mapped;
   return can_attach_ ? Reach::attach : Reach::none;
+}
+
+bool DirectMemory::lends() const {
+  constexpr int open_to_its_user = 1;
+  const int now = dumpable_now();
+  return now == dumpable_ || now == open_to_its_user;
 }
 
 std::byte* DirectMemory::map(int local, const MemoryOffer& offer) {
