@@ -185,6 +185,60 @@ TEST(ShmMemory, ReleasedIsTakenAgain) {
   EXPECT_EQ(owner.held(), 0U);
 }
 
+/// How much shared memory of communicators this process has mapped, in how many places.
+int mappings_of_arenas() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("/memfd:tutti ") != std::string::npos ? 1 : 0;
+  return count;
+}
+
+// What a program allocates in turns lies in other places again and again.
+TEST(ShmMemory, OfPeersIsNotMappedAnyMoreOnceOtherMemoryLiesThere) {
+  const auto arena = shm::Arena::create(2);
+  const std::vector<pid_t> two_processes{::getpid(), ::getppid()};
+  shm::DirectMemory owner(arena, 0, two_processes, {0, 1}, false),
+      peer(arena, 1, two_processes, {0, 1}, false);
+  constexpr std::size_t turns = 40, pages = 64;
+  const std::size_t page = page_bytes();
+  const int before = mappings_of_arenas();
+  for (std::size_t turn = 1; turn <= turns; ++turn) {
+    std::byte* const first = owner.allocate(turn * page);
+    std::byte* const second = owner.allocate(pages * page);
+    std::byte* const last = second + pages * page - 1;
+    *last = static_cast<std::byte>(turn);
+    EXPECT_EQ(*peer.map(0, owner.offer(last, 1)), *last);
+    EXPECT_EQ(peer.map(0, owner.offer(last, 1)), peer.map(0, owner.offer(second, 1)) + pages * page - 1);
+    owner.release(first);
+    owner.release(second);
+  }
+  EXPECT_LE(mappings_of_arenas(), before + 2);
+}
+
+// Smaller and longer than what was there.
+TEST(ShmMemory, OfPeersIsFoundWhereItLiesNow) {
+  const auto arena = shm::Arena::create(2);
+  const std::vector<pid_t> two_processes{::getpid(), ::getppid()};
+  shm::DirectMemory owner(arena, 0, two_processes, {0, 1}, false),
+      peer(arena, 1, two_processes, {0, 1}, false);
+  const std::size_t page = page_bytes();
+  const auto seen = [&](std::byte* data) { return peer.map(0, owner.offer(data, 1)); };
+  std::byte* const all = owner.allocate(4 * page);
+  *all = std::byte{1};
+  EXPECT_EQ(*seen(all), std::byte{1});
+  owner.release(all);
+  std::byte* const first = owner.allocate(page);
+  std::byte* const rest = owner.allocate(3 * page);
+  *first = std::byte{2}, rest[2 * page] = std::byte{3};
+  const std::byte *const first_seen = seen(first), *const rest_seen = seen(rest);
+  EXPECT_EQ(*first_seen, std::byte{2});
+  EXPECT_EQ(rest_seen[2 * page], std::byte{3});
+  EXPECT_EQ(seen(first), first_seen) << "that of a region that still is stays";
+  *first = std::byte{4};
+  EXPECT_EQ(*first_seen, std::byte{4});
+}
+
 /// What is thrown when a rank reads a byte of another one, rank 12 of its group.
 bootstrap::test::Thrown thrown_by_reading(pid_t process, const std::byte* at) {
   const shm::DirectMemory reader(shm::Arena::create(2), 0, {::getpid(), process}, {10, 12}, true);

@@ -152,8 +152,10 @@ void DirectMemory::release(std::byte* data) noexcept {
       void* fresh = ::mmap(nullptr, region.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (fresh == MAP_FAILED) return;  // out of memory: it stays shared, which the caller cannot tell
       std::memcpy(fresh, data, region.bytes);
-      if (::mremap(fresh, region.bytes, region.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED)
+      if (::mremap(fresh, region.bytes, region.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED) {
+        ::munmap(fresh, region.bytes);
         return;
+      }
     } else {
       ::munmap(region.data, region.bytes);
     }
@@ -192,15 +194,29 @@ std::byte* DirectMemory::map(int local, const MemoryOffer& offer) {
   if (reach_as_threads(local))
     // NOLINTNEXTLINE(performance-no-int-to-ptr): a thread's own address
     return reinterpret_cast<std::byte*>(offer.address);
-  Mapping& mapping = mappings_[{local, offer.region_offset}];
-  if (mapping.bytes < offer.region_bytes) {
-    if (mapping.data != nullptr) ::munmap(mapping.data, mapping.bytes);
-    mapping = {};
-    mapping.data = map_file(arena_->fd(), offer.region_offset, offer.region_bytes);
-    mapping.bytes = offer.region_bytes;
-    ::madvise(mapping.data, mapping.bytes, MADV_DONTDUMP);  // its owner's dump has it
-  }
+  const std::pair place(local, offer.region_offset);
+  if (const auto known = mappings_.find(place);
+      known != mappings_.end() && known->second.bytes == offer.region_bytes)
+    return known->second.data + offer.in_region;
+  unmap(local, offer.region_offset, offer.region_bytes);
+  Mapping& mapping = mappings_[place];
+  mapping.data = map_file(arena_->fd(), offer.region_offset, offer.region_bytes);
+  mapping.bytes = offer.region_bytes;
+  ::madvise(mapping.data, mapping.bytes, MADV_DONTDUMP);  // its owner's dump has it
   return mapping.data + offer.in_region;
+}
+
+// No two of a peer's mappings overlap.
+void DirectMemory::unmap(int local, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  auto it = mappings_.lower_bound({local, offset});
+  if (it != mappings_.begin())
+    if (const auto before = std::prev(it);
+        before->first.first == local && before->first.second + before->second.bytes > offset)
+      it = before;
+  while (it != mappings_.end() && it->first.first == local && it->first.second < offset + bytes) {
+    ::munmap(it->second.data, it->second.bytes);
+    it = mappings_.erase(it);
+  }
 }
 
 void DirectMemory::fault_in(int local, const MemoryOffer& offer) {

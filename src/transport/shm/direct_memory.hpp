@@ -77,12 +77,14 @@ class DirectMemory {
     Pieces::node_type piece;  ///< where it is; kept, so that giving it back takes no memory
   };
   struct Mapping {
-    std::byte* data;
-    std::size_t bytes;
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
   };
   [[nodiscard]] bool reach_as_threads(int local) const {
     return pids_[static_cast<std::size_t>(local)] == pids_[static_cast<std::size_t>(me_)];
   }
+  /// Of a peer's regions, those that lay there before: they are no more when another one does.
+  void unmap(int local, std::uint64_t offset, std::uint64_t bytes) noexcept;
   Pieces::node_type reserve(std::size_t bytes);
   void give_back(Pieces::node_type piece) noexcept;
 
