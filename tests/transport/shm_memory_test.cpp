@@ -138,6 +138,41 @@ TEST(ShmMemory, ThatHasNoRoomAmongTheAddressesIsRefusedWithTheRemedy) {
   EXPECT_EQ(code, 0);
 }
 
+TEST(ShmMemory, ThatIsToBeRegisteredAndHasNoRoomIsRefusedWithTheRemedy) {
+  if (sanitized) GTEST_SKIP() << "sanitizers need more";
+  const int code = in_a_child([] {
+    shm::DirectMemory owner(shm::Arena::create(1), 0, {::getpid()}, {0}, false);
+    const rlimit nothing{0, 0};
+    if (::setrlimit(RLIMIT_AS, &nothing) != 0) return cannot;
+    try {
+      owner.allocate(std::size_t{1} << 30U);
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      if (text.find("cannot map registered memory") == std::string::npos) return 1;
+      return text.find("ulimit -v") != std::string::npos && text.find("max_map_count") != std::string::npos
+                 ? 0
+                 : 2;
+    }
+    return 3;
+  });
+  if (code == cannot) GTEST_SKIP() << "no limit can be set here";
+  EXPECT_EQ(code, 0);
+}
+
+TEST(ShmMemory, ThatHasNoDescriptorIsRefusedWithTheRemedy) {
+  const int code = in_a_child([] {
+    const rlimit nothing{0, 0};
+    if (::setrlimit(RLIMIT_NOFILE, &nothing) != 0) return cannot;
+    const auto of_memory = bootstrap::test::thrown_by([] { shm::Arena::create(1); });
+    const auto of_listener = bootstrap::test::thrown_by([] { const shm::Listener listener(shm::Key{}); });
+    for (const auto& thrown : {of_memory, of_listener})
+      if (thrown.code != ErrorCode::system || thrown.text.find("ulimit -n") == std::string::npos) return 1;
+    return 0;
+  });
+  if (code == cannot) GTEST_SKIP() << "no limit can be set here";
+  EXPECT_EQ(code, 0);
+}
+
 // Who releases cannot be told that there is no memory left.
 TEST(ShmMemory, IsGivenBackByAProcessThatHasNoMemoryLeft) {
   if (sanitized) GTEST_SKIP() << "sanitizers need more";

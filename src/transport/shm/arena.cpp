@@ -6,22 +6,24 @@
 
 #include <cerrno>
 #include <string>
+#include <string_view>
 
 #include "base/memory_file.hpp"
 #include "base/system_error.hpp"
+#include "transport/shm/map_error.hpp"
 
 namespace tutti::transport::shm {
 
 namespace {
 
-[[noreturn]] void throw_unmapped(std::size_t bytes, int why) {
-  std::string what =
-      "cannot map the shared memory of a communicator, " + std::to_string(bytes >> 20U) + " MiB";
-  if (why == EAGAIN)
-    what +=
-        ", since this process locks what it maps (mlockall); raise the limit of locked memory (ulimit -l)";
-  if (why == ENOMEM)
-    what += " of addresses, of which hardly any take memory; raise the limit of address space (ulimit -v)";
+constexpr std::string_view its_memory = "the shared memory of a communicator";
+
+[[noreturn]] void throw_unmade(int why) {
+  std::string what = "cannot make the shared memory of a communicator (memfd_create)";
+  if (why == EMFILE) what += "; raise the limit of open files (ulimit -n)";
+  if (why == ENFILE) what += "; raise the limit of open files of all processes (sysctl fs.file-max)";
+  if (why == EPERM || why == ENOSYS || why == EACCES)
+    what += "; have the sandbox of this process permit the call";
   throw_errno(what, why);
 }
 
@@ -29,7 +31,7 @@ namespace {
 
 std::shared_ptr<Arena> Arena::create(int ranks) {
   FileDescriptor memory = make_memory_file("tutti");
-  if (!memory) throw_errno("memfd_create");
+  if (!memory) throw_unmade(errno);
   const std::uint64_t bytes = Layout(ranks).file_bytes;
   // Beyond that limit there would be a signal that ends the process.
   if (rlimit limit{}; ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
@@ -47,13 +49,13 @@ Arena::Arena(FileDescriptor memory, int ranks) : layout_(ranks), memory_(std::mo
   const std::size_t bytes = layout_.mapped_bytes;
   // Accessible only once it is not locked, or a process that locks its memory would fill all of it.
   void* base = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, memory_.get(), 0);
-  if (base == MAP_FAILED) throw_unmapped(bytes, errno);
+  if (base == MAP_FAILED) throw_unmapped(its_memory, bytes, errno);
   base_ = static_cast<std::byte*>(base);
   ::munlock(base, bytes);
   if (::mprotect(base, bytes, PROT_READ | PROT_WRITE) != 0) {
     const int why = errno;
     ::munmap(base, bytes);
-    throw_unmapped(bytes, why);
+    throw_unmapped(its_memory, bytes, why);
   }
   ::madvise(base, bytes, MADV_DONTDUMP);  // or a core dump would read, and so fill, all of it
 }

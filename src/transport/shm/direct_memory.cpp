@@ -7,13 +7,14 @@
 #include <unistd.h>
 
 #include <cassert>
+#include <cerrno>
 #include <cstring>
 #include <string>
 
 #include "base/fault_in.hpp"
 #include "base/mappings.hpp"
-#include "base/system_error.hpp"
 #include "transport/shm/attach_error.hpp"
+#include "transport/shm/map_error.hpp"
 
 namespace tutti::transport::shm {
 
@@ -22,7 +23,7 @@ namespace {
 std::byte* map_file(int fd, std::uint64_t offset, std::size_t bytes) {
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
                     static_cast<off_t>(offset));
-  if (at == MAP_FAILED) throw_errno("cannot map registered memory");
+  if (at == MAP_FAILED) throw_unmapped("registered memory", bytes, errno);
   return static_cast<std::byte*>(at);
 }
 
@@ -33,7 +34,7 @@ void replace(std::byte* data, std::byte* fresh, std::size_t bytes) {
   if (::mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED) {
     const int why = errno;
     ::munmap(fresh, bytes);
-    throw_errno("cannot move memory into place", why);
+    throw_unmapped("registered memory in place of what was there", bytes, why);
   }
 }
 
