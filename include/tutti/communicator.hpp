@@ -95,7 +95,8 @@ class Group : public Operations<Group, void> {
 };
 
 /// Memory that peers on this host read and write directly, from `Communicator::allocate`: page-aligned. Freed
-/// with its last copy, on this rank alone, or with the communicator; no call under way may use it then.
+/// with its last copy and the last window of it, on this rank alone, or with the communicator; no call under
+/// way may use it then.
 template <Element T>
 class Buffer {
  public:
@@ -116,9 +117,9 @@ class Buffer {
   std::size_t size_;
 };
 
-/// Keeps memory registered while it, or a copy of it, lives; not beyond the communicator. The memory is freed
-/// after that only: it gets pages of its own again then, with what is in it. Ending it concerns this rank
-/// alone; no call under way may use the memory then.
+/// Keeps memory registered while it, or a copy of it, or a window of that memory lives; not beyond the
+/// communicator. The memory is freed after that only: it gets pages of its own again then, with what is in
+/// it. Ending it concerns this rank alone; no call under way may use the memory then.
 class Registration {
  private:
   friend class Communicator;

@@ -84,6 +84,7 @@ struct MessageKey {
 struct Region {
   std::weak_ptr<transport::shm::DirectMemory*> memory;
   std::byte* data = nullptr;
+  std::size_t bytes = 0;
   std::shared_ptr<void> devices;  ///< keeps it registered with RDMA devices
   ~Region();
 };
@@ -342,6 +343,8 @@ struct Impl {
   void map_regions(const std::vector<transport::shm::MemoryOffer>& all) noexcept;
   /// `make` fills in this rank's part of what all make, and says how many bytes it is.
   std::shared_ptr<Region> make_region(Within within, const std::function<std::size_t(Region&)>& make);
+  /// The one that all of `memory` lies in, or nullptr.
+  [[nodiscard]] std::shared_ptr<Region> region_of(std::span<const std::byte> memory) const;
 
   // groups.cpp
   /// A number for the next communicator, or window, made from this one. Collective: all ranks count them
@@ -377,6 +380,7 @@ struct Impl {
   std::optional<topology::World> world;  ///< where the ranks are; once somebody asked
   std::array<std::unique_ptr<execution::Program>, 2> offer_programs;
   std::shared_ptr<transport::shm::DirectMemory*> direct_handle;  ///< what regions hold weakly
+  std::vector<std::weak_ptr<Region>> regions;                    ///< made last, and those that still are
   unsigned spin_polls = 0;                                       ///< fruitless polls before a rank yields
   unsigned looks_a_poll = 1;                                     ///< at messages of this host
   bool looks_beside = false;  ///< yields after the first one when it waits for a rank of its own processor

@@ -1,6 +1,8 @@
 // Memory that peers on this host reach, which all ranks make together.
 #include <cstdint>
 #include <exception>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "communicator/impl.hpp"
@@ -38,8 +40,10 @@ std::shared_ptr<Region> Impl::make_region(Within within, const std::function<std
   MemoryOffer mine;
   std::exception_ptr refused;
   try {
-    const std::size_t bytes = make(*region);
-    if (region->data != nullptr) mine = shm->direct().offer(region->data, bytes);
+    std::erase_if(regions, [](const auto& one) { return one.expired(); });
+    regions.push_back(region);
+    region->bytes = make(*region);
+    if (region->data != nullptr) mine = shm->direct().offer(region->data, region->bytes);
     if (mine.region_bytes <= most_mapped) shm->direct().fault_in(shm->local_of(group.rank), mine);
   } catch (...) {
     refused = std::current_exception();
@@ -53,6 +57,16 @@ std::shared_ptr<Region> Impl::make_region(Within within, const std::function<std
   map_regions(all);
   if (refused) std::rethrow_exception(refused);
   return region;
+}
+
+std::shared_ptr<Region> Impl::region_of(std::span<const std::byte> memory) const {
+  for (const auto& one : regions) {
+    auto region = one.lock();
+    if (region != nullptr && region->data != nullptr && region->data <= memory.data() &&
+        memory.data() + memory.size() <= region->data + region->bytes)
+      return region;
+  }
+  return nullptr;
 }
 
 }  // namespace tutti::detail

@@ -27,6 +27,8 @@ struct WindowSetting {
   std::uint64_t number = 0;
   /// Zeroed, Counters::bytes_for; from `shm` where there is one.
   std::shared_ptr<std::byte> counters;
+  /// Keeps `memory` registered, where it is: its peers have mapped it.
+  std::shared_ptr<void> region;
   transport::shm::ShmTransport* shm = nullptr;  ///< nullptr: ranks of this host are reached like others
   transport::Transport* network = nullptr;      ///< what is better than TCP, if anything is
   std::string why_no_network;                   ///< when nullptr

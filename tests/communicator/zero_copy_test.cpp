@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -128,6 +129,36 @@ TEST(ZeroCopy, RegisteredMemoryKeepsItsContentsAndAddress) {
       expect_path(comm, {.count = enough}, b.get(), b.get() + buffer_bytes / 2, false);
       fill();
     }
+  });
+}
+
+// Its peers go on putting into the pages that they have mapped.
+TEST(ZeroCopy, MemoryOfAWindowStaysRegistered) {
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    const std::unique_ptr<std::byte, decltype(&std::free)> memory(
+        static_cast<std::byte*>(std::aligned_alloc(page, 2 * page)), &std::free);
+    std::memset(memory.get(), 0, 2 * page);
+    const Rank other = 1 - comm.rank();
+    {
+      auto registration = std::make_optional(comm.register_memory(memory.get(), 2 * page));
+      auto buffer = std::make_optional(comm.allocate<std::uint8_t>(page));
+      Window of_registered(comm, std::span(memory.get() + page, page)), of_allocated(comm, *buffer);
+      const std::span<std::uint8_t> allocated = buffer->span();
+      registration.reset();
+      buffer.reset();
+      comm.barrier();
+      memory.get()[page] = static_cast<std::byte>(comm.rank() + 7);
+      allocated[0] = static_cast<std::uint8_t>(comm.rank() + 9);
+      for (Window* const window : {&of_registered, &of_allocated}) {
+        EXPECT_EQ(window->path(other), "shared memory, mapped");
+        window->put(other, {.local = 0, .remote = 1, .bytes = 1}, {.notify = 0});
+        window->wait_notification(0, 1, other);
+      }
+      EXPECT_EQ(memory.get()[page + 1], static_cast<std::byte>(other + 7));
+      EXPECT_EQ(allocated[1], other + 9);
+      comm.barrier();
+    }
+    EXPECT_EQ(memory.get()[page + 1], static_cast<std::byte>(other + 7)) << "it has pages of its own again";
   });
 }
 
