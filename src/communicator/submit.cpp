@@ -300,7 +300,7 @@ void Impl::offer(Task& task) {
   if (!each) whole.output = direct.offer(call.out, task.sizes.out_bytes);
   whole.reach = by_messages ? transport::shm::Reach::none
                             : std::max(direct.reach(whole.input), direct.reach(whole.output));
-  if (whole.reach == transport::shm::Reach::attach && !direct.lends())
+  if (whole.reach == transport::shm::Reach::attach && !direct.may_still_attach())
     whole.reach = transport::shm::Reach::none;
   if (task.turn.decides) whole.times = plan.trial->times();
   task.peers.mine.assign(each ? static_cast<std::size_t>(group.size) : 1, whole);

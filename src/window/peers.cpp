@@ -50,7 +50,7 @@ std::vector<Contact> exchange(const WindowSetting& setting, const transport::tcp
   if (setting.shm != nullptr) {
     auto& direct = setting.shm->direct();
     mine.shares = 1;
-    mine.lent = is_lent_to_processes(setting.memory) && direct.lends() ? 1 : 0;
+    mine.lent = is_lent_to_processes(setting.memory) && direct.may_still_attach() ? 1 : 0;
     mine.memory = direct.offer(setting.memory.data(), setting.memory.size());
     mine.counters =
         direct.offer(setting.counters.get(), Counters::bytes_for(mine.notifications, setting.group.size));

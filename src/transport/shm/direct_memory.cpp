@@ -27,8 +27,6 @@ std::byte* map_file(int fd, std::uint64_t offset, std::size_t bytes) {
   return static_cast<std::byte*>(at);
 }
 
-int dumpable_now() { return ::prctl(PR_GET_DUMPABLE); }
-
 // Moves the mapping at `fresh`, which holds a copy of `data`, over `data`.
 void replace(std::byte* data, std::byte* fresh, std::size_t bytes) {
   if (::mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED) {
@@ -48,7 +46,7 @@ DirectMemory::DirectMemory(std::shared_ptr<Arena> arena, int me, std::vector<pid
       ranks_(std::move(ranks)),
       can_attach_(can_attach),
       same_process_(true),
-      dumpable_(dumpable_now()) {
+      dumpable_(::prctl(PR_GET_DUMPABLE)) {
   for (const pid_t pid : pids_) same_process_ = same_process_ && pid == pids_[0];
   free_[arena_->layout().window_offset + static_cast<std::uint64_t>(me) * Layout::window_bytes] =
       Layout::window_bytes;
@@ -185,11 +183,7 @@ Reach DirectMemory::reach(const MemoryOffer& offer) const {
   return can_attach_ ? Reach::attach : Reach::none;
 }
 
-bool DirectMemory::lends() const {
-  constexpr int open_to_its_user = 1;
-  const int now = dumpable_now();
-  return now == dumpable_ || now == open_to_its_user;
-}
+bool DirectMemory::may_still_attach() const { return ::prctl(PR_GET_DUMPABLE) == dumpable_; }
 
 std::byte* DirectMemory::map(int local, const MemoryOffer& offer) {
   if (reach_as_threads(local))

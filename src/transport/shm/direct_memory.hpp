@@ -47,10 +47,10 @@ class DirectMemory {
   [[nodiscard]] MemoryOffer offer(const void* data, std::size_t bytes) const;
   /// The same answer on all ranks, whoever made the offer.
   [[nodiscard]] Reach reach(const MemoryOffer& offer) const;
-  /// Whether other processes may go on reading what this one offers by attach: not once it has closed itself
-  /// to them (PR_SET_DUMPABLE; the kernel does so, too, when a process changes its user). The owner asks,
-  /// before it promises that.
-  [[nodiscard]] bool lends() const;
+  /// Whether others may still read this process, and it them, by attach, as far as it can tell: not once it
+  /// has closed itself to them (PR_SET_DUMPABLE), as the kernel does with a process that changes its user.
+  /// Asked before it offers what others would read so. A system call.
+  [[nodiscard]] bool may_still_attach() const;
   /// A pointer for a `mapped` offer; maps the peer's region on first use.
   std::byte* map(int local, const MemoryOffer& offer);
   /// Maps a region, a peer's or an own one, with all its pages, where Linux can (5.14).
@@ -94,7 +94,7 @@ class DirectMemory {
   std::vector<Rank> ranks_;
   bool can_attach_;
   bool same_process_;
-  int dumpable_;                             ///< this process, when the others tried to read it
+  int dumpable_;                             ///< this process, when that was tried
   std::map<std::uint64_t, Region> regions_;  ///< by offset in the file
   Pieces free_;                              ///< of this rank's window
   std::map<std::pair<int, std::uint64_t>, Mapping> mappings_;

@@ -72,7 +72,7 @@ MessageSender::Message MessageSender::begin_message(const std::byte* data, std::
     trial.decide({&times, 1});
     turn.path = trial.path(Path::slots);
   }
-  message.stays = turn.path == Path::direct && direct_.lends();
+  message.stays = turn.path == Path::direct && direct_.may_still_attach();
   if (turn.timed) message.timed_for = &trial;
   if (turn.timed) message.since = Clock::now();
   return message;
