@@ -142,10 +142,11 @@ TEST(ShmMemory, ThatIsToBeRegisteredAndHasNoRoomIsRefusedWithTheRemedy) {
   if (sanitized) GTEST_SKIP() << "sanitizers need more";
   const int code = in_a_child([] {
     shm::DirectMemory owner(shm::Arena::create(1), 0, {::getpid()}, {0}, false);
-    const rlimit nothing{0, 0};
-    if (::setrlimit(RLIMIT_AS, &nothing) != 0) return cannot;
+    constexpr std::size_t room = std::size_t{16} << 30U;
+    const rlimit less{room, room};
+    if (::setrlimit(RLIMIT_AS, &less) != 0) return cannot;
     try {
-      owner.allocate(std::size_t{1} << 30U);
+      owner.allocate(2 * room);
     } catch (const Error& error) {
       const std::string text = error.what();
       if (text.find("cannot map registered memory") == std::string::npos) return 1;

@@ -94,7 +94,7 @@ class DirectMemory {
   std::vector<Rank> ranks_;
   bool can_attach_;
   bool same_process_;
-  int dumpable_;                             ///< this process, when that was tried
+  int dumpable_;                             ///< PR_GET_DUMPABLE, when attach was tried
   std::map<std::uint64_t, Region> regions_;  ///< by offset in the file
   Pieces free_;                              ///< of this rank's window
   std::map<std::pair<int, std::uint64_t>, Mapping> mappings_;
