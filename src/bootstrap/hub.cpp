@@ -254,10 +254,13 @@ void Hub::relay(Rank from, Notice notice) {
   }
   if (notice.kind != Notice::Kind::aborted) notice.kind = Notice::Kind::failed;  // nobody's departure
   // Each member says so when one has failed. Who reads nothing for long must not be sent all of that.
-  const std::pair told(notice.communicator, notice.kind);
-  if (std::ranges::find(relayed_, told) != relayed_.end()) return;
-  relayed_.push_back(told);
-  if (relayed_.size() > most_relayed) relayed_.pop_front();
+  const Told told(notice.communicator, notice.kind);
+  if (!relayed_.insert(told).second) return;
+  order_of_relayed_.push_back(told);
+  if (relayed_.size() > most_relayed) {
+    relayed_.erase(order_of_relayed_.front());
+    order_of_relayed_.pop_front();
+  }
   broadcast(make_frame(notice), from);
 }
 

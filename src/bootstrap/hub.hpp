@@ -44,9 +44,9 @@ class Hub {
   [[nodiscard]] bool over() const;
   /// In a child made by fork, where its thread is not: to be left as it is.
   [[nodiscard]] bool is_copy() const { return generation_ != fork_generation(); }
-  /// So many failures and aborts it remembers to have relayed, the latest. One that comes again later is told
-  /// again, and changes nothing for those who know it.
-  static constexpr std::size_t most_relayed = 1024;
+  /// So many failures and aborts it remembers to have relayed, the latest: more than come at the same time.
+  /// One that comes again later is told again, and changes nothing for those who know it.
+  static constexpr std::size_t most_relayed = 16'384;
 
  private:
   enum class Presence : std::uint8_t { absent, present, left, lost };
@@ -96,9 +96,11 @@ class Hub {
   std::vector<PrivateDescriptor> turned_away_;  ///< who came then; open until nobody can come any more
   std::uint64_t gather_ = 0;
   Referee referee_;
-  std::deque<std::pair<std::uint64_t, Notice::Kind>> relayed_;  ///< of which communicators what was told
-  std::vector<pollfd> waiting_;  ///< what it polls; a member, not to look leaked in a child of fork
-  std::vector<Rank> polled_;     ///< whose connections are among those
+  using Told = std::pair<std::uint64_t, Notice::Kind>;
+  std::set<Told> relayed_;             ///< of which communicators what was told
+  std::deque<Told> order_of_relayed_;  ///< those, the latest last
+  std::vector<pollfd> waiting_;        ///< what it polls; a member, not to look leaked in a child of fork
+  std::vector<Rank> polled_;           ///< whose connections are among those
   std::uint64_t generation_;
   std::unique_ptr<std::thread> thread_;
 };
