@@ -195,11 +195,11 @@ class Communicator : public Operations<Communicator, void> {
   }
   /// Makes existing memory reachable as if it had been allocated here, at the same address. Whole pages of
   /// private anonymous memory (mmap, aligned_alloc of whole pages), not accessed by other threads during the
-  /// call, nor by other ranks through a window (whose puts could be lost; a barrier before and one after see
-  /// to that), nor pinned for devices (CUDA, RDMA) when it begins or when the Registration ends; a child made
-  /// by fork afterwards shares it. Where all ranks are threads of this process, any host memory. Collective.
-  /// Throws Error(invalid_argument) for anything else, once all ranks have made the call, so that it harms
-  /// nobody; Error(system) where it cannot be locked for RDMA devices (ulimit -l).
+  /// call, nor part of a window that was made before, nor pinned for devices (CUDA, RDMA) when it begins or
+  /// when the Registration ends; a child made by fork afterwards shares it. Where all ranks are threads of
+  /// this process, any host memory. Collective. Throws Error(invalid_argument) for anything else, once all
+  /// ranks have made the call, so that it harms nobody; Error(system) where it cannot be locked for RDMA
+  /// devices (ulimit -l).
   [[nodiscard]] Registration register_memory(void* data, std::size_t bytes);
 
   /// Runs calls of `schedule.collective` with its root by this schedule, until another `use` or

@@ -10,6 +10,7 @@
 #include "communicator/option_limits.hpp"
 #include "topology/interface.hpp"
 #include "tuning/file.hpp"
+#include "window/exposed.hpp"
 
 namespace tutti {
 
@@ -190,6 +191,10 @@ Registration Communicator::register_memory(void* data, std::size_t bytes) {
           "would go on with its old pages; let CUDA pin it afterwards, or take memory from allocate");
     // Threads of one process reach each other's memory as it is.
     if (!impl_->shm->direct().same_process()) {
+      if (detail::ExposedMemory::overlaps({static_cast<const std::byte*>(data), bytes}))
+        throw Error(ErrorCode::invalid_argument,
+                    "register_memory: a window is made of this memory, and what others put into it would be "
+                    "lost while its pages are replaced; register it before the window is made");
       impl_->shm->direct().adopt(static_cast<std::byte*>(data), bytes);
       made.data = static_cast<std::byte*>(data);
       made.memory = impl_->direct_handle;

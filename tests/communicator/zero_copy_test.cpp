@@ -162,6 +162,23 @@ TEST(ZeroCopy, MemoryOfAWindowStaysRegistered) {
   });
 }
 
+// What is put while its pages are replaced would be lost.
+TEST(ZeroCopy, MemoryOfAWindowIsNotRegistered) {
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    const std::unique_ptr<std::byte, decltype(&std::free)> memory(
+        static_cast<std::byte*>(std::aligned_alloc(page, 2 * page)), &std::free);
+    {
+      const Window window(comm, std::span(memory.get() + page, 1));
+      const auto thrown = thrown_by([&] { static_cast<void>(comm.register_memory(memory.get(), 2 * page)); });
+      EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << thrown.text;
+      EXPECT_NE(thrown.text.find("before the window is made"), std::string::npos) << thrown.text;
+      EXPECT_NO_THROW(static_cast<void>(comm.register_memory(memory.get(), page))) << "it is beside it";
+      comm.barrier();
+    }
+    EXPECT_NO_THROW(static_cast<void>(comm.register_memory(memory.get(), 2 * page))) << "the window is gone";
+  });
+}
+
 // What peers read of it is the same in its old pages and in those that take their place.
 TEST(ZeroCopy, MemoryIsRegisteredWhileACallUnderWayReadsIt) {
   run_processes(2, over("shm"), [](Communicator& comm) {
