@@ -117,9 +117,9 @@ class Buffer {
   std::size_t size_;
 };
 
-/// Keeps memory registered while it, or a copy of it, or a window of that memory lives; not beyond the
-/// communicator. The memory is freed after that only: it gets pages of its own again then, with what is in
-/// it. Ending it concerns this rank alone; no call under way may use the memory then.
+/// Keeps memory registered while it, or a copy of it, or a window of that memory and communicator lives; not
+/// beyond the communicator. The memory is freed after that only: it gets pages of its own again then, with
+/// what is in it. Ending it concerns this rank alone; no call under way may use the memory then.
 class Registration {
  private:
   friend class Communicator;
