@@ -56,6 +56,7 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
   };
   transport::do_together(setting.group, [&] {
     check_window(memory, options);
+    setting.exposed = std::make_shared<const detail::ExposedMemory>(memory);
     setting.counters =
         allocate_counters(impl, shared, detail::Counters::bytes_for(options.notifications, impl.group.size));
   });

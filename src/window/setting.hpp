@@ -15,6 +15,7 @@
 #include "transport/shm/shm_transport.hpp"
 #include "transport/tcp/listener.hpp"
 #include "transport/transport.hpp"
+#include "window/exposed.hpp"
 
 namespace tutti::detail {
 
@@ -29,6 +30,8 @@ struct WindowSetting {
   std::shared_ptr<std::byte> counters;
   /// Keeps `memory` registered, where it is: its peers have mapped it.
   std::shared_ptr<void> region;
+  /// Keeps it from being registered from now on.
+  std::shared_ptr<const ExposedMemory> exposed;
   transport::shm::ShmTransport* shm = nullptr;  ///< nullptr: ranks of this host are reached like others
   transport::Transport* network = nullptr;      ///< what is better than TCP, if anything is
   std::string why_no_network;                   ///< when nullptr

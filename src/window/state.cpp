@@ -19,7 +19,6 @@ const char* name(WindowState::Direction direction) {
 
 WindowState::WindowState(WindowSetting setting)
     : setting_(std::move(setting)),
-      exposed_(setting_.memory),
       counters_(setting_.counters.get(), setting_.options.notifications, setting_.group.size) {
   peers_.emplace(setting_, counters_);
   setting_.group.all_gather = nullptr;

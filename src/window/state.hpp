@@ -10,7 +10,6 @@
 
 #include "base/deadline.hpp"
 #include "window/counters.hpp"
-#include "window/exposed.hpp"
 #include "window/peers.hpp"
 #include "window/setting.hpp"
 
@@ -135,7 +134,6 @@ class WindowState : public std::enable_shared_from_this<WindowState> {
   void sleep(std::chrono::microseconds longest);
 
   WindowSetting setting_;
-  ExposedMemory exposed_;
   Counters counters_;
   std::optional<WindowPeers> peers_;
   std::vector<Rank> busy_;  ///< targets with transfers that may not be done
