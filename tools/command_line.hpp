@@ -4,6 +4,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -12,6 +13,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <tutti/error.hpp>
 #include <tutti/version.hpp>
@@ -83,6 +85,16 @@ inline void add_version(CLI::App& app) {
   app.set_version_flag("--version", "tutti " + std::string(version()));
 }
 
+/// What `app` was given and has no use for. An option that it does not have is named first: the value behind
+/// that looks like one more argument. CLI11 would list both from behind.
+inline std::string unexpected(const CLI::App& app) {
+  const std::vector<std::string> left = app.remaining(true);
+  const auto option =
+      std::ranges::find_if(left, [](const std::string& one) { return one.size() > 1 && one[0] == '-'; });
+  if (option != left.end()) return "there is no option " + option->substr(0, option->find('='));
+  return left.empty() ? "too many arguments" : "\"" + left.front() + "\" is one argument too many";
+}
+
 /// `settings` as `read` leaves them, which has `app` parse, or the exit status with which to end at once: 0
 /// after --help or --version, `usage_error` after a message about options.
 template <class Settings, class Read>
@@ -92,6 +104,9 @@ std::variant<Settings, int> settings_or_end(CLI::App& app, Settings& settings, R
     take_no_octal_numbers(app);
     read();
     return std::move(settings);
+  } catch (const CLI::ExtrasError&) {
+    app.exit(CLI::ValidationError(unexpected(app)));
+    return usage_error;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : usage_error;
   } catch (const Error& error) {

@@ -124,6 +124,23 @@ TEST(Perf, RefusesBadOptionsWithTheReason) {
   EXPECT_THAT(transport.output, HasSubstr("pigeon"));
 }
 
+// What follows an option that there is not looks like one more argument, or like the operation.
+TEST(Perf, NamesTheOptionThatThereIsNot) {
+  using testing::StartsWith;
+  for (const char* options : {"all_reduce -g 1", "-g 1 all_reduce", "all_reduce -g 1 -z 0 -b 8"}) {
+    const Outcome outcome = run(perf + " " + options);
+    EXPECT_EQ(outcome.status, 2) << options;
+    EXPECT_THAT(outcome.output, StartsWith("there is no option -g\n")) << options;
+  }
+  EXPECT_THAT(run(perf + " all_reduce --ngpus=8").output, StartsWith("there is no option --ngpus\n"));
+  const Outcome argument = run(perf + " all_reduce 64M 128M");
+  EXPECT_EQ(argument.status, 2);
+  EXPECT_THAT(argument.output, StartsWith("\"64M\" is one argument too many\n"));
+  EXPECT_THAT(run(perf + " all_reduce -t 4").output, StartsWith("--datatype: \"4\" is not an element type"));
+  EXPECT_THAT(run(perf + " all_reduce -o 4").output, StartsWith("--op: \"4\" is not a reduction"));
+  EXPECT_THAT(run(perf + " --help").output, HasSubstr("(-g, -t)"));
+}
+
 TEST(Perf, WritesJson) {
   const std::string file = testing::TempDir() + "tutti-perf." + std::to_string(::getpid()) + ".json";
   const Outcome outcome = run(perf + " all_gather --ranks 2 -b 1K -e 4K --json " + file + quick);

@@ -190,7 +190,9 @@ TEST_F(Program, FailsWhenItsOutputIsLost) {
 
 TEST_F(Program, SaysWhatItDoesNotUnderstand) {
   EXPECT_EQ(run("").status, 2);
-  EXPECT_EQ(run("show --bogus").status, 2);
+  const Outcome bogus = run("show --bogus 3");
+  EXPECT_EQ(bogus.status, 2);
+  EXPECT_THAT(bogus.output, StartsWith("there is no option --bogus\n"));
   EXPECT_EQ(run("--help").status, 0);
   const Outcome unknown = run("paths gpu0 gpu9 --topology pcie-box");
   EXPECT_EQ(unknown.status, 1);

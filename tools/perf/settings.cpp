@@ -52,7 +52,9 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   std::string operation, types = "float32", reductions = "sum";
 
   CLI::App app(
-      "Measures and checks tutti's operations, with nccl-tests' options, columns, sizes and bandwidths.\n"
+      "Measures and checks tutti's operations on host memory, with nccl-tests' columns, sizes, bandwidths\n"
+      "and options -b -e -i -f -n -w -c -d -o -r. In place of others of its options: --ranks and --threads\n"
+      "(-g, -t), --timeout (-T), --json (-J), --registered (-R).\n"
       "A time is the median of batches, of each its slowest rank's; nccl-tests' is the mean over ranks.\n"
       "Runs under mpirun, mpiexec or srun, or starts ranks on this host itself with --ranks.");
   const auto bytes = size();
