@@ -103,6 +103,9 @@ TEST(Perf, Explains) {
   const Outcome outcome = run(perf + " all_reduce --ranks 2 -b 8 -e 8 --explain" + quick);
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("# all_reduce"));
+  for (const char* messages : {"sendrecv", "ping_pong"})
+    EXPECT_THAT(run(perf + " " + messages + " --ranks 3 -b 8 -e 8 --explain" + quick).output,
+                HasSubstr("# send(2 x float32, to rank 1) on 3 ranks\n"));
 }
 
 TEST(Perf, RefusesBadOptionsWithTheReason) {

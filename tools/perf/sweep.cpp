@@ -60,9 +60,11 @@ class Runner {
 
   void explain(const Point& point) {
     const Layout layout = layout_of(point);
-    const std::string text =
-        comm_.explain(make_call(point.benchmark.kind, layout, point.type, point.reduction.reduction,
-                                point.root, buffers_.in(), buffers_.out()));
+    Call call = make_call(point.benchmark.kind, layout, point.type, point.reduction.reduction, point.root,
+                          buffers_.in(), buffers_.out());
+    if (call.operation == Operation::send)  // of sendrecv, and of rank 0 in ping_pong
+      call.root = (comm_.rank() + 1) % comm_.size();
+    const std::string text = comm_.explain(call);
     if (comm_.rank() == 0) print_comment(to_, text);
   }
 
