@@ -247,6 +247,16 @@ TEST(AlgorithmsPage, CountsStepsMessagesAndBytes) {
   });
 }
 
+// Of circles, where a step waits for a message and for room at once.
+TEST(AlgorithmsPage, SaysWhoseFifosHoldTwoMessages) {
+  for (const Algorithm& algorithm : algorithms()) {
+    const bool circle = algorithm.name == "ring" ||
+                        (algorithm.name == "hierarchical" && algorithm.collective != Collective::all_to_all);
+    EXPECT_EQ(algorithm.make(6, 0, 2).credits, circle ? 2 : 1)
+        << name(algorithm.collective) << ' ' << algorithm.name;
+  }
+}
+
 TEST(AlgorithmsPage, SaysWhatIsProved) {
   for (const char* heading : {"Messages between ranks", "Ranks in nodes"})
     for (const Cells& row : table_below(heading)) {
