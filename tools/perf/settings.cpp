@@ -1,8 +1,12 @@
 #include "perf/settings.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstdint>
 #include <limits>
+
+#include <tutti/error.hpp>
 
 #include "algorithm_name.hpp"
 #include "command_line.hpp"
@@ -45,6 +49,14 @@ std::string benchmark_names() {
 }
 
 }  // namespace
+
+void check_ranks(const Settings& settings, int ranks) {
+  if (settings.benchmark.kind == Kind::ping_pong && ranks < 2)
+    throw Error(ErrorCode::invalid_argument, "ping_pong takes two ranks or more, not one");
+  if (settings.benchmark.rooted && settings.root >= ranks)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("there is no root {}: ranks go from 0 to {}", settings.root, ranks - 1));
+}
 
 std::variant<Settings, int> parse_command_line(int argc, const char* const* argv) {
   Settings settings;
@@ -111,6 +123,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     settings.reductions = parse_reductions(reductions);
     if (!benchmark->reduces) settings.reductions = {{"none", ReduceOp::sum}};
     check_own_ranks(settings.ranks);
+    if (settings.ranks > 0) check_ranks(settings, settings.ranks);
   });
 }
 

@@ -36,6 +36,9 @@ struct Settings {
 
 inline constexpr int all_roots = -1;
 
+/// Throws Error(invalid_argument) where so many ranks are too few for what is asked.
+void check_ranks(const Settings& settings, int ranks);
+
 /// The settings, or the exit status with which to end at once: 0 after --help, `usage_error` after a message
 /// on stderr.
 std::variant<Settings, int> parse_command_line(int argc, const char* const* argv);

@@ -172,10 +172,6 @@ class Progress {
 
 std::vector<Rank> roots(const Settings& settings, int ranks) {
   if (!settings.benchmark.rooted) return {0};
-  if (settings.root >= ranks)
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("root {} is not one of the {} ranks; choose -r below that", settings.root, ranks));
   std::vector<Rank> all;
   for (Rank rank = 0; rank < ranks; ++rank)
     if (settings.root == all_roots || settings.root == rank) all.push_back(rank);
@@ -209,8 +205,7 @@ std::vector<Point> points(const Settings& settings, int ranks) {
 }  // namespace
 
 bool sweep(Communicator& comm, const Settings& settings, std::FILE* to) {
-  if (settings.benchmark.kind == Kind::ping_pong && comm.size() < 2)
-    throw Error(ErrorCode::invalid_argument, "ping_pong takes two ranks or more, not one");
+  check_ranks(settings, comm.size());
   const std::vector<Point> all = points(settings, comm.size());
   const std::vector<Place> places = gather_places(comm);
   const bool reports = comm.rank() == 0;
