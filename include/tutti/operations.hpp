@@ -276,7 +276,7 @@ class Operations {
 
   /// Sends to `peer`, which must receive as many elements of the same type; messages between two ranks match
   /// in order. Blocking calls may wait for the peer: put sends and receives that depend on each other in one
-  /// Group.
+  /// Group. A message to oneself whose other half is not in the same Group is Error(invalid_argument).
   template <Elements Range>
   Result send(Range&& in, Rank peer) {
     const std::span from(in);

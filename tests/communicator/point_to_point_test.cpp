@@ -93,6 +93,8 @@ TEST_P(PointToPoint, ToOneselfInAGroup) {
 
         EXPECT_EQ(thrown_by([&] { comm.send(std::span(out), comm.rank()); }).code,
                   ErrorCode::invalid_argument);
+        EXPECT_EQ(thrown_by([&] { comm.async().receive(std::span(in), comm.rank()).wait(); }).code,
+                  ErrorCode::invalid_argument);
         Group half = comm.group();
         half.send(std::span(out), comm.rank());
         EXPECT_EQ(thrown_by([&] { half.run(); }).code, ErrorCode::invalid_argument);
