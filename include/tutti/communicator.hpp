@@ -210,6 +210,7 @@ class Communicator : public Operations<Communicator, void> {
   /// Options::rank_order, sums, products and averages of 8- and 16-bit floats which the schedule would round
   /// more than once (not Proof::one_fold). Results are bitwise equal on all ranks only if the schedule folds
   /// in the same order for each (Proof::same_everywhere).
+  /// Neither communicators made from this one nor a Gpu of it take the schedule: they choose by themselves.
   /// Collective: all ranks pass the same one, else the next such call is a mismatch.
   void use(const Schedule& schedule);
   /// Calls of `collective` choose by themselves again. Collective. Throws nothing.
