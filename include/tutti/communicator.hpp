@@ -182,7 +182,8 @@ class Communicator : public Operations<Communicator, void> {
 
   /// `count` elements, zeroed, that peers on this host reach directly. Most operations of 512 KiB and more
   /// whose buffers are all such memory copy nothing through the library; shorter ones, from 16 KiB on, where
-  /// that proves faster (`explain` says). RDMA devices send from it without a copy, to other hosts.
+  /// that proves faster (`explain` says). RDMA devices send from it without a copy, to other hosts. All that
+  /// is of calls and windows of this communicator; to others it is plain memory, which they cannot register.
   /// Its pages are there when this returns, on this rank's NUMA node, and this rank has mapped its peers', if
   /// those of all ranks of the host are 1 GiB at most (Linux 5.14); else its first calls do that. Collective;
   /// counts may differ. Throws Error(invalid_argument) beyond 64 GiB a rank, once all ranks have made the

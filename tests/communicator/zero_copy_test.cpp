@@ -55,6 +55,10 @@ TEST(ZeroCopy, AllocatedMemoryIsReachedByEveryOperation) {
     EXPECT_EQ(std::accumulate(a.begin(), a.end(), 0U), 0U);
     EXPECT_GE(comm.stats().memory_held, 2 * buffer_bytes);
     expect_all_direct(comm, reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()));
+    const Call call{.operation = Operation::all_gather, .in = a.data(), .out = b.data(), .count = 1 << 20};
+    EXPECT_NE(comm.explain(call).find("zero copy: direct"), std::string::npos);
+    EXPECT_NE(comm.duplicate().explain(call).find("zero copy: no: no memory was allocated or registered"),
+              std::string::npos);
   });
 }
 
@@ -288,6 +292,9 @@ TEST(ZeroCopy, MemoryThatCannotBeSharedIsRefused) {
     EXPECT_EQ(code_of(read_only, page), ErrorCode::invalid_argument);
     const Registration once = comm.register_memory(memory.get(), 4 * page);
     EXPECT_EQ(code_of(memory.get(), page), ErrorCode::invalid_argument);
+    Communicator other = comm.duplicate();
+    EXPECT_EQ(thrown_by([&] { static_cast<void>(other.register_memory(memory.get(), 4 * page)); }).code,
+              ErrorCode::invalid_argument);
     EXPECT_EQ(
         thrown_by([&] { static_cast<void>(comm.allocate<double>(static_cast<std::size_t>(-1) / 4)); }).code,
         ErrorCode::invalid_argument);
