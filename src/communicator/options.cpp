@@ -1,5 +1,7 @@
 #include <tutti/options.hpp>
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -21,8 +23,8 @@ void read(const char* variable, T& value, T low, T high) {
   const char* end = text + std::strlen(text);
   const auto [stop, code] = std::from_chars(text, end, parsed);
   if (code != std::errc{} || stop != end || !(parsed >= low && parsed <= high))
-    throw Error(ErrorCode::invalid_argument, std::string(variable) + "=" + text + " is not a number from " +
-                                                 std::to_string(low) + " to " + std::to_string(high));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}={} is not a number from {} to {}", variable, text, low, high));
   value = parsed;
 }
 

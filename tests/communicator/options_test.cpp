@@ -70,6 +70,9 @@ TEST(OptionsFromEnvironment, WhatIsNoNumberWithinTheLimitsIsRefusedByNameAndValu
       EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << variable.name;
       EXPECT_THAT(thrown.text, HasSubstr(std::string(variable.name) + "=" + value));
     }
+  const Variable set("TUTTI_TIMEOUT", "0");
+  EXPECT_THAT(thrown_by([] { static_cast<void>(Options::from_environment()); }).text,
+              HasSubstr("TUTTI_TIMEOUT=0 is not a number from 0.001 to 1000000"));
 }
 
 TEST(OptionsOfAProgram, AreWithinWhatTheirVariablesTake) {
