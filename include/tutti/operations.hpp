@@ -151,8 +151,8 @@ class Operations {
                  .count = count});
   }
 
-  /// `out` of `root` gets the `count` elements of every rank's `in`, in rank order. In place on the root: as
-  /// all_gather.
+  /// `out` of `root` gets the `count` elements of every rank's `in`, in rank order. `out` of the others is
+  /// not touched and may be empty. In place on the root: as all_gather.
   template <Elements In, WritableElementsLike<In> Out = std::span<element_of<In>>>
   Result gather(In&& in, Out&& out, Rank root) {
     const std::span from(in);
@@ -165,8 +165,8 @@ class Operations {
         {.operation = Operation::gather, .type = type, .root = root, .in = in, .out = out, .count = count});
   }
 
-  /// Rank r gets elements [r * count, (r + 1) * count) of `in` of `root`. In place on the root: as
-  /// reduce_scatter.
+  /// Rank r gets elements [r * count, (r + 1) * count) of `in` of `root`. `in` of the others is not read and
+  /// may be empty. In place on the root: as reduce_scatter.
   template <WritableElements Out, ElementsLike<Out> In = std::span<const element_of<Out>>>
   Result scatter(In&& in, Out&& out, Rank root) {
     const std::span from(in);
