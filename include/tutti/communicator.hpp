@@ -183,7 +183,7 @@ class Communicator : public Operations<Communicator, void> {
   /// `count` elements, zeroed, that peers on this host reach directly. Most operations of 512 KiB and more
   /// whose buffers are all such memory copy nothing through the library; shorter ones, from 16 KiB on, where
   /// that proves faster (`explain` says). RDMA devices send from it without a copy, to other hosts. All that
-  /// is of calls and windows of this communicator; to others it is plain memory, which they cannot register.
+  /// is of calls and windows of this communicator; to others it is plain memory.
   /// Its pages are there when this returns, on this rank's NUMA node, and this rank has mapped its peers', if
   /// those of all ranks of the host are 1 GiB at most (Linux 5.14); else its first calls do that. Collective;
   /// counts may differ. Throws Error(invalid_argument) beyond 64 GiB a rank, once all ranks have made the
@@ -195,8 +195,9 @@ class Communicator : public Operations<Communicator, void> {
     return Buffer<T>(std::move(region), data, count);
   }
   /// Makes existing memory reachable as if it had been allocated here, at the same address. Whole pages of
-  /// private anonymous memory (mmap, aligned_alloc of whole pages), not accessed by other threads during the
-  /// call, nor part of a window that was made before, nor pinned for devices (CUDA, RDMA) when it begins or
+  /// private anonymous memory (mmap, aligned_alloc of whole pages), registered with no other communicator, not
+  /// accessed by other threads during the call, nor part of a window that was made before, nor pinned for
+  /// devices (CUDA, RDMA) when it begins or
   /// when the Registration ends; a child made by fork afterwards shares it. Where all ranks are threads of
   /// this process, any host memory. Collective. Throws Error(invalid_argument) for anything else, once all
   /// ranks have made the call, so that it harms nobody; Error(system) where it cannot be locked for RDMA
