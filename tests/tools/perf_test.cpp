@@ -123,7 +123,8 @@ TEST(Perf, RefusesBadOptionsWithTheReason) {
   EXPECT_THAT(sizes.output, HasSubstr("-b: is larger than -e (134217728 and 67108864 bytes)"));
   const Outcome root = run(perf + " broadcast --ranks 2 -r 2");
   EXPECT_EQ(root.status, 2);
-  EXPECT_THAT(root.output, testing::StartsWith("there is no root 2: ranks go from 0 to 1\n"));
+  EXPECT_THAT(root.output,
+              AllOf(HasSubstr("there is no root 2: ranks go from 0 to 1\n"), Not(HasSubstr("rank 1: "))));
   const Outcome launched = run(perf + " broadcast -r 2");  // how many ranks there are, the launcher says
   EXPECT_EQ(launched.status, 1);
   EXPECT_THAT(launched.output, HasSubstr("there is no root 2: ranks go from 0 to 0\n"));
@@ -144,8 +145,10 @@ TEST(Perf, NamesTheOptionThatThereIsNot) {
   const Outcome argument = run(perf + " all_reduce 64M 128M");
   EXPECT_EQ(argument.status, 2);
   EXPECT_THAT(argument.output, StartsWith("\"64M\" is one argument too many\n"));
-  EXPECT_THAT(run(perf + " all_reduce -t 4").output, StartsWith("--datatype: \"4\" is not an element type"));
-  EXPECT_THAT(run(perf + " all_reduce -o 4").output, StartsWith("--op: \"4\" is not a reduction"));
+  EXPECT_THAT(run(perf + " all_reduce -t 4").output,
+              AllOf(StartsWith("--datatype: "), HasSubstr("\"4\" is not an element type")));
+  EXPECT_THAT(run(perf + " all_reduce -o 4").output,
+              AllOf(StartsWith("--op: "), HasSubstr("\"4\" is not a reduction")));
   EXPECT_THAT(run(perf + " --help").output, HasSubstr("(-g, -t)"));
 }
 
