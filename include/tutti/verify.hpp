@@ -11,8 +11,9 @@ namespace tutti {
 
 /// What a schedule is proved under.
 struct VerifyOptions {
-  int credits = 0;        ///< messages a FIFO holds; 0: `schedule.credits`
-  int pieces = 1;         ///< how often every lane runs its steps (scratch is shared by all runs)
+  int credits = 0;  ///< messages a FIFO holds; 0: `schedule.credits`
+  /// How often every lane runs its steps (scratch is shared by all runs). Those of a barrier run once.
+  int pieces = 1;
   bool in_place = false;  ///< input and output share memory where the collective allows it
   bool views = false;  ///< a message is a view of the sender's memory, read until the receiver's step has run
 };

@@ -175,6 +175,19 @@ TEST(Verify, Barriers) {
             "rank 0: may leave the barrier before rank 1 has entered it");
 }
 
+// Everybody hears of one other in each round: three rounds would do, but it runs once.
+TEST(Verify, BarriersRunOnceHoweverManyPieces) {
+  Builder b("round", Collective::barrier, 4, 0);
+  for (Rank me = 0; me < 4; ++me) {
+    b.at(me).to((me + 1) % 4, 0, 0);
+    b.at(me).from((me + 3) % 4, 0, 0);
+  }
+  const Schedule schedule = std::move(b).build();
+  for (const int pieces : {1, 3})
+    EXPECT_NE(fault(schedule, {.pieces = pieces}).find("may leave the barrier before"), std::string::npos)
+        << pieces;
+}
+
 TEST(Verify, Steps) {
   const auto step = [](const std::string& text) {
     const std::string what =

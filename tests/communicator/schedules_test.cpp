@@ -154,6 +154,14 @@ std::vector<Refused> faulty_schedules() {
     b.at(1).store(out(0)).fold(in(0, 1, 0));
     add("memory of another rank", std::move(b));
   }
+  {
+    Builder b("half a barrier", Collective::barrier, 3, 0);
+    for (Rank r = 0; r < 3; ++r) {
+      b.at(r).to((r + 1) % 3, 0, 0);
+      b.at(r).from((r + 2) % 3, 0, 0);
+    }
+    add("a barrier of too few rounds", std::move(b));
+  }
   all.push_back({"nothing at all", {}});
   return all;
 }
