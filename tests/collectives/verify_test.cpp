@@ -264,6 +264,13 @@ TEST(Verify, Headers) {
   EXPECT_EQ(fault(sound, {0, huge, false, false}), "too large to prove: too many pieces");
 }
 
+// What a rank knows at its end has an entry for every lane.
+TEST(Verify, RanksWithoutLanesCountAsLanes) {
+  Schedule bare{"bare", Collective::barrier, 0, 8193, 0, 0, 1, {}};
+  bare.lanes.resize(8193);
+  EXPECT_EQ(fault(bare), "too large to prove: too many lanes");
+}
+
 // Of eight thousand lanes, a million messages under way would keep tens of gigabytes.
 TEST(Verify, GivesUpBeforeClocksFillTheMemory) {
   const Schedule schedule = parse_schedule(two(sum, good[0], good[1]));

@@ -27,7 +27,7 @@ void check_size(const Schedule& schedule, int pieces) {
   double received = 0;
   const auto count = [&](const Operand& operand) { touched += 1.0 + std::max(operand.count, 0); };
   for (const auto& rank : schedule.lanes) {
-    lanes += static_cast<double>(rank.size());
+    lanes += std::max(1.0, static_cast<double>(rank.size()));  // there is a clock for each rank's end, too
     for (const Lane& lane : rank) {
       for (const Step& step : lane) {
         std::for_each(step.sources.begin(), step.sources.end(), count);
