@@ -201,8 +201,8 @@ class Operations {
   Result barrier() { return call({.operation = Operation::barrier}); }
 
   /// all_gather with `counts[r]` elements of rank r, placed at `out + displacements[r]` (empty displacements:
-  /// packed), in any order, without overlap. All ranks pass the same counts. In place: `in == out +
-  /// displacements[rank]`.
+  /// packed), in any order, without overlap; those of empty blocks are not looked at, here and below. All
+  /// ranks pass the same counts. In place: `in == out + displacements[rank]`.
   template <Elements In, WritableElementsLike<In> Out>
   Result all_gather_v(In&& in, Out&& out, std::span<const std::size_t> counts,
                       std::span<const std::size_t> displacements = {}) {

@@ -23,7 +23,8 @@ std::size_t multiply(const Call& call, std::size_t a, std::size_t b) {
   return product;
 }
 
-// Bytes from the start of the buffer to the end of its last block.
+// Bytes from the start of the buffer to the end of its last block. An empty one is nowhere, wherever it is
+// said to be.
 std::size_t span_of(const Call& call, std::span<const std::size_t> counts,
                     std::span<const std::size_t> displacements, int size, std::size_t element) {
   if (counts.size() != static_cast<std::size_t>(size))
@@ -34,8 +35,9 @@ std::size_t span_of(const Call& call, std::span<const std::size_t> counts,
   std::size_t packed = 0, end = 0;
   for (std::size_t r = 0; r < counts.size(); ++r) {
     const std::size_t bytes = multiply(call, counts[r], element);
+    if (bytes == 0) continue;
     const std::size_t at = displacements.empty() ? packed : multiply(call, displacements[r], element);
-    if (bytes != 0) end = std::max(end, at + bytes);
+    end = std::max(end, at + bytes);
     packed += bytes;
     if (packed > std::numeric_limits<std::size_t>::max() / 2 ||
         end > std::numeric_limits<std::size_t>::max() / 2)
@@ -72,6 +74,7 @@ void require_apart(const Call& call, std::span<const std::size_t> counts,
 
 std::size_t displacement(std::span<const std::size_t> counts, std::span<const std::size_t> displacements,
                          Rank rank) {
+  if (counts[static_cast<std::size_t>(rank)] == 0) return 0;
   if (!displacements.empty()) return displacements[static_cast<std::size_t>(rank)];
   std::size_t packed = 0;
   for (Rank r = 0; r < rank; ++r) packed += counts[static_cast<std::size_t>(r)];

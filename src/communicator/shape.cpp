@@ -37,7 +37,8 @@ Extents blocks(std::span<const std::size_t> counts, std::span<const std::size_t>
   extents.reserve(counts.size());
   std::size_t packed = 0;
   for (std::size_t r = 0; r < counts.size(); ++r) {
-    extents.push_back({(displacements.empty() ? packed : displacements[r]) * element, counts[r] * element});
+    const std::size_t at = displacements.empty() ? packed : displacements[r];
+    extents.push_back({counts[r] == 0 ? 0 : at * element, counts[r] * element});
     packed += counts[r];
   }
   return extents;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@ namespace {
 
 using Numbers = std::vector<std::size_t>;
 constexpr int ranks_of_blocks = 5;
+constexpr std::size_t nowhere = std::numeric_limits<std::size_t>::max();
 
 Thrown checked(Operation operation, const Numbers& counts, const Numbers& displacements) {
   static float in[200], out[200];
@@ -90,6 +92,8 @@ TEST(Blocks, ThatDoNotOverlapMayLieAnywhere) {
       {{1, 2, 3, 4, 5}, {50, 7, 20, 90, 1}},
       {{5, 0, 0, 0, 5}, {0, 2, 2, 200, 5}},  // empty ones are nowhere
       {{0, 0, 0, 0, 0}, {3, 3, 3, 3, 3}},
+      {{5, 0, 0, 0, 5}, {0, nowhere, nowhere / 4, nowhere / 8 + 1, 5}},
+      {{0, 0, 5, 0, 5}, {nowhere / 8 + 1, nowhere, 0, 0, 5}},
   };
   for (const auto& [counts, displacements] : rows)
     for (const Operation operation :
@@ -99,6 +103,26 @@ TEST(Blocks, ThatDoNotOverlapMayLieAnywhere) {
 
 class BlocksOfCalls : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Local, BlocksOfCalls, testing::Values("shm", "tcp"), transport_name);
+
+// No address is made of where an empty one is said to be.
+TEST_P(BlocksOfCalls, AreNowhereIfEmpty) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        const bool first = comm.rank() == 0;
+        const std::vector<float> in(10, 3.0F);
+        const Numbers counts{10, 0}, at{0, nowhere}, none{0, 0}, all_nowhere{nowhere, nowhere};
+        std::vector<float> out(10, -1.0F), part(first ? 10U : 0U, -1.0F), twice(20, -1.0F);
+        comm.all_gather_v(std::span(in).first(part.size()), std::span(out), counts, at);
+        EXPECT_EQ(out, in);
+        comm.reduce_scatter_v(std::span(in), std::span(part), counts, at);
+        EXPECT_EQ(part, std::vector<float>(part.size(), 6.0F));
+        comm.all_to_all_v(std::span(in), counts, at, std::span(twice), first ? Numbers{10, 10} : none,
+                          first ? Numbers{0, 10} : all_nowhere);
+        EXPECT_EQ(twice, std::vector<float>(20, first ? 3.0F : -1.0F));
+      },
+      over(GetParam()));
+}
 
 // What lies between blocks is nobody's, by whichever way of a call they come.
 TEST_P(BlocksOfCalls, LeaveGapsAlone) {
