@@ -60,11 +60,12 @@ void root_tells(Builder& builder, int ranks, Rank root) {
 
 void root_waits(Builder& builder, int ranks, Rank root) {
   if (ranks == 1) return;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    if (rank != root) builder.at(rank).to(root, 0, 0);
+  }
   Builder::At wait = builder.at(root);
   for (Rank rank = 0; rank < ranks; ++rank) {
-    if (rank == root) continue;
-    builder.at(rank).to(root, 0, 0);
-    wait.from(rank, 0, 0);
+    if (rank != root) wait.from(rank, 0, 0);
   }
 }
 
