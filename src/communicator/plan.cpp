@@ -8,6 +8,7 @@
 #include <tutti/error.hpp>
 #include <tutti/verify.hpp>
 
+#include "collectives/facts.hpp"
 #include "collectives/passes.hpp"
 #include "execution/chunk_ranges.hpp"
 #include "topology/cache.hpp"
@@ -366,7 +367,7 @@ void Planner::use(const Schedule& schedule) {
   Proof proof;
   if (const auto fault = verify(schedule, {.credits = 0, .pieces = 3}, &proof))
     throw Error(ErrorCode::invalid_schedule, "schedule " + schedule.name + ": " + to_string(*fault));
-  if (setting_.options->rank_order && reducing(schedule.collective) && !proof.rank_order)
+  if (setting_.options->rank_order && reduces(schedule.collective) && !proof.rank_order)
     throw Error(ErrorCode::invalid_schedule, "schedule " + schedule.name +
                                                  " does not reduce in rank order, as Options::rank_order "
                                                  "(TUTTI_RANK_ORDER) asks");

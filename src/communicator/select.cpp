@@ -2,6 +2,7 @@
 
 #include <tutti/error.hpp>
 
+#include "collectives/facts.hpp"
 #include "kernels/fold.hpp"
 #include "tuning/pieces.hpp"
 
@@ -14,7 +15,7 @@ constexpr std::size_t MiB = 1024 * KiB;
 
 std::size_t piece_of(const Circumstances& call) {
   // Whole blocks; what is folded after reading it goes through a buffer of one piece a rank.
-  if (call.one_sided) return call.attach_only && reducing(call.collective) ? 256 * KiB : 1024 * MiB;
+  if (call.one_sided) return call.attach_only && reduces(call.collective) ? 256 * KiB : 1024 * MiB;
   return tuning::piece(call.collective, call.bytes, call.ranks, call.transport);
 }
 
@@ -39,11 +40,6 @@ bool keeps_rank_order(std::string_view algorithm) {
 
 }  // namespace
 
-bool reducing(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::reduce ||
-         collective == Collective::reduce_scatter;
-}
-
 bool rounds_between_steps(const Call& call) {
   const ReduceOp op = call.reduction.op;
   const bool small = call.type == DataType::float16 || call.type == DataType::bfloat16 ||
@@ -63,7 +59,7 @@ Choice select(const Circumstances& call) {
     why = call.measured ? "the fastest by simulation with this machine's constants"
                         : "the fastest by simulation with default constants";
   }
-  if ((call.rank_order || call.one_fold) && reducing(call.collective) && !keeps_rank_order(wanted)) {
+  if ((call.rank_order || call.one_fold) && reduces(call.collective) && !keeps_rank_order(wanted)) {
     wanted = call.collective == Collective::all_reduce ? "two_shot" : "all_pairs";
     why = call.rank_order ? "the order of reduction is fixed" : "what is reduced is rounded only once";
   }
@@ -73,7 +69,7 @@ Choice select(const Circumstances& call) {
         throw Error(ErrorCode::invalid_argument,
                     "algorithm " + std::string(call.forced) +
                         " cannot be forced: it is taken when all buffers can be reached");
-      if (call.rank_order && reducing(call.collective) && !keeps_rank_order(call.forced))
+      if (call.rank_order && reduces(call.collective) && !keeps_rank_order(call.forced))
         throw Error(ErrorCode::invalid_argument,
                     "algorithm " + std::string(call.forced) + " does not reduce in rank order");
       if (forced->by_nodes != nullptr && call.node_size == 0)
@@ -101,7 +97,7 @@ bool carries_uneven(std::string_view algorithm) {
 }
 
 bool same_as_one_sided(const Algorithm& algorithm) {
-  return !reducing(algorithm.collective) || keeps_rank_order(algorithm.name);
+  return !reduces(algorithm.collective) || keeps_rank_order(algorithm.name);
 }
 
 bool takes_long(const Circumstances& call) {
@@ -109,7 +105,7 @@ bool takes_long(const Circumstances& call) {
 }
 
 bool attach_may_pay(const Circumstances& call) {
-  if (call.ranks > 2 && takes_long(call) && reducing(call.collective)) return false;
+  if (call.ranks > 2 && takes_long(call) && reduces(call.collective)) return false;
   return call.bytes >= 16 * KiB && call.collective != Collective::barrier;
 }
 

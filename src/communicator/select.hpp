@@ -43,9 +43,6 @@ struct Choice {
 /// name that it does not have is not for it.
 Choice select(const Circumstances& call);
 
-/// Whether its schedules fold.
-bool reducing(Collective collective);
-
 /// Whether a result that is rounded after every step would be of little use: 448 is the largest number of
 /// fp8_e4m3, and next to 16 is 18.
 bool rounds_coarsely(const Call& call);

@@ -1,5 +1,6 @@
 // Every algorithm, proved for every number of ranks up to 64.
 #include "collectives/algorithms.hpp"
+#include "collectives/facts.hpp"
 #include "collectives/passes.hpp"
 
 #include <algorithm>
@@ -22,11 +23,6 @@ void PrintTo(const Algorithm& algorithm, std::ostream* stream) {
 }
 
 namespace {
-
-bool has_root(Collective collective) {
-  return collective == Collective::reduce || collective == Collective::broadcast ||
-         collective == Collective::gather || collective == Collective::scatter;
-}
 
 constexpr int most_ranks = sanitized ? 9 : 64;
 
@@ -255,10 +251,7 @@ TEST(Algorithms, EveryAllReduceIsTheSameEverywhere) {
 TEST(Algorithms, FoldsInTheOrderOfRanks) {
   const std::set<std::string_view> in_order = {"all_pairs", "two_shot", "direct", "direct_pull"};
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective != Collective::all_reduce && algorithm.collective != Collective::reduce &&
-        algorithm.collective != Collective::reduce_scatter) {
-      continue;
-    }
+    if (!reduces(algorithm.collective)) continue;
     bool always = true;
     for (int ranks = 1; ranks <= 20; ++ranks) {
       Proof proof;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "collectives/facts.hpp"
+
 namespace tutti::proof {
 
 int chunks_of(const Schedule& schedule, Rank rank, Space space) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -19,23 +18,6 @@ namespace tutti::proof {
 struct Flaw {
   std::string what;
 };
-
-constexpr bool reduces(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::reduce ||
-         collective == Collective::reduce_scatter;
-}
-/// Only the root has an input (broadcast, scatter).
-constexpr bool only_root_has_input(Collective collective) {
-  return collective == Collective::broadcast || collective == Collective::scatter;
-}
-/// Only the root has an output (reduce, gather).
-constexpr bool only_root_has_output(Collective collective) {
-  return collective == Collective::reduce || collective == Collective::gather;
-}
-
-constexpr bool has_root(Collective collective) {
-  return only_root_has_input(collective) || only_root_has_output(collective);
-}
 
 /// Chunks in a buffer of `rank`; 0 where the rank has no such buffer.
 int chunks_of(const Schedule& schedule, Rank rank, Space space);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/facts.hpp"
 #include "collectives/verify/contract.hpp"
 
 namespace tutti::proof {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "collectives/facts.hpp"
 #include "collectives/verify/contract.hpp"
 #include "collectives/verify/memory.hpp"
 #include "collectives/verify/run.hpp"
@@ -38,7 +39,7 @@ std::optional<Fault> check_results(const Schedule& schedule, int pieces, const p
 Proof findings(const Schedule& schedule, int pieces, const proof::Contract& contract,
                const proof::Memory& memory) {
   Proof proof{true, true, true};
-  if (!proof::reduces(schedule.collective)) return proof;
+  if (!reduces(schedule.collective)) return proof;
   for_each_output(schedule, pieces, [&](Rank rank, int piece, int chunk) -> std::optional<Fault> {
     const proof::Value& value = memory.peek(memory.at(out(chunk), rank, piece));
     proof::Value wanted = contract.expected(rank, chunk, piece);
