@@ -27,7 +27,7 @@ Run::Run(const Schedule& schedule, const VerifyOptions& options, const Contract&
     const auto& lanes = schedule.lanes[static_cast<std::size_t>(rank)];
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
       ready_.push_back(static_cast<int>(processes_.size()));
-      processes_.push_back({rank, static_cast<int>(lane), &lanes[lane], 0, true, {}});
+      processes_.push_back({rank, static_cast<int>(lane), &lanes[lane], 0, 0, true, {}});
     }
   }
   first_process_.push_back(static_cast<int>(processes_.size()));
@@ -81,16 +81,21 @@ void Run::advance(Process& process) {
   while (!ended(process) && blocked_on(process) == nullptr) {
     execute(process, next_step(process));
     ++process.next;
+    process.settled = 0;
   }
 }
 
 const Operand* Run::blocked_on(Process& process) {
   const Step& step = next_step(process);
-  for (const Operand& source : step.sources) {
-    if (is_message(source) && fifo(process, source, false).in_flight() == 0) return &source;
-  }
-  for (const Operand& sink : step.sinks) {
-    if (is_message(sink) && fifo(process, sink, true).in_flight() >= credits_) return &sink;
+  const std::size_t sources = step.sources.size();
+  // What has arrived stays until this lane takes it, and room until it fills it: a step that waits for
+  // thousands of messages looks at each once, not at all of them whenever one comes.
+  for (std::size_t& i = process.settled; i < sources + step.sinks.size(); ++i) {
+    const bool sends = i >= sources;
+    const Operand& operand = sends ? step.sinks[i - sources] : step.sources[i];
+    if (!is_message(operand)) continue;
+    const std::size_t under_way = fifo(process, operand, sends).in_flight();
+    if (sends ? under_way >= credits_ : under_way == 0) return &operand;
   }
   return nullptr;
 }

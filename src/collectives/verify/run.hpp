@@ -36,7 +36,8 @@ class Run {
     Rank rank = 0;
     int lane = 0;
     const Lane* steps = nullptr;
-    std::uint32_t next = 0;  ///< steps that have run, over all pieces
+    std::uint32_t next = 0;   ///< steps that have run, over all pieces
+    std::size_t settled = 0;  ///< operands of the next one that it need not wait for
     bool queued = true;
     std::shared_ptr<SharedClock> clock;  ///< changed only while no message shares it
   };
