@@ -15,6 +15,9 @@
 
 namespace tutti::execution {
 
+// What a proof counts on, every transport has.
+static_assert(max_channels == transport::schedule_channels && max_credits <= transport::channel_credits);
+
 namespace {
 
 constexpr std::size_t align = 64;

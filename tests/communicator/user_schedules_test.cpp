@@ -191,8 +191,9 @@ rank 1
 TEST(UserSchedulesOfChunks, OfTheLibraryPass) {
   for (const Algorithm& algorithm : algorithms())
     for (int ranks = 1; ranks <= 17; ++ranks)
-      EXPECT_NO_THROW(execution::require_chunks_kept(algorithm.make(ranks, ranks - 1)))
-          << algorithm.name << " on " << ranks;
+      for (const int node_size : {0, 2, 3})
+        EXPECT_NO_THROW(execution::require_chunks_kept(algorithm.make(ranks, ranks - 1, node_size)))
+            << algorithm.name << " on " << ranks << " in nodes of " << node_size;
 }
 
 TEST(UserSchedulesOfChunks, WithARootThatTheirCollectiveHasNotAreRefused) {

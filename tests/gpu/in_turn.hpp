@@ -79,7 +79,7 @@ class AllMemory final : public execution::PeerMemory {
   std::vector<RankBuffers>& all_;
 };
 
-/// Runs `programs` (by rank) until all are done. `in_place`: output is input.
+/// Runs `programs` (by rank) until all are done.
 inline void run_in_turn(const std::vector<execution::Program>& programs, std::vector<RankBuffers>& all) {
   AllMemory peers(all);
   std::vector<execution::Execution> executions(programs.size());
