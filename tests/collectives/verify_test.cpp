@@ -205,6 +205,8 @@ TEST(Verify, Steps) {
   EXPECT_EQ(step("nothing = nothing"), "a step of no operands");
   EXPECT_EQ(step("nothing = in[0]"), "data from nowhere, or to nowhere");
   EXPECT_EQ(step("to 1 = nothing"), "data from nowhere, or to nowhere");
+  EXPECT_EQ(step("to 1*0 = nothing complete"), "`complete` on a token, which carries nothing");
+  EXPECT_EQ(step("nothing = from 1*0 complete"), "`complete` on a token, which carries nothing");
   EXPECT_EQ(step("to 1*-1 = nothing"), "a message of negative size");
   EXPECT_EQ(step("to 2 = in[0]"), "a message from or to no such peer");
   EXPECT_EQ(step("to 0 = in[0]"), "a message from or to no such peer");

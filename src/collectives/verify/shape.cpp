@@ -98,6 +98,7 @@ void check_counts(const Step& step) {
               std::all_of(step.sinks.begin(), step.sinks.end(), equal),
           "operands of different numbers of chunks");
   require(count == 0 || (!step.sources.empty() && !step.sinks.empty()), "data from nowhere, or to nowhere");
+  require(count > 0 || !step.complete, "`complete` on a token, which carries nothing");
 }
 
 using Range = std::pair<std::size_t, std::size_t>;  // first cell, one past the last
