@@ -270,7 +270,7 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   plan.empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
 
   const std::uint64_t identity =
-      user != nullptr ? hash_text(to_text(schedule))
+      user != nullptr ? user->identity
                       : mix(hash_text(schedule.name), static_cast<std::uint64_t>(setting_.node_size));
   std::uint64_t h = mix(hash_of(key), identity);
   if (shape.uneven && !shape.private_sizes)
@@ -379,8 +379,10 @@ void Planner::use(const Schedule& schedule) {
   execution::require_chunks_kept(schedule);
   const bool in_place = !verify(schedule, {.credits = 0, .pieces = 3, .in_place = true});
   use_default(schedule.collective);
-  users_.push_back(
-      {{.schedule = schedule, .overview = execution::overview_of(schedule)}, in_place, proof.one_fold});
+  users_.push_back({.prepared = {.schedule = schedule, .overview = execution::overview_of(schedule)},
+                    .identity = hash_text(to_text(schedule)),
+                    .in_place = in_place,
+                    .one_fold = proof.one_fold});
 }
 
 void Planner::use_default(Collective collective) {

@@ -119,8 +119,9 @@ class Planner {
   };
   struct User {
     Prepared prepared;
-    bool in_place;  ///< proved in place, too
-    bool one_fold;  ///< rounds small floats once
+    std::uint64_t identity;  ///< a hash of its text
+    bool in_place;           ///< proved in place, too
+    bool one_fold;           ///< rounds small floats once
   };
   /// `plan` has its key, and is empty.
   void make(Plan& plan, const Call& call, const Sizes& sizes);
