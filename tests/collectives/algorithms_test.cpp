@@ -102,6 +102,22 @@ TEST_P(EveryAlgorithm, IsProvedWithSendsApart) {
           }
 }
 
+// Over networks: what was split for it is read from memory, and leaves peer by peer.
+TEST_P(EveryAlgorithm, IsProvedFromMemoryWithSendsApart) {
+  if (GetParam().one_sided || !GetParam().views) return;
+  for (int ranks = 2; ranks <= std::min(most_ranks, 12); ++ranks)
+    for (const Rank root : roots(GetParam(), ranks))
+      for (const int node_size : node_sizes(GetParam(), ranks))
+        for (const bool in_place : {false, true}) {
+          if (in_place && !GetParam().in_place) continue;
+          const Schedule schedule =
+              with_sends_apart(sent_from_memory(GetParam().make(ranks, root, node_size)));
+          const auto fault = verify(schedule, {0, 2, in_place, true});
+          ASSERT_FALSE(fault) << to_string(*fault) << "\nranks " << ranks << " root " << root << " node size "
+                              << node_size << " in place " << in_place;
+        }
+}
+
 // Rank 0 copies its input and sends it in one step; the answer comes after both. So schedules of users stay
 // as they are.
 TEST(SendsApart, BreaksSchedulesThatCountOnTheCopy) {
