@@ -12,8 +12,7 @@
 namespace tutti::kernels {
 
 /// What a fold does besides `op`. Scaling and dividing happen in the accumulator (float32 for 8- and 16-bit
-/// floats, the type itself otherwise; integers scale in float64, truncate and saturate), so the result is
-/// rounded once.
+/// floats, the type itself otherwise; integers scale as Reduction says), so the result is rounded once.
 struct FoldModifiers {
   std::uint64_t scaled_sources = 0;  ///< bit i: source i times `factor` (sources past 63: never)
   double factor = 1.0;
