@@ -2,9 +2,13 @@
 // pieces, and are no multiple of their chunks.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "collectives/algorithms.hpp"
+#include "collectives/facts.hpp"
 #include "collectives/mutants.hpp"
 #include "communicator/plan.hpp"
 #include "execution/chunk_ranges.hpp"
@@ -36,8 +40,59 @@ bool runs(const Schedule& schedule) {
   }
 }
 
-// Of all ranks, with a guard behind each.
-std::vector<std::vector<std::byte>> outputs(const Schedule& schedule, std::size_t count) {
+bool runs_in_place(const Schedule& schedule) {
+  return !verify(schedule, {.credits = 0, .pieces = 3, .in_place = true});
+}
+
+bool can_be_in_place(const Schedule& schedule, Rank rank) {
+  return rank == schedule.root ||
+         (!only_root_has_input(schedule.collective) && !only_root_has_output(schedule.collective));
+}
+
+std::size_t bytes_of(const execution::Shape& shape, const std::vector<execution::Shape::Extent>& extents) {
+  std::size_t end = shape.divisible ? shape.total : 0;
+  for (const auto& e : extents) end = std::max(end, e.offset + e.bytes);
+  return end;
+}
+
+// Of one rank, each with a guard behind it; in place the smaller one is the rank's block of the larger one.
+class Memory {
+ public:
+  Memory(const execution::Shape& shape, Rank rank, bool in_place)
+      : in_place_(in_place),
+        in_bytes_(bytes_of(shape, shape.input)),
+        out_bytes_(bytes_of(shape, shape.output)),
+        input_(in_bytes_ + guard_bytes, untouched),
+        output_((in_place ? std::max(in_bytes_, out_bytes_) : out_bytes_) + guard_bytes, untouched) {
+    const auto own = static_cast<std::size_t>(rank);
+    if (in_place && in_bytes_ < out_bytes_) input_at_ = own * in_bytes_;
+    if (in_place && out_bytes_ < in_bytes_) output_at_ = own * out_bytes_;
+    std::vector<int> numbers(in_bytes_ / sizeof(int));
+    std::iota(numbers.begin(), numbers.end(), 1'000'000 * (rank + 1));
+    if (!numbers.empty()) std::memcpy(input(), numbers.data(), in_bytes_);
+  }
+  [[nodiscard]] execution::Buffers buffers() {
+    return {input(), output_.data() + output_at_, nullptr, nullptr};
+  }
+  /// And what is behind all.
+  [[nodiscard]] std::vector<std::byte> output() const {
+    const auto at = [&](std::size_t offset) { return output_.begin() + static_cast<std::ptrdiff_t>(offset); };
+    std::vector<std::byte> found(at(output_at_), at(output_at_ + out_bytes_));
+    found.insert(found.end(), output_.end() - guard_bytes, output_.end());
+    return found;
+  }
+
+ private:
+  static constexpr std::byte untouched{0xEE};
+  [[nodiscard]] std::byte* input() { return (in_place_ ? output_ : input_).data() + input_at_; }
+
+  bool in_place_;
+  std::size_t in_bytes_, out_bytes_, input_at_ = 0, output_at_ = 0;
+  std::vector<std::byte> input_, output_;
+};
+
+// Of all ranks.
+std::vector<std::vector<std::byte>> outputs(const Schedule& schedule, std::size_t count, bool in_place) {
   Call call{.operation = static_cast<Operation>(schedule.collective), .type = DataType::int32};
   call.count = count;
   call.root = schedule.root;
@@ -48,33 +103,26 @@ std::vector<std::vector<std::byte>> outputs(const Schedule& schedule, std::size_
   settings.whole_steps = true;
   Queues queues;
   std::vector<execution::Program> programs;
-  std::vector<RankBuffers> all;
+  std::vector<Memory> all;
   for (Rank r = 0; r < schedule.ranks; ++r) {
     const auto shape = shape_of(call, r, schedule.ranks);
-    const auto elements = [&](const auto& extents) {
-      std::size_t end = shape.divisible ? shape.total : 0;
-      for (const auto& e : extents) end = std::max(end, e.offset + e.bytes);
-      return end / sizeof(int);
-    };
-    std::vector<int> input(elements(shape.input));
-    std::iota(input.begin(), input.end(), 1'000'000 * (r + 1));
-    auto& buffers = all.emplace_back();
-    const auto bytes = std::as_bytes(std::span(input));
-    buffers.input.assign(bytes.begin(), bytes.end());
-    buffers.output.resize(elements(shape.output) * sizeof(int) + guard_bytes, std::byte{0xEE});
+    settings.in_place = in_place && can_be_in_place(schedule, r);
+    all.emplace_back(shape, r, settings.in_place);
     QueueChannels channels(queues, r);
     programs.push_back(
         execution::lower(schedule, execution::overview_of(schedule), r, shape, settings, channels));
   }
-  run_in_turn(programs, all);
+  std::vector<execution::Buffers> buffers;
+  for (Memory& memory : all) buffers.push_back(memory.buffers());
+  run_in_turn(programs, std::move(buffers));
   std::vector<std::vector<std::byte>> found;
-  for (auto& buffers : all) found.push_back(std::move(buffers.output));
+  for (const Memory& memory : all) found.push_back(memory.output());
   return found;
 }
 
 TEST(Mutants, ThatAreAcceptedRunRight) {
   Random random(5);
-  int accepted = 0;
+  int accepted = 0, in_place = 0;
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.one_sided || algorithm.collective == Collective::barrier) continue;
     for (int trial = 0; trial < (sanitized ? 20 : 200); ++trial) {
@@ -84,13 +132,22 @@ TEST(Mutants, ThatAreAcceptedRunRight) {
       mutate(mutant, random);
       if (mutant == original || !runs(mutant)) continue;
       ++accepted;
-      for (const std::size_t count : {1, 33, 700})
-        ASSERT_EQ(outputs(mutant, count), outputs(original, count)) << count << " elements\n"
-                                                                    << to_text(mutant) << "mutated from\n"
-                                                                    << to_text(original);
+      const bool also_in_place = runs_in_place(mutant);
+      in_place += also_in_place ? 1 : 0;
+      for (const std::size_t count : {1, 33, 700}) {
+        const auto wanted = outputs(original, count, false);
+        ASSERT_EQ(outputs(mutant, count, false), wanted) << count << " elements\n"
+                                                         << to_text(mutant) << "mutated from\n"
+                                                         << to_text(original);
+        if (!also_in_place) continue;
+        ASSERT_EQ(outputs(mutant, count, true), wanted) << count << " elements in place\n"
+                                                        << to_text(mutant) << "mutated from\n"
+                                                        << to_text(original);
+      }
     }
   }
   EXPECT_GT(accepted, sanitized ? 20 : 200);
+  EXPECT_GT(in_place, accepted / 4);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "execution/executor.hpp"
@@ -79,20 +80,27 @@ class AllMemory final : public execution::PeerMemory {
   std::vector<RankBuffers>& all_;
 };
 
-/// Runs `programs` (by rank) until all are done.
-inline void run_in_turn(const std::vector<execution::Program>& programs, std::vector<RankBuffers>& all) {
-  AllMemory peers(all);
+/// Runs `programs` (by rank) until all are done, each on its buffers and scratch memory of its own.
+inline void run_in_turn(const std::vector<execution::Program>& programs,
+                        std::vector<execution::Buffers> all) {
   std::vector<execution::Execution> executions(programs.size());
   std::vector<std::vector<std::byte>> scratch(programs.size());
   for (std::size_t r = 0; r < programs.size(); ++r) {
     scratch[r].resize(programs[r].scratch_bytes);
-    executions[r].begin(programs[r], {all[r].input.data(), all[r].output.data(), scratch[r].data(), &peers},
-                        7);
+    all[r].scratch = scratch[r].data();
+    executions[r].begin(programs[r], all[r], 7);
   }
   for (bool moved = true; moved;) {
     moved = false;
     for (auto& execution : executions) moved = execution.advance() || moved;
   }
+}
+inline void run_in_turn(const std::vector<execution::Program>& programs, std::vector<RankBuffers>& all) {
+  AllMemory peers(all);
+  std::vector<execution::Buffers> buffers;
+  buffers.reserve(all.size());
+  for (RankBuffers& mine : all) buffers.push_back({mine.input.data(), mine.output.data(), nullptr, &peers});
+  run_in_turn(programs, std::move(buffers));
 }
 
 }  // namespace tutti::test
