@@ -78,7 +78,7 @@ class Memory {
   [[nodiscard]] std::vector<std::byte> output() const {
     const auto at = [&](std::size_t offset) { return output_.begin() + static_cast<std::ptrdiff_t>(offset); };
     std::vector<std::byte> found(at(output_at_), at(output_at_ + out_bytes_));
-    found.insert(found.end(), output_.end() - guard_bytes, output_.end());
+    found.insert(found.end(), at(output_.size() - guard_bytes), output_.end());
     return found;
   }
 
