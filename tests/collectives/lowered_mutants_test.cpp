@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include <tutti/verify.hpp>
+
 #include "collectives/algorithms.hpp"
 #include "collectives/facts.hpp"
 #include "collectives/mutants.hpp"
