@@ -22,6 +22,10 @@ struct Interface {
 /// One that other hosts can use: the IPv4 one, else a global IPv6 one; empty: there is none.
 std::string address_for_others(const Interface& interface);
 
+/// The name by which the kernel's files and ip(8) know an interface: of an alias, "eth0:1", that of its
+/// device.
+std::string device_of(const std::string& interface);
+
 /// All interfaces that have an address, in the system's order. Throws Error(system).
 std::vector<Interface> interfaces();
 

@@ -36,6 +36,11 @@ TEST(Interfaces, TheLoopbackIsListed) {
   EXPECT_EQ(interface_address(lo.name), "127.0.0.1");
 }
 
+TEST(Interfaces, TheSystemKnowsAnAliasByItsDevice) {
+  EXPECT_EQ(device_of("eth0:1"), "eth0");
+  EXPECT_EQ(device_of("eth0"), "eth0");
+}
+
 TEST(Interfaces, AnAddressOfThisHostNamesItself) {
   EXPECT_EQ(interface_address("127.0.0.1"), "127.0.0.1");
   for (const auto& one : interfaces())

@@ -1,7 +1,12 @@
 // Memory, shared memory, processors and network: what is said about given facts, and facts from given files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
 
+#include <cstdlib>
+
+#include "bootstrap/ranks.hpp"
 #include "doctor/memory.hpp"
 #include "doctor/network.hpp"
 #include "doctor/processors.hpp"
@@ -174,6 +179,9 @@ TEST(DoctorNetwork, ShortPacketsOnAFastInterface) {
       examine(NetworkFacts{.nics = {nic("eth0", "10.0.0.1", 25000)}, .default_route = "10.0.0.1"});
   EXPECT_EQ(findings.front().level, Level::note);
   EXPECT_THAT(findings.front().remedy, HasSubstr("mtu 9000"));
+  const Findings alias =
+      examine(NetworkFacts{.nics = {nic("eth0:1", "10.0.0.2", 25000)}, .default_route = "10.0.0.2"});
+  EXPECT_THAT(alias.front().remedy, HasSubstr("ip link set eth0 mtu 9000"));
 }
 
 TEST(DoctorNetwork, WithoutADefaultRoute) {
@@ -191,6 +199,22 @@ TEST(DoctorNetwork, ReadsSpeedAndMtu) {
       EXPECT_EQ(one.mtu, 65536);
       EXPECT_EQ(one.megabits, std::nullopt);
     }
+}
+
+TEST(DoctorNetwork, AnAliasIsAsFastAsItsDevice) {
+  FakeRoot fake;
+  fake.file("/sys/class/net/lo/mtu", "65536\n").file("/sys/class/net/lo/speed", "25000\n");
+  bootstrap::test::Child child([&] {
+    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0 ||
+        std::system("ip addr add 127.0.0.9/8 dev lo label lo:1") != 0)  // NOLINT(cert-env33-c)
+      return 77;
+    for (const Nic& one : read_network(fake.root(), "").nics)
+      if (one.interface.name == "lo:1") return one.megabits == 25000 && one.mtu == 65536 ? 0 : 1;
+    return 2;
+  });
+  const int code = child.wait();
+  if (code == 77) GTEST_SKIP() << "no network namespaces, or no ip(8) here";
+  EXPECT_EQ(code, 0);
 }
 
 }  // namespace
