@@ -99,8 +99,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
   /// All of `run` that could wait for the device or throw: a thread with several communicators does it before
   /// it runs the first.
   void prepare(std::span<const Queued> calls);
-  /// Throws Failure for what other ranks or the device reported.
-  void check();
+  /// What other ranks or the device reported, for good once they did. It is logged when it is first heard of,
+  /// and becomes this thread's last error each time.
+  ncclResult_t reported();
 
   /// Throws Failure(ncclInvalidArgument) while a job is under way, or what the last one failed with; also
   /// where it is not made yet.
@@ -134,6 +135,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   void make_own_part(Communicator& communicator);
   void let_go(const std::shared_ptr<Registration>& registration);
   void disconnect();
+  void check();
   void settle(ncclResult_t result);
   [[nodiscard]] bool is_being_made() const;
   void require_state(bool may_have_failed) const;
@@ -166,6 +168,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::shared_ptr<Communicator> communicator_;
   std::shared_ptr<Neighbours> neighbours_;  ///< nullptr until it is connected
   bool aborted_ = false;
+
+  std::mutex report_mutex_;  ///< of what follows
+  ncclResult_t reported_ = ncclSuccess;
+  std::string report_;
 
   Turns turns_;
   std::mutex use_;  ///< of what follows; never held while a host waits for other ranks, but in jobs

@@ -62,11 +62,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
     require(error, "the address of the error");
     const auto asked = comm_of(comm);
     *error = asked->poll();
-    if (*error == ncclSuccess && !asked->closed() && !asked->revoked())
-      *error = guarded("a call before", [&] {
-        asked->check();
-        return ncclSuccess;
-      });
+    if (*error == ncclSuccess && !asked->closed() && !asked->revoked()) *error = asked->reported();
     if (*error == ncclSuccess && asked->makes_parts()) *error = ncclInProgress;
     return ncclSuccess;
   });

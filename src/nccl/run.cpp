@@ -13,6 +13,21 @@ void Comm::check() {
   if (lock.owns_lock() && gpu_) gpu_->check();
 }
 
+// Programs ask again and again.
+ncclResult_t Comm::reported() {
+  const std::scoped_lock lock(report_mutex_);
+  if (reported_ != ncclSuccess) {
+    remember(report_);
+    return reported_;
+  }
+  reported_ = guarded("a call before", [&] {
+    check();
+    return ncclSuccess;
+  });
+  if (reported_ != ncclSuccess) report_ = last_error();
+  return reported_;
+}
+
 void Comm::admit(const Queued& queued) {
   const std::scoped_lock lock(use_);
   require_ready();

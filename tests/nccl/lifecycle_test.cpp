@@ -326,6 +326,42 @@ TEST_F(Lifecycle, TheLogIsInNcclsForm) {
   ::unlink(file.c_str());
 }
 
+TEST_F(Lifecycle, WhatIsAskedForAgainAndAgainIsLoggedOnce) {
+  const std::string file = testing::TempDir() + "tutti-nccl-once." + std::to_string(::getpid());
+  ::setenv("NCCL_DEBUG", "WARN", 1);
+  ::setenv("NCCL_DEBUG_FILE", file.c_str(), 1);
+  ncclResetDebugInit();
+  std::latch launched(1);
+  on_threads(
+      2,
+      [&](int rank, ncclComm_t comm, cudaStream_t stream) {
+        if (rank == 0) {
+          const Floats a(*api, std::vector<float>(10, 1));
+          EXPECT_EQ(ncclAllReduce(a.data(), a.data(), 10, ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+          launched.count_down();
+          EXPECT_EQ(changed_from(ncclSuccess, comm), ncclRemoteError);
+          EXPECT_EQ(ncclCommCount(comm, nullptr), ncclInvalidArgument);
+          expect_told("is null");
+          EXPECT_EQ(async_error(comm), ncclRemoteError);
+          expect_told("a call before: ");
+          api->synchronize(stream);
+        } else {
+          launched.wait();
+        }
+        EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+      },
+      false);
+  ::unsetenv("NCCL_DEBUG");
+  ::unsetenv("NCCL_DEBUG_FILE");
+  ncclResetDebugInit();
+  std::ifstream lines(file);
+  int told = 0;
+  for (std::string line; std::getline(lines, line);)
+    told += line.find("a call before: ") != std::string::npos ? 1 : 0;
+  EXPECT_EQ(told, 1);
+  ::unlink(file.c_str());
+}
+
 #ifndef __SANITIZE_THREAD__  // which knows no new threads after a fork of several
 TEST_F(Lifecycle, ErrorsAreToldWhileTheProcessEnds) {
   const pid_t child = ::fork();
