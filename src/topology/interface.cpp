@@ -92,7 +92,7 @@ std::vector<Interface> interfaces() {
   return all;
 }
 
-std::string device_of(const std::string& interface) { return interface.substr(0, interface.find(':')); }
+std::string device_name(const std::string& interface) { return interface.substr(0, interface.find(':')); }
 
 std::string address_for_others(const Interface& interface) {
   const auto usable = std::ranges::find_if_not(interface.addresses, is_link_local);
@@ -154,7 +154,7 @@ double port_rate(const std::string& address) {
   for (const Interface& one : interfaces()) {
     if (std::ranges::find(one.addresses, address) == one.addresses.end()) continue;
     double megabits = 0;
-    std::ifstream("/sys/class/net/" + device_of(one.name) + "/speed") >> megabits;
+    std::ifstream("/sys/class/net/" + device_name(one.name) + "/speed") >> megabits;
     constexpr double bytes = 1e6 / 8;
     return std::max(0.0, megabits) * bytes;
   }

@@ -24,7 +24,7 @@ std::string address_for_others(const Interface& interface);
 
 /// The name by which the kernel's files and ip(8) know an interface: of an alias, "eth0:1", that of its
 /// device.
-std::string device_of(const std::string& interface);
+std::string device_name(const std::string& interface);
 
 /// All interfaces that have an address, in the system's order. Throws Error(system).
 std::vector<Interface> interfaces();

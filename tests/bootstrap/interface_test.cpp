@@ -37,8 +37,8 @@ TEST(Interfaces, TheLoopbackIsListed) {
 }
 
 TEST(Interfaces, TheSystemKnowsAnAliasByItsDevice) {
-  EXPECT_EQ(device_of("eth0:1"), "eth0");
-  EXPECT_EQ(device_of("eth0"), "eth0");
+  EXPECT_EQ(device_name("eth0:1"), "eth0");
+  EXPECT_EQ(device_name("eth0"), "eth0");
 }
 
 TEST(Interfaces, AnAddressOfThisHostNamesItself) {

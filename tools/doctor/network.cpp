@@ -59,7 +59,7 @@ Finding examine_nic(const Nic& nic) {
     finding.level = Level::note;
     finding.remedy = fmt::format(
         "longer packets cost less time of processors, where all switches carry them: ip link set {} mtu 9000",
-        topology::device_of(nic.interface.name));
+        topology::device_name(nic.interface.name));
   }
   return finding;
 }
@@ -97,7 +97,7 @@ Finding examine_choice(const NetworkFacts& facts) {
 NetworkFacts read_network(const Root& root, const std::string& wanted) {
   NetworkFacts facts{.nics = {}, .default_route = {}, .wanted = wanted};
   for (auto& interface : topology::interfaces()) {
-    const std::string entry = "/sys/class/net/" + topology::device_of(interface.name);
+    const std::string entry = "/sys/class/net/" + topology::device_name(interface.name);
     Nic nic{.interface = std::move(interface),
             .mtu = static_cast<int>(root.number(entry + "/mtu").value_or(0)),
             .megabits = root.number(entry + "/speed"),
