@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -64,6 +66,33 @@ class FirstSteps(unittest.TestCase):
                                       check=False)
                 self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
                 self.assertIn("gpu-check: ", done.stderr)
+
+    def test_what_gpu_check_runs_ends_with_it(self):
+        """Where CMake never comes back, and only says when it has to end."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number.name), tempfile.TemporaryDirectory() as folder:
+                begun, ended, tools = (os.path.join(folder, name) for name in ("begun", "ended", "tools"))
+                os.mkfifo(begun)
+                os.mkdir(os.path.join(folder, "scripts"))
+                script = shutil.copy(os.path.join(ROOT, "scripts", "gpu-check"), os.path.join(folder, "scripts"))
+                for name in ("nvcc", "c++", "pkg-config", "ninja"):
+                    pretend(os.path.join(tools, name), "exit 0")
+                pretend(os.path.join(tools, "nvidia-smi"), "echo 9.0")
+                pretend(os.path.join(tools, "cmake"), f"""case "$*" in *dependencies*) exit 0;; esac
+trap "touch {ended}; exit 1" TERM
+echo >{begun}
+for i in $(seq 300); do sleep 0.1; done""")
+                with subprocess.Popen([script], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                      env={**os.environ, "PATH": tools + ":" + os.environ["PATH"]},
+                                      preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as running:
+                    with open(begun, encoding="utf-8") as file:
+                        file.read()
+                    running.send_signal(number)
+                    self.assertEqual(running.wait(), 128 + number)
+                deadline = time.monotonic() + 10
+                while not os.path.exists(ended) and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                self.assertTrue(os.path.exists(ended))
 
     def test_nothing_is_installed_for_a_checkout_that_cannot_be_written(self):
         for name, what in (("demo", "build"), ("test", "build"), ("gpu-check", "build/gpu/check")):
