@@ -1,5 +1,6 @@
 #include "verbs_fake.hpp"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -70,6 +71,12 @@ class Fake final : public verbs::Verbs {
     a->link_layer = static_cast<std::uint8_t>(device(context).link_layer);
     a->active_speed = 64;
     a->active_width = 2;
+    return 0;
+  }
+  int query_pkey(ibv_context* context, int port, int index, __be16* key) override {
+    const auto& table = device(context).partitions;
+    if (port != 1 || static_cast<std::size_t>(index) >= table.size()) return -1;
+    *key = htons(table[static_cast<std::size_t>(index)]);
     return 0;
   }
   std::vector<ibv_gid_entry> query_gid_table(ibv_context* context) override {
@@ -221,6 +228,11 @@ class Fake final : public verbs::Verbs {
                        (next == IBV_QPS_RTR && pair->state == IBV_QPS_INIT) ||
                        (next == IBV_QPS_RTS && pair->state == IBV_QPS_RTR) || next == IBV_QPS_ERR;
     if (!legal || (mask & IBV_QP_STATE) == 0) return EINVAL;
+    if ((mask & IBV_QP_PKEY_INDEX) != 0) {
+      const auto& table = device(pair->context).partitions;
+      if (a->pkey_index >= table.size()) return EINVAL;
+      mine.partition = table[a->pkey_index];
+    }
     if (next == IBV_QPS_INIT) mine.access = static_cast<int>(a->qp_access_flags);
     if (next == IBV_QPS_RTS) mine.reads = a->max_rd_atomic;
     if (next == IBV_QPS_RTR) {
@@ -377,11 +389,16 @@ class Fake final : public verbs::Verbs {
     std::atomic_ref(*reinterpret_cast<std::uint64_t*>(to)).store(word, std::memory_order_release);
   }
 
+  static bool in_one_partition(const FakePair& one, const FakePair& other) {
+    const auto bits = [](const FakePair& pair) { return pair.partition & 0x7fff; };
+    return bits(one) == bits(other) && (one.partition > 0x7fff || other.partition > 0x7fff);
+  }
+
   ibv_wc_status deliver(FakePair& from, const ibv_send_wr& request, const std::vector<std::byte>& bytes) {
     const auto peer = pairs_.find(from.peer);
     if (peer == pairs_.end() || peer->second->visible.state < IBV_QPS_RTR ||
         peer->second->visible.state == IBV_QPS_ERR || peer->second->peer != from.visible.qp_num ||
-        cut_off_.contains(device(from.visible.context).name) ||
+        !in_one_partition(from, *peer->second) || cut_off_.contains(device(from.visible.context).name) ||
         cut_off_.contains(device(peer->second->visible.context).name))
       return IBV_WC_RETRY_EXC_ERR;
     FakePair& to = *peer->second;

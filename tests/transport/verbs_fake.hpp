@@ -29,6 +29,7 @@ struct FakeDevice {
   int max_cqe = 1 << 20;
   bool dma_bufs = true;  ///< any open descriptor is taken for one
   std::vector<verbs::Gid> gids;
+  std::vector<std::uint16_t> partitions{0xffff, 0x8001, 0x8002};  ///< the port's table of keys
 };
 /// A RoCE v2 address, by its IPv4 text.
 verbs::Gid ipv4_gid(int index, const std::string& address);

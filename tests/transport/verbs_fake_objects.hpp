@@ -39,6 +39,7 @@ struct FakePair {
   std::deque<ibv_sge> pieces;
   std::uint32_t peer = 0;
   int access = 0;
+  std::uint16_t partition = 0xffff;
   int reads = 0, reads_served = 0;
   std::uint32_t held = 0;  ///< send requests since the last one that completed
 };

@@ -43,6 +43,9 @@ class ForwardingVerbs : public verbs::Verbs {
   ibv_transport_type transport_type(ibv_context* c) override { return to_->transport_type(c); }
   int query_device(ibv_context* c, ibv_device_attr* a) override { return to_->query_device(c, a); }
   int query_port(ibv_context* c, int port, ibv_port_attr* a) override { return to_->query_port(c, port, a); }
+  int query_pkey(ibv_context* c, int port, int index, __be16* key) override {
+    return to_->query_pkey(c, port, index, key);
+  }
   std::vector<ibv_gid_entry> query_gid_table(ibv_context* c) override { return to_->query_gid_table(c); }
   int get_async_event(ibv_context* c, ibv_async_event* e) override { return to_->get_async_event(c, e); }
   void ack_async_event(ibv_async_event* e) override { to_->ack_async_event(e); }

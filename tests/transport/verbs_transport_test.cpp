@@ -76,6 +76,30 @@ TEST(VerbsFake, RanksWithoutDevicesAreNotReachedAndSaySo) {
   EXPECT_EQ(ranks[1]->explain(0), "verbs: no RDMA device");
 }
 
+TEST(VerbsFake, LimitedMembersOfAPartitionReachFullOnesAndNotEachOther) {
+  FakeDevice device;
+  device.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  auto devices = fabric_for(4, 1, device);
+  devices[0].partitions = devices[2].partitions = {0x7fff};
+  devices[3].partitions = {0x8001};
+  const auto ranks =
+      verbs_ranks(4, same(fake_verbs(devices)), [](Rank rank) { return fake_options(rank, 1); });
+  EXPECT_TRUE(ranks[1]->reaches(0));
+  EXPECT_FALSE(ranks[0]->reaches(2));
+  EXPECT_EQ(ranks[0]->explain(2),
+            "verbs: fake0 here and the device of rank 2 are in different partitions, or both limited members "
+            "of one (their keys are 0x7fff and 0x7fff): TUTTI_VERBS_PKEY_INDEX chooses others");
+  EXPECT_FALSE(ranks[1]->reaches(3));
+  const std::byte ball{3};
+  std::byte got{};
+  ASSERT_TRUE(ranks[0]->reaches(1));
+  ASSERT_TRUE(ranks[0]->sender(1, 0).try_send(&ball, 1, 1, false));
+  const Deadline deadline(std::chrono::seconds(20));
+  while (!ranks[1]->receiver(0, 0).try_receive(&got, 1, 1) && !deadline.passed())
+    for (const auto& rank : ranks) rank->progress();
+  EXPECT_EQ(got, ball);
+}
+
 TEST(VerbsFake, ADeviceThatCannotBeOpenedIsNamed) {
   auto faults = std::make_shared<VerbsFaults>();
   const auto faulty = std::make_shared<FaultyVerbs>(fake_verbs(fake_devices(1)), faults);

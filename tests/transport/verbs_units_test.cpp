@@ -183,6 +183,14 @@ TEST(VerbsChoice, WhatDoesNotExistIsRefusedWithWhatDoes) {
   EXPECT_THAT(refused({}), AllOf(HasSubstr("mlx5_9"), HasSubstr("this host has no RDMA device")));
 }
 
+TEST(VerbsChoice, APartitionNeedsAFullMember) {
+  EXPECT_TRUE(verbs::share_partition(0xffff, 0x7fff));
+  EXPECT_TRUE(verbs::share_partition(0x8001, 0x8001));
+  EXPECT_FALSE(verbs::share_partition(0x0001, 0x0001));
+  EXPECT_FALSE(verbs::share_partition(0x8001, 0x8002));
+  EXPECT_TRUE(verbs::share_partition(0, 0x0001)) << "not known";
+}
+
 TEST(VerbsOptions, AreReadFromTheEnvironment) {
   ::setenv("TUTTI_VERBS_DEVICES", "a,b", 1);
   ::setenv("TUTTI_VERBS_TIMEOUT", "14", 1);

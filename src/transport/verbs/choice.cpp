@@ -108,6 +108,13 @@ std::vector<ChosenGid> gid_candidates(const Port& port, int forced_index) {
   return candidates;
 }
 
+bool share_partition(std::uint16_t one, std::uint16_t other) {
+  constexpr unsigned full_member = 0x8000;
+  if (one == 0 || other == 0) return true;
+  const unsigned a = one, b = other;
+  return ((a ^ b) & ~full_member) == 0 && ((a | b) & full_member) != 0;
+}
+
 Signal signal_for(Signal wanted, LinkLayer layer, std::size_t bytes) {
   if (wanted != Signal::automatic) return wanted;
   if (layer == LinkLayer::iwarp) return Signal::send;

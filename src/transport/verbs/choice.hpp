@@ -2,6 +2,7 @@
 /// Which ports and which of their addresses to use, and why. Nothing here touches a device.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,10 @@ struct ChosenGid {
 /// link-local IPv6; for InfiniBand the first; a forced one alone. None whose index queue pairs cannot hold
 /// (256 and more). Empty when there is none.
 std::vector<ChosenGid> gid_candidates(const Port& port, int forced_index);
+
+/// Whether queue pairs of ports with these partition keys reach each other: the keys are of one partition,
+/// and not both of limited members, whose keys lack the highest bit. 0: not known, as if they did.
+bool share_partition(std::uint16_t one, std::uint16_t other);
 
 /// What `automatic` means for so many bytes on this link; anything else is itself.
 Signal signal_for(Signal wanted, LinkLayer layer, std::size_t bytes);

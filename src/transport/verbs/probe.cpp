@@ -52,6 +52,8 @@ std::string prove_gid(Verbs& verbs, const ChosenPort& port, const ChosenGid& gid
   quick.retries = probe_retries;
   try {
     Rail rail(verbs, port, gid, quick, -1, 2);
+    // A limited member of a partition does not reach itself: what it can use, its peers will tell.
+    if (!share_partition(rail.partition(), rail.partition())) return {};
     const auto from = rail.make_pair(-1);
     const auto to = rail.make_pair(-1);
     to->connect(from->address());

@@ -32,6 +32,9 @@ Rail::Rail(Verbs& verbs, ChosenPort chosen, ChosenGid gid, const VerbsOptions& o
       peers_(std::max(peers, 1)) {
   context_ = Context(made(verbs.open_device(device().name), place(), "opening the device"), {&verbs});
   ::fcntl(async_fd(), F_SETFL, ::fcntl(async_fd(), F_GETFL) | O_NONBLOCK);
+  __be16 key = 0;
+  if (verbs.query_pkey(context_.get(), port().number, options_.pkey_index, &key) == 0)
+    partition_ = ntohs(key);
   domain_ = Domain(made(verbs.alloc_pd(context_.get()), place(), "allocating a protection domain"), {&verbs});
   events_.emplace(verbs, context_.get(), place());
   make_queues();

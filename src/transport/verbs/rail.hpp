@@ -38,6 +38,8 @@ class Rail {
   [[nodiscard]] const Port& port() const { return chosen_.port; }
   [[nodiscard]] const ChosenGid& gid() const { return gid_; }
   [[nodiscard]] Place place(Rank peer = -1) const;
+  /// The key of the partition that its queue pairs are in; 0: not known.
+  [[nodiscard]] std::uint16_t partition() const { return partition_; }
   [[nodiscard]] const Patience& patience() const { return patience_; }
   [[nodiscard]] Signal wanted_signal() const { return options_.signal; }
   /// How the receiver of so many bytes learns of them.
@@ -92,6 +94,7 @@ class Rail {
   Rank rank_;
   Patience patience_;
   Context context_;
+  std::uint16_t partition_ = 0;
   Domain domain_;
   std::optional<CompletionEvents> events_;  ///< always, once constructed
   CompletionQueue completions_;

@@ -52,6 +52,9 @@ class RealVerbs final : public Verbs {
   int query_port(ibv_context* context, int port, ibv_port_attr* attributes) override {
     return ibv_query_port(context, static_cast<std::uint8_t>(port), attributes);
   }
+  int query_pkey(ibv_context* context, int port, int index, __be16* key) override {
+    return ::ibv_query_pkey(context, static_cast<std::uint8_t>(port), index, key);
+  }
   std::vector<ibv_gid_entry> query_gid_table(ibv_context* context) override {
     std::vector<ibv_gid_entry> entries(1024);
     const auto count = ::ibv_query_gid_table(context, entries.data(), entries.size(), 0);

@@ -27,6 +27,7 @@ class Verbs {
   virtual ibv_transport_type transport_type(ibv_context* context) = 0;
   virtual int query_device(ibv_context* context, ibv_device_attr* attributes) = 0;
   virtual int query_port(ibv_context* context, int port, ibv_port_attr* attributes) = 0;
+  virtual int query_pkey(ibv_context* context, int port, int index, __be16* key) = 0;
   /// The valid entries of all ports.
   virtual std::vector<ibv_gid_entry> query_gid_table(ibv_context* context) = 0;
   virtual int get_async_event(ibv_context* context, ibv_async_event* event) = 0;

@@ -110,12 +110,12 @@ VerbsTransport::Contact VerbsTransport::contact() const {
   mine.stripe_from = static_cast<std::uint32_t>(shared_.options.stripe_from);
   for (std::size_t k = 0; k < shared_.rails.size(); ++k)
     mine.rail.at(k) = {shared_.rails[k]->port().layer, shared_.rails[k]->gid().gid.roce_v2,
-                       shared_.rails[k]->gid().gid.raw};
+                       shared_.rails[k]->partition(), shared_.rails[k]->gid().gid.raw};
   return mine;
 }
 
 bool VerbsTransport::compatible(const Contact::RailContact& a, const Contact::RailContact& b) {
-  if (a.layer != b.layer) return false;
+  if (a.layer != b.layer || !share_partition(a.partition, b.partition)) return false;
   const Gid one{a.gid, 0, a.roce_v2};
   const Gid other{b.gid, 0, b.roce_v2};
   switch (a.layer) {
@@ -183,15 +183,24 @@ double VerbsTransport::port_rate() const {
   return rate;
 }
 
+std::string VerbsTransport::explain_apart(Rank peer, std::uint16_t partition) const {
+  const Rail& rail = *shared_.rails[0];
+  const std::string why =
+      share_partition(rail.partition(), partition)
+          ? "of different kinds, or in different networks"
+          : fmt::format(
+                "in different partitions, or both limited members of one (their keys are {:#06x} and "
+                "{:#06x}): TUTTI_VERBS_PKEY_INDEX chooses others",
+                rail.partition(), partition);
+  return fmt::format("verbs: {} here and the device of rank {} are {}", rail.device().name, peer, why);
+}
+
 std::string VerbsTransport::explain(Rank peer) const {
   if (peer == group_.rank) return "verbs does not lead from a rank to itself";
   if (shared_.rails.empty()) return "verbs: " + why_none_;
   const Contact& theirs = peers_.at(static_cast<std::size_t>(peer)).contact;
   if (theirs.rails == 0) return fmt::format("verbs: rank {} has no usable RDMA device", peer);
-  if (!reaches(peer))
-    return fmt::format(
-        "verbs: {} here and the device of rank {} are of different kinds, or in different networks",
-        shared_.rails[0]->device().name, peer);
+  if (!reaches(peer)) return explain_apart(peer, theirs.rail[0].partition);
   std::string text;
   for (int k = 0; k < rails_to(peer); ++k) {
     const auto& rail = *shared_.rails[static_cast<std::size_t>(k)];

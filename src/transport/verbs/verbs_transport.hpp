@@ -55,6 +55,7 @@ class VerbsTransport final : public Transport {
     struct RailContact {
       LinkLayer layer{};
       bool roce_v2 = false;
+      std::uint16_t partition = 0;  ///< the key; 0: not known
       std::array<std::uint8_t, 16> gid{};
     };
     std::uint16_t port = 0;
@@ -74,6 +75,8 @@ class VerbsTransport final : public Transport {
   void exchange();
   [[nodiscard]] Contact contact() const;
   [[nodiscard]] static bool compatible(const Contact::RailContact& a, const Contact::RailContact& b);
+  /// Why no rail leads to a rank that has some, the first one in the partition with this key.
+  [[nodiscard]] std::string explain_apart(Rank peer, std::uint16_t partition) const;
   [[nodiscard]] int rails_to(Rank peer) const { return peers_.at(static_cast<std::size_t>(peer)).rails; }
   Link& link(Rank peer);
   void connect(Rank peer);
