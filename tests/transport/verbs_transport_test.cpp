@@ -100,6 +100,24 @@ TEST(VerbsFake, LimitedMembersOfAPartitionReachFullOnesAndNotEachOther) {
   EXPECT_EQ(got, ball);
 }
 
+TEST(VerbsFake, APartitionThatThereIsNotIsNamed) {
+  auto devices = fabric_for(2, 1);
+  devices[0].partitions = devices[1].partitions = {0xffff, 0};
+  for (const int index : {1, 2}) {
+    verbs::VerbsOptions options;
+    options.pkey_index = index;
+    const auto ranks =
+        verbs_ranks(2, same(fake_verbs(devices)), [&](Rank rank) { return fake_options(rank, 1, options); });
+    EXPECT_FALSE(ranks[0]->reaches(1));
+    EXPECT_EQ(
+        ranks[0]->explain(1),
+        "verbs: RDMA device fake0 port 1: no GID works: 1 (10.9.0.1): verbs, fake0 port 1: no partition "
+        "has index " +
+            std::to_string(index) +
+            " (TUTTI_VERBS_PKEY_INDEX); those that there are: /sys/class/infiniband/fake0/ports/1/pkeys");
+  }
+}
+
 TEST(VerbsFake, ADeviceThatCannotBeOpenedIsNamed) {
   auto faults = std::make_shared<VerbsFaults>();
   const auto faulty = std::make_shared<FaultyVerbs>(fake_verbs(fake_devices(1)), faults);

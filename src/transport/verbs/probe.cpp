@@ -8,6 +8,7 @@
 #include <tutti/error.hpp>
 
 #include "base/deadline.hpp"
+#include "bootstrap/frame.hpp"
 #include "transport/verbs/rail.hpp"
 
 namespace tutti::transport::verbs {
@@ -75,7 +76,7 @@ std::string prove_gid(Verbs& verbs, const ChosenPort& port, const ChosenGid& gid
       wrong = "it changed the message";
     return wrong;
   } catch (const Error& error) {
-    return error.what();
+    return bootstrap::to_fault(error).text;
   }
 }
 

@@ -8,6 +8,9 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+
+#include <tutti/error.hpp>
 
 namespace tutti::transport::verbs {
 
@@ -18,6 +21,24 @@ constexpr std::size_t places_a_block = 4096 / receive_bytes;
 
 bool is_of_queue_pair(ibv_event_type type) {
   return type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR || type == IBV_EVENT_QP_ACCESS_ERR;
+}
+
+/// The key in this place of the port's table; 0: not known. Throws Error(system) where there is none.
+std::uint16_t key_at(Verbs& verbs, ibv_context* context, const Place& port, int index) {
+  const auto look = [&](int at) -> std::optional<std::uint16_t> {
+    __be16 key = 0;
+    if (verbs.query_pkey(context, port.port, at, &key) != 0) return std::nullopt;
+    return ntohs(key);
+  };
+  const auto key = look(index);
+  const bool is_none = key ? *key == 0 : look(0).has_value();  // a table that cannot be read may hold it
+  if (index > 0 && is_none)
+    throw Error(
+        ErrorCode::system,
+        fmt::format("verbs, {} port {}: no partition has index {} (TUTTI_VERBS_PKEY_INDEX); those that "
+                    "there are: /sys/class/infiniband/{}/ports/{}/pkeys",
+                    port.device, port.port, index, port.device, port.port));
+  return key.value_or(0);
 }
 
 }  // namespace
@@ -32,9 +53,8 @@ Rail::Rail(Verbs& verbs, ChosenPort chosen, ChosenGid gid, const VerbsOptions& o
       peers_(std::max(peers, 1)) {
   context_ = Context(made(verbs.open_device(device().name), place(), "opening the device"), {&verbs});
   ::fcntl(async_fd(), F_SETFL, ::fcntl(async_fd(), F_GETFL) | O_NONBLOCK);
-  __be16 key = 0;
-  if (verbs.query_pkey(context_.get(), port().number, options_.pkey_index, &key) == 0)
-    partition_ = ntohs(key);
+  if (port().layer != LinkLayer::iwarp)  // which has no partitions
+    partition_ = key_at(verbs, context_.get(), place(), options_.pkey_index);
   domain_ = Domain(made(verbs.alloc_pd(context_.get()), place(), "allocating a protection domain"), {&verbs});
   events_.emplace(verbs, context_.get(), place());
   make_queues();

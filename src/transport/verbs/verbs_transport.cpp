@@ -74,7 +74,7 @@ VerbsTransport::VerbsTransport(Group group, std::shared_ptr<tcp::TcpListener> li
   } catch (const Error& error) {
     // The others wait in the exchange: fail after it, or go without.
     shared_.rails.clear();
-    why_none_ = error.what();
+    why_none_ = bootstrap::to_fault(error).text;
     if (error.code() == ErrorCode::invalid_argument) wrong_options_ = std::current_exception();
   }
   inbox_ = listener_->open_inbox(group_.communicator);
