@@ -69,9 +69,9 @@ void require_loss_noticed(const Subject& subject, Act act) {
     rig.until(rank, "flushed", [&] { return sender.flushed(); });
   });
   rig.destroy(1);
-  const Deadline second(std::chrono::seconds(1));
+  const Deadline deadline(std::min(subject.patience, std::chrono::milliseconds(10'000)));
   try {
-    while (!second.passed()) {
+    while (!deadline.passed()) {
       act(rig[0]);
       rig[0].progress();
       rig[0].wait(std::chrono::milliseconds(10));
@@ -79,7 +79,7 @@ void require_loss_noticed(const Subject& subject, Act act) {
   } catch (const Error& error) {
     return require_lost(error);
   }
-  throw Violation("nothing noticed within a second that a rank had gone away");
+  throw Violation("it was not noticed that a rank had gone away");
 }
 
 void lost_while_receiving(const Subject& subject) {

@@ -248,8 +248,8 @@ TEST_F(TcpSenderTest, FinishingDoesNotTouchMemoryOfAFailedCall) {
   ASSERT_TRUE(sender_->try_send(bytes->data(), bytes->size(), 0, true));
   bytes.reset();
   const auto begin = Clock::now();
-  sender_->finish(Deadline(std::chrono::seconds(10)));
-  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
+  sender_->finish(Deadline(std::chrono::seconds(20)));
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
 }
 
 TEST_F(TcpSenderTest, FinishingIsBounded) {
@@ -258,7 +258,7 @@ TEST_F(TcpSenderTest, FinishingIsBounded) {
   const auto begin = Clock::now();
   sender_->finish(Deadline(std::chrono::milliseconds(100)));
   EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(100));
-  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
 }
 
 TEST_F(TcpSenderTest, AClosedPeerIsALoss) {
