@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,23 @@ class Rdma(unittest.TestCase):
     def test_keeps_what_was_measured_before_something_failed(self):
         status, output = self.run_script(RESULT, status=3)
         self.assertEqual((status, self.kept(output)), (1, RESULT), output)
+
+    def test_the_lab_ends_with_it(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number.name):
+                begun, ended = (os.path.join(self.scripts, f"{name}-{number.name}") for name in ("begun", "ended"))
+                os.mkfifo(begun)
+                self.program("rdma-lab", f"trap 'touch {ended}; exit 1' TERM\necho >{begun}\n"
+                             "for i in $(seq 300); do sleep 0.1; done")
+                with subprocess.Popen([os.path.join(self.scripts, "bench-rdma"), self.scripts],
+                                      env={**os.environ, "TMPDIR": self.scripts},
+                                      preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as running:
+                    with open(begun, encoding="utf-8") as file:
+                        file.read()
+                    running.send_signal(number)
+                    self.assertEqual(running.wait(), 1)
+                self.assertTrue(os.path.exists(ended))
+                self.assertEqual([name for name in os.listdir(self.scripts) if name.startswith("tmp.")], [])
 
     def test_says_which_rank_failed(self):
         """Inside the guest: the first of the ways, verbs, ends it."""
