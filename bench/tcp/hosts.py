@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 
+import launch
+
 INTERFACE = "eth0"
 ADDRESSES = ("10.99.0.1", "10.99.0.2")
 
@@ -43,7 +45,7 @@ def two_hosts():
             ip("-n", name, "link", "set", "lo", "up")
         yield names
     finally:
-        with contextlib.ExitStack() as last:
+        with launch.signals_wait(), contextlib.ExitStack() as last:
             for name in names:
                 last.callback(remove, name)
 

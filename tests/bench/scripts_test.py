@@ -382,6 +382,25 @@ class TwoHosts(Pretending):
                 self.assertEqual([r["rtt_ns"] for r in json.load(file)["results"]], list(trips))
 
 
+class Namespaces(unittest.TestCase):
+    def test_go_also_when_a_signal_comes_meanwhile(self):
+        hosts, removed = bench_tcp.hosts, []
+
+        def ip(*arguments):
+            if arguments[1] == "pids":
+                os.kill(os.getpid(), signal.SIGTERM)
+            if arguments[1] == "del":
+                removed.append(arguments[2])
+            return " ".join(names) if arguments[1] == "list" else ""
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+        launch.leave_on_signals()
+        with unittest.mock.patch.object(hosts, "ip", ip), self.assertRaises(SystemExit), hosts.two_hosts() as names:
+            pass
+        self.assertEqual(sorted(removed), names)
+
+
 class Launches(unittest.TestCase):
     @staticmethod
     def open_mpi(ranks, **where):
