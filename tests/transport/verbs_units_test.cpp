@@ -1,6 +1,8 @@
 // The parts of the verbs transport that need no device, or the fake one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -13,6 +15,7 @@
 
 #include <tutti/error.hpp>
 
+#include "bootstrap/ranks.hpp"
 #include "transport/verbs/choice.hpp"
 #include "transport/verbs/memory.hpp"
 #include "transport/verbs/probe.hpp"
@@ -217,6 +220,31 @@ TEST(VerbsDevices, AreDescribed) {
   ASSERT_EQ(devices.size(), 2U);
   EXPECT_EQ(verbs::describe(devices[1]),
             "fake1 port 1: RoCE, 200 Gb/s, MTU 4096, active, GID 1 10.9.0.2 (v2)");
+}
+
+TEST(VerbsDevices, OfIwarpHaveTheAddressesOfTheirInterfaceAndItsAliases) {
+  bootstrap::test::Child child([] {
+    const auto ip = [](const char* arguments) {
+      return std::system((std::string("ip ") + arguments).c_str()) == 0;  // NOLINT(cert-env33-c)
+    };
+    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0 ||
+        !ip("link add e0 address 02:00:00:00:00:07 type veth peer name e1") ||
+        !ip("addr add 10.77.9.1/24 dev e0") || !ip("addr add 10.77.8.1/24 dev e0 label e0:1") ||
+        !ip("addr add 10.77.7.1/24 dev e1"))
+      return 77;
+    FakeDevice device;
+    device.transport = IBV_TRANSPORT_IWARP;
+    device.gids.resize(1);
+    device.gids[0].raw = {2, 0, 0, 0, 0, 7};
+    const auto fake = fake_verbs({device});
+    std::string found;
+    for (const auto& gid : verbs::discover(*fake, "/nonexistent").at(0).ports.at(0).gids)
+      found += verbs::to_string(gid) + " ";
+    return found == "10.77.9.1 10.77.8.1 " ? 0 : 1;
+  });
+  const int code = child.wait();
+  if (code == 77) GTEST_SKIP() << "no network namespaces, or no ip(8) here";
+  EXPECT_EQ(code, 0);
 }
 
 TEST(VerbsDevices, PlaceComesFromTheKernel) {

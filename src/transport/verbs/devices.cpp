@@ -13,6 +13,7 @@
 #include <fstream>
 #include <memory>
 
+#include "topology/interface.hpp"
 #include "transport/verbs/status.hpp"
 
 namespace tutti::transport::verbs {
@@ -76,7 +77,8 @@ std::vector<Gid> addresses_of(const Gid& hardware) {
   }
   for (const int family : {AF_INET, AF_INET6})
     for (const auto* one = list; one != nullptr; one = one->ifa_next) {
-      if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != family || interface != one->ifa_name)
+      if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != family ||
+          topology::device_name(one->ifa_name) != interface)
         continue;
       Gid gid;
       if (family == AF_INET) {
