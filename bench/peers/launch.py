@@ -163,8 +163,9 @@ def measure(variant, ranks, points, how, place, limit):
     what it printed, one dictionary a point, and mode."""
     arguments = ["--points", ",".join(f"{op}:{size}" for op, size in points), "--pages", place.pages,
                  "--begin", str(place.begin), *how]
-    with tempfile.TemporaryDirectory() as store, tempfile.TemporaryFile("w+") as output, \
-            tempfile.TemporaryFile("w+") as errors:
+    said_by_programs = {"mode": "w+", "encoding": "utf-8", "errors": "replace"}  # libraries may print anything
+    with tempfile.TemporaryDirectory() as store, tempfile.TemporaryFile(**said_by_programs) as output, \
+            tempfile.TemporaryFile(**said_by_programs) as errors:
         processes = []
         try:
             for command in commands(variant, ranks, arguments, place, store):

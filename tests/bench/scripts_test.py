@@ -94,6 +94,13 @@ class Scripts(Pretending):
         self.assertIn("nothing was measured", output)
         self.assertFalse(os.path.exists(self.path("out", "first.md")))
 
+    def test_what_is_no_text_ends_nothing_but_its_launch(self):
+        self.build("gloo", f"printf '\\377 odd\\n'\n{MEASURED}\nprintf '\\377 odd' >&2\nexit 1")
+        status, output = self.run_script("--first")
+        self.assertEqual(status, 1, output)
+        self.assertIn(" odd\n", output)
+        self.assertTrue(os.path.exists(self.path("out", "first.md")), output)
+
     def test_what_it_started_ends_with_it(self):
         os.mkfifo(self.path("begun"))
         os.mkdir(self.path("tmp"))
