@@ -54,8 +54,8 @@ class Chosen:
 
 def screen(libraries, ranks_list, operations, sizes, modes, seconds, place):
     """Runs all settings once, and in the end again those of which others disturbed more than a quarter, and returns the
-    best of each library at each point. Settings that fail are none of them: not every system has what each needs; says
-    which. Exits when all failed."""
+    best of each library at each point. Settings that fail are none of them where they had measured nothing by then: not
+    every system has what each needs; says which. Exits when all failed."""
     results, failed = [], []
     settings = [(variant, ranks, points) for ranks in ranks_list for library in libraries
                 for variant in place.variants_of(library, ranks)

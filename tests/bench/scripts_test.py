@@ -146,6 +146,13 @@ for i in $(seq 300); do sleep 0.1; done""")
         self.assertEqual(status, 1, output)
         self.assertEqual(self.chosen(), chosen)
 
+    def test_screening_counts_what_a_setting_measured_before_it_failed(self):
+        self.build("gloo", f'case "$*" in *"--variant new "*) {MEASURED};; esac; exit 1')
+        status, output = self.run_script("--screen", "--sizes", "8,64")
+        self.assertEqual(status, 0, output)
+        self.assertIn("1 x gloo new, 2 ranks; ", output)
+        self.assertEqual(self.chosen(), {"gloo/2/unchanged/unadvised/all_reduce/8": ["new"]})
+
     def test_screening_adds_to_what_was_screened(self):
         self.build("gloo", MEASURED)
         self.run_script("--screen")
