@@ -247,13 +247,16 @@ TEST(VerbsDevices, OfIwarpHaveTheAddressesOfTheirInterfaceAndItsAliases) {
   EXPECT_EQ(code, 0);
 }
 
-TEST(VerbsDevices, PlaceComesFromTheKernel) {
+TEST(VerbsDevices, PlaceAndRateComeFromTheKernel) {
   const auto root = std::filesystem::temp_directory_path() / ("tutti-sysfs-" + std::to_string(::getpid()));
   std::filesystem::create_directories(root / "fake0" / "device");
+  std::filesystem::create_directories(root / "fake0" / "ports" / "1");
+  std::ofstream(root / "fake0" / "ports" / "1" / "rate") << "800 Gb/sec (4X XDR)\n";
   std::ofstream(root / "fake0" / "device" / "numa_node") << "1\n";
   const auto fake = fake_verbs(fake_devices(1));
   const auto devices = verbs::discover(*fake, root.string());
   EXPECT_EQ(devices[0].numa_node, 1);
+  EXPECT_EQ(devices[0].ports[0].gigabits, 800);
   EXPECT_THAT(devices[0].pci_path, HasSubstr("fake0/device"));
   std::filesystem::remove_all(root);
 }

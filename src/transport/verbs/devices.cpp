@@ -119,6 +119,13 @@ Port describe_port(Verbs& verbs, ibv_context* context, int number, const std::ve
   return port;
 }
 
+/// Gb/s as the kernel says; 0: it does not. libibverbs has no code for 200 a lane (XDR), and is told of 100.
+double rate_of(const std::string& sysfs, const std::string& device, int port) {
+  double gigabits = 0;
+  std::ifstream(fmt::format("{}/{}/ports/{}/rate", sysfs, device, port)) >> gigabits;
+  return gigabits;
+}
+
 void locate(Device& device, const std::string& sysfs) {
   std::error_code none;
   const auto path = std::filesystem::canonical(sysfs + "/" + device.name + "/device", none);
@@ -184,8 +191,10 @@ std::vector<Device> discover(Verbs& verbs, const std::string& sysfs, const std::
     device.vendor = attributes.vendor_id;
     locate(device, sysfs);
     const auto gids = verbs.query_gid_table(context.get());
-    for (int port = 1; port <= attributes.phys_port_cnt; ++port)
-      device.ports.push_back(describe_port(verbs, context.get(), port, gids));
+    for (int number = 1; number <= attributes.phys_port_cnt; ++number) {
+      Port& port = device.ports.emplace_back(describe_port(verbs, context.get(), number, gids));
+      if (const double told = rate_of(sysfs, name, number); told > 0) port.gigabits = told;
+    }
   }
   return devices;
 }
