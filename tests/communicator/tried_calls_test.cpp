@@ -33,15 +33,19 @@ Call reduction_call(Operation operation, DataType type, Reduction reduction, std
           .count = count};
 }
 
-/// float32 between -1 and 1, other ones on every rank, or bfloat16, their upper halves.
+/// float32 between -1 and 1, other ones on every rank, or bfloat16, their upper halves. A prime number
+/// of them, again and again: to draw millions takes as long as the calls that they are for.
 void fill(std::span<std::byte> in, DataType type, int rank) {
+  constexpr std::size_t different = 65'537;
   std::mt19937 random(static_cast<unsigned>(rank));
   std::uniform_real_distribution<float> any(-1.0F, 1.0F);
-  const std::size_t element = size_of(type);
-  for (std::size_t at = 0; at + element <= in.size(); at += element) {
+  const std::size_t element = size_of(type), drawn = std::min(in.size(), different * element);
+  for (std::size_t at = 0; at + element <= drawn; at += element) {
     const float value = any(random);
     std::memcpy(&in[at], reinterpret_cast<const std::byte*>(&value) + sizeof value - element, element);
   }
+  for (std::size_t at = drawn; at < in.size(); at += drawn)
+    std::memcpy(&in[at], in.data(), std::min(drawn, in.size() - at));
 }
 
 /// As many calls as it takes to try both paths; all must give what the first one gave. float32 or bfloat16.

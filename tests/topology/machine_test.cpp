@@ -181,7 +181,7 @@ TEST(MachineJson, NumbersAreNotCutToFit) {
 // What is not known is passed over, in a time that grows as the text does.
 TEST(MachineJson, ManyKeys) {
   std::string text = R"({"tutti_topology": 1, "nodes": [], "links": [])";
-  for (int i = 0; i < 1'000'000; ++i) text += ",\n\"" + std::to_string(i) + "\": 0";
+  for (int i = 0; i < 500'000; ++i) text += ",\n\"" + std::to_string(i) + "\": 0";
   EXPECT_EQ(refusal(text + "}"), "");
 }
 
