@@ -3,17 +3,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <string>
-#include <string_view>
+
+#include "leading_zero.hpp"
 
 namespace tutti {
-
-/// Whether CLI11 would read the number as octal.
-inline bool has_leading_zero(std::string_view number) {
-  number.remove_prefix(std::min(number.find_first_not_of(" +-"), number.size()));
-  return number.size() > 1 && number[0] == '0' && number[1] >= '0' && number[1] <= '9';
-}
 
 /// Has all options that are whole numbers, also of subcommands, refuse what CLI11 would read as octal.
 inline void take_no_octal_numbers(CLI::App& app) {

@@ -191,22 +191,18 @@ class Gloo : public bench::Backend {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  CLI::App app("Gloo's collectives over TCP, measured");
   bench::Options options;
-  bench::add_options(app, options);
+  bench::CommandLine line("Gloo's collectives over TCP, measured", options);
   GlooOptions gloo;
-  app.add_option("--rank", gloo.rank, "This process")->required();
-  app.add_option("--size", gloo.size, "Processes")->required();
-  app.add_option("--store", gloo.store, "Empty folder that all processes see")->required();
-  app.add_option("--interface", gloo.interface, "Network interface")->capture_default_str();
-  app.add_option("--algorithm", gloo.algorithm, "Newer algorithms, or older ones and which all_reduce")
-      ->check(CLI::IsMember({"new", "halving_doubling", "bcube", "ring_chunked"}))
-      ->capture_default_str();
-  app.add_option("--sync", gloo.sync, "Older algorithms: who waits for sockets, and how")
-      ->check(CLI::IsMember({"none", "block", "busy"}))
-      ->capture_default_str();
-  tutti::take_no_octal_numbers(app);
-  CLI11_PARSE(app, argc, argv);
+  line.require("--rank", gloo.rank, "This process");
+  line.require("--size", gloo.size, "Processes");
+  line.require("--store", gloo.store, "Empty folder that all processes see");
+  line.add("--interface", gloo.interface, "Network interface");
+  line.add("--algorithm", gloo.algorithm, "Newer algorithms, or older ones and which all_reduce",
+           {"new", "halving_doubling", "bcube", "ring_chunked"});
+  line.add("--sync", gloo.sync, "Older algorithms: who waits for sockets, and how",
+           {"none", "block", "busy"});
+  if (const auto status = line.parse(argc, argv)) return *status;
   bench::pin(gloo.rank, options.cores);
   Gloo backend(gloo);
   return bench::run(backend, options) ? 0 : 1;

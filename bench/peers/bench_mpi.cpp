@@ -138,14 +138,12 @@ class Mpi : public bench::Backend {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  CLI::App app("MPI's collectives, measured");
   bench::Options options;
-  bench::add_options(app, options);
+  bench::CommandLine line("MPI's collectives, measured", options);
   bool reduce_scatter_v = false;
-  app.add_flag("--reduce-scatter-v", reduce_scatter_v,
-               "MPI_Reduce_scatter rather than MPI_Reduce_scatter_block");
-  tutti::take_no_octal_numbers(app);
-  CLI11_PARSE(app, argc, argv);
+  line.add_flag("--reduce-scatter-v", reduce_scatter_v,
+                "MPI_Reduce_scatter rather than MPI_Reduce_scatter_block");
+  if (const auto status = line.parse(argc, argv)) return *status;
   bench::pin(bench::launched_rank(), options.cores);
   Mpi mpi(reduce_scatter_v);
   return bench::run(mpi, options) ? 0 : 1;

@@ -99,13 +99,11 @@ class Tutti : public bench::Backend {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  CLI::App app("tutti's collectives, measured");
   bench::Options options;
-  bench::add_options(app, options);
+  bench::CommandLine line("tutti's collectives, measured", options);
   bool register_buffers = false;
-  app.add_flag("--register", register_buffers, "Register the buffers before the first call");
-  tutti::take_no_octal_numbers(app);
-  CLI11_PARSE(app, argc, argv);
+  line.add_flag("--register", register_buffers, "Register the buffers before the first call");
+  if (const auto status = line.parse(argc, argv)) return *status;
   bench::pin(bench::launched_rank(), options.cores);
   Tutti backend(register_buffers);
   return bench::run(backend, options) ? 0 : 1;

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../tools/leading_zero.hpp"
 #include "core_speed.hpp"
 #include "cores.hpp"
 #include "first_calls.hpp"

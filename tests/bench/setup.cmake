@@ -1,6 +1,3 @@
-# The command line that the benches share.
-find_package(CLI11 REQUIRED)
-target_link_libraries(${test} PRIVATE CLI11::CLI11)
 if(TARGET memory-bench)
   add_test(NAME bench.memory COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/bench/check-memory $<TARGET_FILE:memory-bench>)
   set_tests_properties(bench.memory PROPERTIES LABELS bench TIMEOUT 60)
