@@ -4,7 +4,10 @@
 #include <sys/mount.h>
 #include <sys/statvfs.h>
 
-#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
 
 #include "communicator/ranks.hpp"
 
@@ -26,14 +29,15 @@ TEST(SmallDevShm, IsNotUsed) {
     EXPECT_EQ(::statvfs("/dev/shm", &room), 0);
     EXPECT_EQ(room.f_blocks * room.f_frsize, 4096U);
     run_processes(4, over("shm"), [](Communicator& comm) {
-      constexpr std::size_t count = std::size_t{8} << 20U;  // 128 MiB of all ranks' memory, twice
-      const auto owned = comm.allocate<float>(count);
-      std::vector<float> plain(count, 1.0F);
-      std::fill(owned.begin(), owned.end(), 1.0F);
+      constexpr std::size_t count = std::size_t{32} << 20U;  // 128 MiB of all ranks' memory, twice
+      const std::vector<std::uint8_t> sum(count, std::uint8_t{4});
+      const auto owned = comm.allocate<std::uint8_t>(count);
+      std::vector<std::uint8_t> plain(count, std::uint8_t{1});
+      std::memset(owned.data(), 1, count);
       comm.all_reduce(std::span(plain));
       comm.all_reduce(owned.span());
-      EXPECT_EQ(std::count(plain.begin(), plain.end(), 4.0F), static_cast<std::ptrdiff_t>(count));
-      EXPECT_EQ(std::count(owned.begin(), owned.end(), 4.0F), static_cast<std::ptrdiff_t>(count));
+      EXPECT_TRUE(plain == sum);
+      EXPECT_EQ(std::memcmp(owned.data(), sum.data(), count), 0);
     });
     std::fflush(nullptr);
     return testing::Test::HasFailure() ? 1 : 0;
