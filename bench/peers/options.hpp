@@ -29,7 +29,7 @@ struct Options {
 /// than all else of a program.
 class CommandLine {
  public:
-  /// `options` and all that is added live longer.
+  /// `options`, and all that is added, are written by `parse`.
   CommandLine(const char* about, Options& options);
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
