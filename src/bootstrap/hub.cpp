@@ -156,7 +156,8 @@ void Hub::enter(FileDescriptor socket, const Hello& hello) {
     if (hello.rank > 0 && hello.rank < size_) {
       auto& member = members_[static_cast<std::size_t>(hello.rank)];
       last = farewell(member);
-      member.heard = true;
+      // Where there are to be more ranks than this group has, some may still come.
+      member.heard = member.heard || hello.size == static_cast<std::uint32_t>(size_);
     }
     static_cast<void>(send_some(socket.get(), *last));  // a fresh socket has room for it
     if (!lobby_.full()) turned_away_.emplace_back(std::move(socket));

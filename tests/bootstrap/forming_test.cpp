@@ -204,7 +204,7 @@ TEST(Session, WhoCameAgainIsToldOfADeath) {
   zero.join();
 }
 
-// Nobody can come any more who would have to hear that.
+// Nobody can come any more who would have to hear that. Beside one that counts more ranks others may.
 TEST(Hub, EndsOnceAllHaveHeardWhyTheGroupCannotForm) {
   auto listener = listen_at({"127.0.0.1", 0});
   const auto at = local_endpoint(listener.get());
@@ -222,6 +222,7 @@ TEST(Hub, EndsOnceAllHaveHeardWhyTheGroupCannotForm) {
   EXPECT_FALSE(hub.end_with_last(0ms));
   EXPECT_EQ(::shutdown(dies.get(), SHUT_RDWR), 0);
   EXPECT_TRUE(send_some(first.get(), *make_frame(FrameKind::goodbye)));
+  EXPECT_EQ(next_header(enter_as({3, 4, 0})).kind, FrameKind::rejected);
   EXPECT_TRUE(hub.end_with_last(60s));
 }
 
