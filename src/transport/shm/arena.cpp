@@ -20,8 +20,6 @@ constexpr std::string_view its_memory = "the shared memory of a communicator";
 
 [[noreturn]] void throw_unmade(int why) {
   std::string what = "cannot make the shared memory of a communicator (memfd_create)";
-  if (why == EMFILE) what += "; raise the limit of open files (ulimit -n)";
-  if (why == ENFILE) what += "; raise the limit of open files of all processes (sysctl fs.file-max)";
   if (why == EPERM || why == ENOSYS || why == EACCES)
     what += "; have the sandbox of this process permit the call";
   throw_errno(what, why);

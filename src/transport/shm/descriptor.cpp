@@ -150,7 +150,7 @@ void take_descriptors(std::vector<Passed>& all, Listener& listener, const Group&
 
 Listener::Listener(const Key& key)
     : key_(key), listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-  if (!listener_) throw_errno("cannot make a Unix socket to ranks of this host (ulimit -n)");
+  if (!listener_) throw_errno("cannot make a Unix socket to ranks of this host");
   const auto [address, length] = address_of(key);
   if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
       ::listen(listener_.get(), SOMAXCONN) != 0)
@@ -201,7 +201,7 @@ FileDescriptor Listener::first_that_knows() {
 FileDescriptor call(const Key& key, Rank holder, const Deadline& deadline,
                     const std::function<void()>& check) {
   FileDescriptor connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!connection) throw_errno("cannot make a Unix socket to ranks of this host (ulimit -n)");
+  if (!connection) throw_errno("cannot make a Unix socket to ranks of this host");
   connect_by(connection.get(), key, holder, deadline, check);
   require_same_user(connection.get(), holder);
   return connection;
