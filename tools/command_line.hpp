@@ -88,7 +88,8 @@ inline void add_version(CLI::App& app) {
 /// What `app` was given and has no use for. An option that it does not have is named first: the value behind
 /// that looks like one more argument. CLI11 would list both from behind.
 inline std::string unexpected(const CLI::App& app) {
-  const std::vector<std::string> left = app.remaining(true);
+  std::vector<std::string> left = app.remaining(true);
+  std::erase(left, "--");  // what ends the options was of use
   const auto option =
       std::ranges::find_if(left, [](const std::string& one) { return one.size() > 1 && one[0] == '-'; });
   if (option != left.end()) return "there is no option " + option->substr(0, option->find('='));

@@ -145,6 +145,7 @@ TEST(Perf, NamesTheOptionThatThereIsNot) {
   const Outcome argument = run(perf + " all_reduce 64M 128M");
   EXPECT_EQ(argument.status, 2);
   EXPECT_THAT(argument.output, StartsWith("\"64M\" is one argument too many\n"));
+  EXPECT_THAT(run(perf + " all_reduce -- 64M").output, StartsWith("\"64M\" is one argument too many\n"));
   EXPECT_THAT(run(perf + " all_reduce -t 4").output,
               AllOf(StartsWith("--datatype: "), HasSubstr("\"4\" is not an element type")));
   EXPECT_THAT(run(perf + " all_reduce -o 4").output,
