@@ -197,11 +197,10 @@ class Communicator : public Operations<Communicator, void> {
   /// Makes existing memory reachable as if it had been allocated here, at the same address. Whole pages of
   /// private anonymous memory (mmap, aligned_alloc of whole pages), registered with no other communicator,
   /// not accessed by other threads during the call, nor part of a window that was made before, nor pinned for
-  /// devices (CUDA, RDMA) when it begins or
-  /// when the Registration ends; a child made by fork afterwards shares it. Where all ranks are threads of
-  /// this process, any host memory. Collective. Throws Error(invalid_argument) for anything else, once all
-  /// ranks have made the call, so that it harms nobody; Error(system) where it cannot be locked for RDMA
-  /// devices (ulimit -l).
+  /// devices (CUDA, RDMA) when it begins or when the Registration ends; a child made by fork afterwards
+  /// shares it. Where all ranks are threads of this process, any host memory. Collective. Throws
+  /// Error(invalid_argument) for anything else, once all ranks have made the call, so that it harms nobody;
+  /// Error(system) where it cannot be locked for RDMA devices (ulimit -l).
   [[nodiscard]] Registration register_memory(void* data, std::size_t bytes);
 
   /// Runs calls of `schedule.collective` with its root by this schedule, until another `use` or
