@@ -48,9 +48,10 @@ struct GpuOptions {
 
 /// A block for every rank, in a buffer of an operation whose counts only the device knows. In elements.
 struct DeviceBlocks {
-  const std::uint64_t* counts = nullptr;         ///< `size()` in device memory
-  const std::uint64_t* displacements = nullptr;  ///< likewise; nullptr: blocks follow each other
-  std::size_t room = 0;                          ///< what the buffer holds
+  const std::uint64_t* counts = nullptr;  ///< `size()` in device memory
+  /// Likewise; nullptr: blocks follow each other. Those of empty blocks are not looked at.
+  const std::uint64_t* displacements = nullptr;
+  std::size_t room = 0;  ///< what the buffer holds
 };
 
 /// Arguments of `OnStream::all_reduce_rms_norm`. Buffers are rows of `hidden` elements, one a token; `weight`

@@ -144,6 +144,24 @@ TEST_F(GpuCounts, ADisplacementThatOverflowsIsReported) {
   });
 }
 
+TEST_F(GpuCounts, AnEmptyBlockIsNowhere) {
+  run_local(2, [&](Communicator& comm) {
+    Gpu gpu(comm, small);
+    Traffic traffic(comm.rank(), 2, 0, false);
+    const auto& block = comm.rank() == 0 ? traffic.received : traffic.sent;
+    auto& at = comm.rank() == 0 ? traffic.received_at : traffic.sent_at;
+    const std::size_t peer = comm.rank() == 0 ? 1 : 0;
+    ASSERT_EQ(block[peer], 0U);
+    at[peer] = ~std::uint64_t{0};
+    const OnDevice device(memory, traffic);
+    device.call(gpu, nullptr, false);
+    api->synchronize(nullptr);
+    gpu.check();
+    ASSERT_EQ(device.output.values(), traffic.output) << comm.rank();
+    comm.barrier();
+  });
+}
+
 TEST_F(GpuCounts, EndsThatDifferAreAMismatch) {
   run_local(2, [&](Communicator& comm) {
     Gpu gpu(comm, small);
