@@ -1,10 +1,12 @@
 // When short messages are held back, and how they go after all.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <chrono>
+#include <list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -24,8 +26,10 @@ using namespace std::chrono_literals;
 using tcp::LateFlush;
 using tcp::TcpSender;
 
-constexpr LateFlush::Times by_hand{1h, 1h};  // nothing happens by itself
-constexpr LateFlush::Times at_once{1h, 1us};
+// Less than any machine is up for: the first message of a sender follows none.
+constexpr std::chrono::microseconds soon = 1min;
+constexpr LateFlush::Times by_hand{soon, 1h};  // nothing happens by itself
+constexpr LateFlush::Times at_once{soon, 1us};
 
 /// A connection over the loopback, whose other end is a bare socket.
 class TcpCoalescing : public ::testing::Test {
@@ -69,6 +73,23 @@ class TcpCoalescing : public ::testing::Test {
   }
   /// Until the next short message is held back.
   void send_many() { send(TcpSender::held_from + 1); }
+  /// One more FIFO of the transport.
+  struct Other {
+    FileDescriptor theirs;
+    std::shared_ptr<tcp::Streams> streams = std::make_shared<tcp::Streams>(1);
+    std::unique_ptr<TcpSender> sender;
+  };
+  Other& add() {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) throw Violation("socketpair");
+    const timeval patience{10, 0};
+    ::setsockopt(ends[1], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    Other& other = others_.emplace_back();
+    other.streams->connect(0, PrivateDescriptor(FileDescriptor(ends[0])));
+    other.theirs = FileDescriptor(ends[1]);
+    other.sender = std::make_unique<TcpSender>(tcp::FifoName{2, 0}, other.streams, counters_, *late_);
+    return other;
+  }
   /// Message of the peer.
   void receive() {
     const tcp::Frame frame{.tag = 2, .sequence = received_++};
@@ -102,6 +123,7 @@ class TcpCoalescing : public ::testing::Test {
   tcp::Counters counters_;
   std::unique_ptr<LateFlush> late_;
   std::unique_ptr<TcpSender> sender_;
+  std::list<Other> others_;
   tcp::TcpReceiver receiver_{{1, 0}, 1, streams_, inbox_, counters_};
   std::vector<std::size_t> sent_;
   std::uint32_t received_ = 0;
@@ -179,25 +201,39 @@ TEST_F(TcpCoalescing, SendsWhatTheKernelDoesNotTakeWhenItDoes) {
 }
 
 TEST_F(TcpCoalescing, OfOneSenderIsNotPutOffByAnother) {
-  use({.recent = 1h, .most = 1ms});
+  use({.recent = soon, .most = 1ms});
   send_many();
   send(1);
-  // Another FIFO of the transport, which holds something back all the time.
-  auto other_streams = std::make_shared<tcp::Streams>(1);
-  std::array<int, 2> ends{};
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);
-  const FileDescriptor drain(ends[1]);
-  other_streams->connect(0, PrivateDescriptor(FileDescriptor(ends[0])));
-  TcpSender other({2, 0}, other_streams, counters_, *late_);
+  const Other& other = add();  // holds something back all the time
   std::vector<std::byte> part(100'000);
   const Deadline deadline(10s);
   while (holds()) {
     ASSERT_FALSE(deadline.passed());
-    ASSERT_TRUE(other.try_send(part.data(), 8, 1, false));
-    static_cast<void>(::recv(drain.get(), part.data(), part.size(), MSG_DONTWAIT));
+    ASSERT_TRUE(other.sender->try_send(part.data(), 8, 1, false));
+    static_cast<void>(::recv(other.theirs.get(), part.data(), part.size(), MSG_DONTWAIT));
   }
-  late_->stop();  // before `other` goes
   expect_all();
+}
+
+TEST_F(TcpCoalescing, OfOneSenderGoesThoughThePeerOfAnotherDoesNotRead) {
+  use(at_once);
+  send_many();
+  const Other& stuck = add();
+  const int small = 4096;
+  ::setsockopt(stuck.streams->fd(0), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+  std::vector<std::byte> data(TcpSender::longest_held);
+  ASSERT_TRUE(stuck.sender->try_send(data.data(), 8, 1, false));
+  ASSERT_TRUE(stuck.sender->try_send(data.data(), data.size(), 1, false));
+  const auto takes_more = [&] {
+    pollfd one{stuck.streams->fd(0), POLLOUT, 0};
+    return ::poll(&one, 1, 0) != 0;
+  };
+  for (const Deadline deadline(10s); takes_more();) ASSERT_FALSE(deadline.passed());
+  const Other& other = add();
+  constexpr std::size_t sent = 3;
+  for (std::size_t i = 0; i < sent; ++i) ASSERT_TRUE(other.sender->try_send(data.data(), 8, 1, false));
+  constexpr std::size_t bytes = sent * (tcp::header_of(8) + 8);
+  EXPECT_EQ(::recv(other.theirs.get(), data.data(), bytes, MSG_WAITALL), static_cast<ssize_t>(bytes));
 }
 
 TEST_F(TcpCoalescing, EndsWithTheTransport) {

@@ -12,14 +12,15 @@
 
 namespace tutti::transport::tcp {
 
-// Only the first of those who hold sets the time: others would put it off for ever.
+// Only the first of those who hold sets the time: others would put it off for ever. Those whom the kernel
+// keeps waiting are not among them: for them no time is set any more.
 bool LateFlush::hold(TcpSender& sender) noexcept {
   if (stopped_) return false;
   try {
     holders_.push_back(&sender);
-    if (holders_.size() > 1 || start()) return true;
+    if ((timed_ && holders_.size() > 1) || start()) return true;
   } catch (const std::exception&) {
-    thread_.reset();
+    // The thread, if there is one, stays: others may count on it, and it may be about to take the lock.
   }
   release(sender);
   stopped_ = true;
@@ -31,7 +32,11 @@ bool LateFlush::start() {
     timer_ = PrivateDescriptor(FileDescriptor(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
   const itimerspec once{{}, timespec_of(times_.most)};
   if (!timer_ || ::timerfd_settime(timer_.get(), 0, &once, nullptr) != 0) return false;
-  if (!thread_) thread_.emplace().start([this] { round(); });
+  timed_ = true;
+  if (thread_) return true;
+  ServingThread& thread = thread_.emplace();
+  // It must not look at `thread_`, which `stop` empties before the thread has ended.
+  thread.start([this, end = thread.stop()] { round(end); });
   return true;
 }
 
@@ -45,14 +50,15 @@ void LateFlush::stop() noexcept {
   thread_.reset();
 }
 
-void LateFlush::round() {
-  polled_.assign({thread_->stop(), {timer_.get(), POLLIN, 0}});
+void LateFlush::round(const pollfd& end) {
+  polled_.assign({end, {timer_.get(), POLLIN, 0}});
   polled_.insert(polled_.end(), blocked_.begin(), blocked_.end());
   ::poll(polled_.data(), polled_.size(), -1);
   std::uint64_t expirations = 0;
   static_cast<void>(::read(timer_.get(), &expirations, sizeof expirations));
   blocked_.clear();
   const auto locked = lock();
+  timed_ = false;  // all go now, or when the kernel takes more
   for (TcpSender* sender : holders_) sender->flush_held(blocked_);
   std::erase_if(holders_, [](const TcpSender* sender) { return !sender->holds(); });
 }

@@ -31,8 +31,8 @@ class LateFlush {
   [[nodiscard]] const Times& times() const { return times_; }
   /// Senders' queues are changed under this lock. Thread safe.
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
-  /// `sender` begins to hold messages back: they go `delay` from now, or by `release` before. False: nobody
-  /// can see to that, and nothing may be held. Under the lock.
+  /// `sender` begins to hold messages back: they go `most` from now at the latest. False: nobody can see to
+  /// that, and nothing may be held. Under the lock.
   bool hold(TcpSender& sender) noexcept;
   /// `sender` holds nothing back any more. Under the lock.
   void release(TcpSender& sender) noexcept;
@@ -41,12 +41,13 @@ class LateFlush {
 
  private:
   bool start();
-  void round();
+  void round(const pollfd& end);
 
   const Times times_;
   PrivateDescriptor timer_;
   std::mutex mutex_;
   std::vector<TcpSender*> holders_;
+  bool timed_ = false;  ///< the timer runs for the holders, but those that the kernel keeps waiting
   bool stopped_ = false;
   std::vector<pollfd> blocked_, polled_;  ///< of the thread alone, kept for their capacity
   std::optional<ServingThread> thread_;
