@@ -225,6 +225,18 @@ TEST_F(TcpSenderTest, WhatTheKernelDidNotTakeIsStagedAndNotFlushed) {
   EXPECT_TRUE(sender_->flushed());
 }
 
+TEST_F(TcpSenderTest, StagesLongMessagesInNoMoreRoomThanItsCreditsNeed) {
+  constexpr std::size_t size = 50'000, room = 65'536;
+  std::vector<std::byte> bytes(size);
+  std::size_t sent = 0;
+  for (int round = 0; round < 8; ++round) {
+    while (sender_->try_send(bytes.data(), size, 0, false)) ++sent;
+    for (const std::size_t s : {0U, 1U}) drain(s);
+  }
+  EXPECT_GE(sent, std::size_t{16} * channel_credits);
+  EXPECT_LE(counters_.traffic.memory_held, 2 * channel_credits * room + 8192);
+}
+
 TEST_F(TcpSenderTest, FinishingSendsWhatIsStaged) {
   std::vector<std::byte> bytes(50'000);
   ASSERT_TRUE(sender_->try_send(bytes.data(), bytes.size(), 0, false));

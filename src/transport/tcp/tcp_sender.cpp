@@ -62,9 +62,12 @@ TcpSender::TcpSender(const FifoName& name, std::shared_ptr<Streams> streams, Cou
       counters_(counters),
       late_(late),
       sockets_(std::move(streams)),
-      entries_(batch * sockets_->size()) {
+      entries_(batch * sockets_->size()),
+      short_(entries_.size()),
+      long_(channel_credits * sockets_->size()) {
   for (std::size_t s = 0; s < sockets_->size(); ++s) streams_.push_back({sockets_->fd(s), s});
-  counters_.traffic.memory_held += entries_.size() * sizeof(Entry);
+  counters_.traffic.memory_held +=
+      entries_.size() * sizeof(Entry) + (short_.size() + long_.size()) * sizeof(Staging);
 }
 
 // The ring has room for the same number of messages of every stream, so the slot of the next message was last
@@ -79,38 +82,46 @@ bool TcpSender::full() const {
 std::byte* TcpSender::try_reserve(std::size_t bytes) {
   assert(bytes <= max_message);
   const auto locked = late_.lock();
-  return full() ? nullptr : entry(end_).staging.ensure(bytes, counters_);
+  return full() ? nullptr : staging(end_, bytes).ensure(bytes, counters_);
 }
 
 void TcpSender::publish(std::size_t bytes, Tag tag) {
   const auto locked = late_.lock();
   assert(has_slot());
-  push(entry(end_).staging.ensure(bytes, counters_), bytes, tag);
+  push(staging(end_, bytes).ensure(bytes, counters_), bytes, tag);
 }
 
 bool TcpSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) {
   assert(bytes <= max_message);
   const auto locked = late_.lock();
   if (full()) return false;
-  Entry& mine = entry(end_);
+  const std::uint64_t message = end_;
   push(data, bytes, tag);
-  if (mine.written < mine.total() && (holds_ || !stable)) stage(mine);
+  if (const Entry& mine = entry(message); mine.written < mine.total() && (holds_ || !stable)) stage(message);
   return true;
 }
 
 bool TcpSender::flushed() {
+  if (!backlogged_) return true;
   const auto locked = late_.lock();
   return !backlogged_ || holds_;
 }
 
+// What is held back is short, and of the rest no more than `channel_credits` messages a stream are queued.
+Staging& TcpSender::staging(std::uint64_t message, std::size_t bytes) {
+  auto& rooms = bytes > longest_held ? long_ : short_;
+  return rooms[message % rooms.size()];
+}
+
 // The caller may overwrite now what the kernel left. It keeps its offset, so that `written` stays true.
-void TcpSender::stage(Entry& message) {
-  const std::size_t sent = message.written > message.header() ? message.written - message.header() : 0;
-  const std::size_t left = message.frame.bytes - sent;
-  std::byte* copy = message.staging.ensure(message.frame.bytes, counters_);
-  if (left > 0) kernels::copy_block(copy + sent, message.data + sent, left);
+void TcpSender::stage(std::uint64_t message) {
+  Entry& e = entry(message);
+  const std::size_t sent = e.written > e.header() ? e.written - e.header() : 0;
+  const std::size_t left = e.frame.bytes - sent;
+  std::byte* copy = staging(message, e.frame.bytes).ensure(e.frame.bytes, counters_);
+  if (left > 0) kernels::copy_block(copy + sent, e.data + sent, left);
   counters_.traffic.bytes_copied += left;
-  message.data = copy;
+  e.data = copy;
 }
 
 // False where nothing is queued, or what refers to memory that may be gone.
@@ -121,8 +132,10 @@ bool TcpSender::may_finish() {
 
 bool TcpSender::reads_caller_memory() {
   for (const auto& stream : streams_)
-    for (auto message = stream.next; message < end_; message += streams_.size())
-      if (entry(message).frame.bytes > 0 && entry(message).data != entry(message).staging.get()) return true;
+    for (auto message = stream.next; message < end_; message += streams_.size()) {
+      const Entry& e = entry(message);
+      if (e.frame.bytes > 0 && e.data != staging(message, e.frame.bytes).get()) return true;
+    }
   return false;
 }
 
@@ -199,11 +212,13 @@ void TcpSender::advance(Stream& stream, std::size_t written) {
 
 void TcpSender::count_backlog() {
   const bool now = std::ranges::any_of(streams_, [this](const Stream& s) { return s.next < end_; });
-  counters_.backlogged += static_cast<int>(now) - static_cast<int>(backlogged_);
+  if (now == backlogged_) return;
   backlogged_ = now;
+  counters_.backlogged += now ? 1 : -1;
 }
 
 void TcpSender::progress() {
+  if (!backlogged_) return;
   const auto locked = late_.lock();
   if (backlogged_) write();
 }
@@ -221,6 +236,7 @@ void TcpSender::flush_held(std::vector<pollfd>& blocked) noexcept {
 }
 
 void TcpSender::add_waits(std::vector<pollfd>& waits) {
+  if (!backlogged_) return;
   const auto locked = late_.lock();
   append_waits(waits);
 }

@@ -12,6 +12,7 @@
 
 #include <poll.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -59,9 +60,8 @@ class TcpSender final : public Sender {
  private:
   struct Entry {
     Frame frame;
-    const std::byte* data = nullptr;  ///< payload; the caller's or `staging`
+    const std::byte* data = nullptr;  ///< payload; the caller's or staged
     std::size_t written = 0;          ///< of header and payload
-    Staging staging;
     [[nodiscard]] std::size_t header() const { return header_of(frame.bytes); }
     [[nodiscard]] std::size_t total() const { return header() + frame.bytes; }
   };
@@ -71,14 +71,15 @@ class TcpSender final : public Sender {
   };
 
   [[nodiscard]] Entry& entry(std::uint64_t message) { return entries_[message % entries_.size()]; }
-  [[nodiscard]] Stream& stream_of(std::uint64_t message) { return streams_[message % streams_.size()]; }
+  /// Where message `message` of `bytes` is staged.
+  [[nodiscard]] Staging& staging(std::uint64_t message, std::size_t bytes);
   [[nodiscard]] bool has_slot() const;
   [[nodiscard]] bool full() const;
   [[nodiscard]] bool may_finish();
   [[nodiscard]] bool reads_caller_memory();
   void push(const std::byte* data, std::size_t bytes, Tag tag);
   [[nodiscard]] bool may_hold(std::size_t bytes);
-  void stage(Entry& message);
+  void stage(std::uint64_t message);
   void write();
   void write(Stream& stream);
   void advance(Stream& stream, std::size_t written);
@@ -93,11 +94,13 @@ class TcpSender final : public Sender {
   Clock::time_point last_;  ///< when a message may last have been held back
   // Below: under the lock of `late_`.
   std::vector<Stream> streams_;
-  std::vector<Entry> entries_;  ///< a ring over message numbers
-  std::uint64_t end_ = 0;       ///< messages accepted so far
-  bool backlogged_ = false;     ///< something is queued
-  bool holds_ = false;          ///< all that is queued is held back, and staged
-  std::size_t held_bytes_ = 0;  ///< of messages with their headers
+  std::vector<Entry> entries_;         ///< a ring over message numbers
+  std::vector<Staging> short_, long_;  ///< likewise; of messages up to `longest_held`, and of longer ones
+  std::uint64_t end_ = 0;              ///< messages accepted so far
+  bool holds_ = false;                 ///< all that is queued is held back, and staged
+  std::size_t held_bytes_ = 0;         ///< of messages with their headers
+  /// Something is queued. Only this rank's thread makes it true, so that one may look without the lock.
+  std::atomic<bool> backlogged_{false};
 };
 
 }  // namespace tutti::transport::tcp
