@@ -105,6 +105,19 @@ TEST_F(TcpReceiverTest, AMismatchIsNoticedWithTheHeaderAndStays) {
   EXPECT_EQ(into, payload_);
 }
 
+TEST_F(TcpReceiverTest, AMismatchOfALongerMessageStaysInPlace) {
+  constexpr std::size_t size = 20'000, expected = 3000;
+  payload_.resize(size);
+  fill(payload_, 2);
+  put(frame(9, size, 0), size);
+  arrive(size);
+  EXPECT_THROW(receiver_.try_acquire(expected, 7), Mismatch);
+  const std::byte* view = nullptr;
+  while ((view = receiver_.try_acquire(size, 9)) == nullptr) arrive(size);
+  require_filled({view, size}, 2, "the message");
+  receiver_.release();
+}
+
 TEST_F(TcpReceiverTest, AShortMessageInPlaceOfALongOneIsAMismatch) {
   put(frame(9, 0, 0), 0);
   arrive(tcp::frame_content);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
 #include <tutti/types.hpp>
 
@@ -39,11 +40,13 @@ struct Counters {
 class Staging {
  public:
   [[nodiscard]] std::byte* get() const { return room_.get(); }
-  /// Room for `bytes`; what it held is lost where that is more than there was.
+  /// Room for `bytes`, elsewhere where that is more than there was. It keeps what it held.
   std::byte* ensure(std::size_t bytes, Counters& counters) {
     if (bytes <= size_ && room_) return room_.get();
     const std::size_t size = std::bit_ceil(std::max(bytes, least));
-    room_.reset(static_cast<std::byte*>(::operator new (size, std::align_val_t{64})));
+    Room larger(static_cast<std::byte*>(::operator new (size, std::align_val_t{64})));
+    std::copy_n(room_.get(), size_, larger.get());
+    room_ = std::move(larger);
     counters.traffic.memory_held += size - size_;
     size_ = size;
     return room_.get();
@@ -54,7 +57,8 @@ class Staging {
   struct Delete {
     void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{64}); }
   };
-  std::unique_ptr<std::byte, Delete> room_;
+  using Room = std::unique_ptr<std::byte, Delete>;
+  Room room_;
   std::size_t size_ = 0;
 };
 

@@ -23,7 +23,11 @@ TcpReceiver::TcpReceiver(const FifoName& name, Rank world, std::shared_ptr<Strea
 
 const std::byte* TcpReceiver::try_acquire(std::size_t bytes, Tag tag) {
   assert(bytes <= max_message);
-  if (!acquired_) acquired_ = read(staging_.ensure(bytes, counters_), bytes, tag);
+  if (acquired_) return place_;
+  const std::byte* const before = staging_.get();
+  std::byte* const room = staging_.ensure(bytes, counters_);
+  if (place_ == before) place_ = room;  // a message begun there, of which another call expected less
+  acquired_ = read(room, bytes, tag);
   return acquired_ ? place_ : nullptr;
 }
 
