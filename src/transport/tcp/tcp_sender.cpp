@@ -72,7 +72,9 @@ TcpSender::TcpSender(const FifoName& name, std::shared_ptr<Streams> streams, Cou
 
 // The ring has room for the same number of messages of every stream, so the slot of the next message was last
 // used by its stream.
-bool TcpSender::has_slot() const { return end_ < streams_[end_ % streams_.size()].next + entries_.size(); }
+bool TcpSender::has_slot(std::uint64_t message) const {
+  return message < streams_[message % streams_.size()].next + entries_.size();
+}
 
 // Of messages that are held back there may be more.
 bool TcpSender::full() const {
@@ -87,7 +89,7 @@ std::byte* TcpSender::try_reserve(std::size_t bytes) {
 
 void TcpSender::publish(std::size_t bytes, Tag tag) {
   const auto locked = late_.lock();
-  assert(has_slot());
+  assert(has_slot(end_));
   push(staging(end_, bytes).ensure(bytes, counters_), bytes, tag);
 }
 
@@ -97,7 +99,7 @@ bool TcpSender::try_send(const std::byte* data, std::size_t bytes, Tag tag, bool
   if (full()) return false;
   const std::uint64_t message = end_;
   push(data, bytes, tag);
-  if (const Entry& mine = entry(message); mine.written < mine.total() && (holds_ || !stable)) stage(message);
+  if (const Entry& mine = entry(message); !stable && !holds_ && mine.written < mine.total()) stage(message);
   return true;
 }
 
@@ -145,10 +147,12 @@ void TcpSender::push(const std::byte* data, std::size_t bytes, Tag tag) {
       Frame::expected_magic, tag, static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(end_), {}};
   mine.data = data;
   mine.written = 0;
+  const bool held = may_hold(bytes);
+  if (held && data != staging(end_, bytes).get()) stage(end_);  // before LateFlush may see it
   ++counters_.traffic.messages_sent;
   counters_.traffic.bytes_sent += bytes;
   ++end_;
-  if (!may_hold(bytes)) return write();
+  if (!held) return write();
   holds_ = true;
   held_bytes_ += mine.total();
   count_backlog();
@@ -160,7 +164,7 @@ bool TcpSender::may_hold(std::size_t bytes) {
   const auto before = std::exchange(last_, Clock::now());
   if (bytes > longest_held || last_ - before >= late_.times().recent) return false;
   if (!holds_) return !backlogged_ && late_.hold(*this);
-  return held_bytes_ + header_of(bytes) + bytes <= held_most && has_slot();
+  return held_bytes_ + header_of(bytes) + bytes <= held_most && has_slot(end_ + 1);
 }
 
 void TcpSender::let_go() noexcept {

@@ -73,7 +73,7 @@ class TcpSender final : public Sender {
   [[nodiscard]] Entry& entry(std::uint64_t message) { return entries_[message % entries_.size()]; }
   /// Where message `message` of `bytes` is staged.
   [[nodiscard]] Staging& staging(std::uint64_t message, std::size_t bytes);
-  [[nodiscard]] bool has_slot() const;
+  [[nodiscard]] bool has_slot(std::uint64_t message) const;
   [[nodiscard]] bool full() const;
   [[nodiscard]] bool may_finish();
   [[nodiscard]] bool reads_caller_memory();
