@@ -26,10 +26,10 @@ using namespace std::chrono_literals;
 using tcp::LateFlush;
 using tcp::TcpSender;
 
-// Less than any machine is up for: the first message of a sender follows none.
-constexpr std::chrono::microseconds soon = 1min;
-constexpr LateFlush::Times by_hand{soon, 1h};  // nothing happens by itself
-constexpr LateFlush::Times at_once{soon, 1us};
+// Machines have been up for longer: the first message of a sender follows none.
+constexpr std::chrono::microseconds within_a_minute = 1min;
+constexpr LateFlush::Times by_hand{within_a_minute, 1h};  // nothing happens by itself
+constexpr LateFlush::Times at_once{within_a_minute, 1us};
 
 /// A connection over the loopback, whose other end is a bare socket.
 class TcpCoalescing : public ::testing::Test {
@@ -201,7 +201,7 @@ TEST_F(TcpCoalescing, SendsWhatTheKernelDoesNotTakeWhenItDoes) {
 }
 
 TEST_F(TcpCoalescing, OfOneSenderIsNotPutOffByAnother) {
-  use({.recent = soon, .most = 1ms});
+  use({.recent = within_a_minute, .most = 1ms});
   send_many();
   send(1);
   const Other& other = add();  // holds something back all the time
