@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "base/timespec.hpp"
+#include "transport/tcp/purpose.hpp"
 #include "transport/tcp/tcp_sender.hpp"
 
 namespace tutti::transport::tcp {
@@ -54,10 +55,12 @@ void LateFlush::round(const pollfd& end) {
   polled_.assign({end, {timer_.get(), POLLIN, 0}});
   polled_.insert(polled_.end(), blocked_.begin(), blocked_.end());
   ::poll(polled_.data(), polled_.size(), -1);
+  const auto locked = lock();
+  // Without memory for it the next round begins where this one did.
+  blocked_.reserve(holders_.size() * static_cast<std::size_t>(max_streams));
   std::uint64_t expirations = 0;
   static_cast<void>(::read(timer_.get(), &expirations, sizeof expirations));
   blocked_.clear();
-  const auto locked = lock();
   timed_ = false;  // all go now, or when the kernel takes more
   for (TcpSender* sender : holders_) sender->flush_held(blocked_);
   std::erase_if(holders_, [](const TcpSender* sender) { return !sender->holds(); });
