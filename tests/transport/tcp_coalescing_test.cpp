@@ -28,8 +28,8 @@ using tcp::TcpSender;
 
 // Machines have been up for longer: the first message of a sender follows none.
 constexpr std::chrono::microseconds within_a_minute = 1min;
-constexpr LateFlush::Times by_hand{within_a_minute, 1h};  // nothing happens by itself
-constexpr LateFlush::Times at_once{within_a_minute, 1us};
+constexpr tcp::HoldTimes by_hand{within_a_minute, 1h};  // nothing happens by itself
+constexpr tcp::HoldTimes at_once{within_a_minute, 1us};
 
 /// A connection over the loopback, whose other end is a bare socket.
 class TcpCoalescing : public ::testing::Test {
@@ -52,7 +52,7 @@ class TcpCoalescing : public ::testing::Test {
     ::setsockopt(theirs_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     streams_->connect(0, std::move(ours));
   }
-  void use(const LateFlush::Times& times) {
+  void use(const tcp::HoldTimes& times) {
     late_ = std::make_unique<LateFlush>(times);
     sender_ = std::make_unique<TcpSender>(tcp::FifoName{1, 0}, streams_, counters_, *late_);
   }
@@ -178,7 +178,7 @@ TEST_F(TcpCoalescing, HasLimits) {
 }
 
 TEST_F(TcpCoalescing, NeedsNoLaterCall) {
-  for (const auto& times : {LateFlush::Times{}, at_once}) {
+  for (const auto& times : {tcp::HoldTimes{}, at_once}) {
     sender_.reset();
     sent_.clear();
     use(times);

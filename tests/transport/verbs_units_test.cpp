@@ -238,8 +238,8 @@ TEST(VerbsDevices, OfIwarpHaveTheAddressesOfTheirInterfaceAndItsAliases) {
     device.gids[0].raw = {2, 0, 0, 0, 0, 7};
     const auto fake = fake_verbs({device});
     std::string found;
-    for (const auto& gid : verbs::discover(*fake, "/nonexistent").at(0).ports.at(0).gids)
-      found += verbs::to_string(gid) + " ";
+    const auto devices = verbs::discover(*fake, "/nonexistent");
+    for (const auto& gid : devices.at(0).ports.at(0).gids) found += verbs::to_string(gid) + " ";
     return found == "10.77.9.1 10.77.8.1 " ? 0 : 1;
   });
   const int code = child.wait();

@@ -16,19 +16,19 @@ namespace tutti::transport::tcp {
 
 class TcpSender;
 
+struct HoldTimes {
+  std::chrono::microseconds recent{25};  ///< who sent within it may send again soon
+  std::chrono::microseconds most{100};   ///< how long a message waits for more
+};
+
 /// One a transport. Its thread begins with the first message held back, and sleeps while ranks send by
 /// themselves: who holds back puts the time forward.
 class LateFlush {
  public:
-  struct Times {
-    std::chrono::microseconds recent{25};  ///< who sent within it may send again soon
-    std::chrono::microseconds most{100};   ///< how long a message waits for more
-  };
-
   LateFlush() = default;
-  explicit LateFlush(const Times& times) : times_(times) {}
+  explicit LateFlush(const HoldTimes& times) : times_(times) {}
 
-  [[nodiscard]] const Times& times() const { return times_; }
+  [[nodiscard]] const HoldTimes& times() const { return times_; }
   /// Senders' queues are changed under this lock. Thread safe.
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
   /// `sender` begins to hold messages back: they go `most` from now at the latest. False: nobody can see to
@@ -43,7 +43,7 @@ class LateFlush {
   bool start();
   void round(const pollfd& end);
 
-  const Times times_;
+  const HoldTimes times_{};
   PrivateDescriptor timer_;
   std::mutex mutex_;
   std::vector<TcpSender*> holders_;
