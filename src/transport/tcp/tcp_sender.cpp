@@ -152,7 +152,10 @@ void TcpSender::push(const std::byte* data, std::size_t bytes, Tag tag) {
   ++counters_.traffic.messages_sent;
   counters_.traffic.bytes_sent += bytes;
   ++end_;
-  if (!held) return write();
+  if (!held) {
+    let_go();  // LateFlush touches no memory of callers
+    return write();
+  }
   holds_ = true;
   held_bytes_ += mine.total();
   count_backlog();
@@ -173,10 +176,12 @@ void TcpSender::let_go() noexcept {
   held_bytes_ = 0;
 }
 
+// What is held back stays with LateFlush until the kernel has all of it: the calls that sent it are over, and
+// nobody may come here again.
 void TcpSender::write() {
-  let_go();
   for (auto& stream : streams_) write(stream);
   count_backlog();
+  if (!backlogged_) let_go();
 }
 
 void TcpSender::write(Stream& stream) {
