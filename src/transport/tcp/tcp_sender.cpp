@@ -258,11 +258,12 @@ void TcpSender::append_waits(std::vector<pollfd>& waits) const {
 void TcpSender::finish(const Deadline& deadline) noexcept {
   try {
     std::vector<pollfd> waits;
-    while (may_finish() && !deadline.passed()) {
+    while (may_finish()) {
       waits.clear();
       add_waits(waits);
       ::poll(waits.data(), waits.size(), deadline.poll_ms());
       progress();
+      if (deadline.passed()) break;
     }
   } catch (const std::exception&) {
     return;  // the peer is gone, and what was queued with it

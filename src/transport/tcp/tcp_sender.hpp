@@ -51,10 +51,10 @@ class TcpSender final : public Sender {
   /// that have to become writable for the rest. What fails is left for the rank to find.
   void flush_held(std::vector<pollfd>& blocked) noexcept;
   [[nodiscard]] bool holds() const { return holds_; }
-  /// Writes what is queued, until `deadline`, and says end of data, so that closing loses nothing (a socket
-  /// with unread input is reset when it is closed: there the peer's acknowledgement is awaited). A queue
-  /// that still refers to the caller's memory is dropped instead: that call has failed, and its memory may be
-  /// gone.
+  /// Writes what is queued, until `deadline`, but once at least, and says end of data, so that closing loses
+  /// nothing (a socket with unread input is reset when it is closed: there the peer's acknowledgement is
+  /// awaited). A queue that still refers to the caller's memory is dropped instead: that call has failed, and
+  /// its memory may be gone.
   void finish(const Deadline& deadline) noexcept;
 
  private:
