@@ -20,6 +20,10 @@ constexpr Clock::duration bounded(std::chrono::duration<Rep, Period> time) {
   return std::chrono::duration_cast<Clock::duration>(time);
 }
 
+/// Of the time in which a rank does not look, since it computes or is stopped, no more counts as waiting:
+/// others may be waiting for it.
+inline constexpr Clock::duration longest_unseen = std::chrono::milliseconds(100);
+
 class Deadline {
  public:
   template <class Rep, class Period>

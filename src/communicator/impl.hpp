@@ -33,10 +33,6 @@
 
 namespace tutti::detail {
 
-/// Of the time in which a rank does not look, since it computes or is stopped, no more counts as waiting:
-/// others may be waiting for it.
-inline constexpr Clock::duration longest_unseen = std::chrono::milliseconds(100);
-
 /// Calls that were started together; what a Work refers to.
 struct Pending {
   Impl* owner = nullptr;                    ///< nullptr once over

@@ -2,11 +2,13 @@
 /// The state behind a Window.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/deadline.hpp"
 #include "window/counters.hpp"
@@ -15,7 +17,9 @@
 
 namespace tutti::detail {
 
-/// How long a call may wait, counted from the first look: what is done already looks at no clock.
+/// How long a call may wait, counted from the first look: what is done already looks at no clock. Of the
+/// communicator's timeout only a part of what passes between two looks counts, since a process that is
+/// stopped sees nothing come.
 class Limit {
  public:
   /// `given` by the caller, or else the communicator's `timeout`.
@@ -24,7 +28,9 @@ class Limit {
   /// `has_deadline`: what is waited for has a deadline, which takes the place of the communicator's timeout.
   bool passed(bool has_deadline = false) {
     const auto now = Clock::now();
-    if (end_ == Clock::time_point{}) end_ = now + bounded(length_);
+    if (end_ == Clock::time_point{}) end_ = now + bounded(length_), looked_ = now;
+    const auto unseen = now - std::exchange(looked_, now) - longest_unseen;
+    if (is_timeout_) end_ += std::max(unseen, Clock::duration{});
     return !(is_timeout_ && has_deadline) && now >= end_;
   }
   [[nodiscard]] std::chrono::milliseconds length() const { return length_; }
@@ -33,6 +39,7 @@ class Limit {
   std::chrono::milliseconds length_;
   bool is_timeout_;
   Clock::time_point end_{};  ///< the epoch: nobody has looked yet
+  Clock::time_point looked_;
 };
 
 class WindowState : public std::enable_shared_from_this<WindowState> {

@@ -171,6 +171,21 @@ TEST_F(WindowWithSlowTargets, ADeadlineCountsFromTheCall) {
   EXPECT_TRUE(late.test());
 }
 
+// As where a scheduler stops the process: it sees nothing come.
+TEST_F(WindowWithSlowTargets, WhatPassesWithoutALookHardlyCounts) {
+  constexpr auto limit = 500ms;
+  int looks = 0;
+  check_ = [&] {
+    ++looks;
+    if (looks == 3) std::this_thread::sleep_for(limit + 100ms);
+    if (looks == 4) one_.done = one_.started;
+  };
+  Window window = make(limit);
+  const auto thrown = thrown_by([&] { window.put(1, {.bytes = 8}).wait(); });
+  EXPECT_FALSE(thrown.code) << thrown.text;
+  EXPECT_EQ(one_.done, 1U);
+}
+
 TEST_F(WindowWithSlowTargets, ATransferOfNothingIsDoneAndBoundsNoOther) {
   Window window = make();
   Transfer slow = window.put(1, {.bytes = 8});
