@@ -1,4 +1,5 @@
 // The shared memory of a communicator as the system sees it: what of it takes memory, and what may not.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -222,6 +223,27 @@ TEST(ShmMemory, ReleasedIsTakenAgain) {
   EXPECT_EQ(place(all), beginning);
   owner.release(all);
   EXPECT_EQ(owner.held(), 0U);
+}
+
+// Also where the system cannot take pages out of a file, as in gVisor's sandboxes.
+TEST(ShmMemory, TakenAgainIsZeroed) {
+  const int code = in_a_child([] {
+    try {
+      refuse_calls(SYS_fallocate, EOPNOTSUPP, FALLOC_FL_PUNCH_HOLE);
+    } catch (const std::system_error&) {
+      return cannot;
+    }
+    shm::DirectMemory owner(shm::Arena::create(1), 0, {::getpid()}, {0}, false);
+    std::byte* const first = owner.allocate(100);
+    const auto place = owner.offer(first, 1).region_offset;
+    first[99] = std::byte{1};
+    owner.release(first);
+    const std::byte* const again = owner.allocate(100);
+    if (owner.offer(again, 1).region_offset != place) return 1;
+    return again[99] == std::byte{} ? 0 : 2;
+  });
+  if (code == cannot) GTEST_SKIP() << "no seccomp filters here";
+  EXPECT_EQ(code, 0);
 }
 
 /// How much shared memory of communicators this process has mapped, in how many places.

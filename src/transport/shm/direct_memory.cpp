@@ -72,8 +72,9 @@ DirectMemory::Pieces::node_type DirectMemory::reserve(std::size_t bytes) {
 }
 
 void DirectMemory::give_back(Pieces::node_type piece) noexcept {
-  ::fallocate(arena_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(piece.key()),
-              static_cast<off_t>(piece.mapped()));
+  if (::fallocate(arena_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(piece.key()),
+                  static_cast<off_t>(piece.mapped())) != 0)
+    empties_ = false;
   const auto inserted = free_.insert(std::move(piece));
   assert(inserted.inserted);
   const auto at = inserted.position;
@@ -100,6 +101,7 @@ std::byte* DirectMemory::allocate(std::size_t bytes) {
   try {
     Region& region = regions_[offset];
     region.data = map_file(arena_->fd(), offset, bytes);
+    if (!empties_) std::memset(region.data, 0, bytes);
     region.bytes = bytes;
     region.piece = std::move(piece);
     held_ += bytes;

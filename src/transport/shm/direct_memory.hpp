@@ -97,6 +97,7 @@ class DirectMemory {
   int dumpable_;                             ///< PR_GET_DUMPABLE, when attach was tried
   std::map<std::uint64_t, Region> regions_;  ///< by offset in the file
   Pieces free_;                              ///< of this rank's window
+  bool empties_ = true;  ///< what it gives back. Sandboxes that cannot leave what was there (gVisor)
   std::map<std::pair<int, std::uint64_t>, Mapping> mappings_;
   std::uint64_t held_ = 0;
   std::uint64_t generation_ = fork_generation();
