@@ -339,8 +339,8 @@ struct Impl {
   void map_regions(const std::vector<transport::shm::MemoryOffer>& all) noexcept;
   /// `make` fills in this rank's part of what all make, and says how many bytes it is.
   std::shared_ptr<Region> make_region(Within within, const std::function<std::size_t(Region&)>& make);
-  /// The one that all of `memory` lies in, or nullptr.
-  [[nodiscard]] std::shared_ptr<Region> region_of(std::span<const std::byte> memory) const;
+  /// Those that share a byte with `memory`.
+  [[nodiscard]] std::vector<std::shared_ptr<void>> regions_of(std::span<const std::byte> memory) const;
 
   // groups.cpp
   /// A number for the next communicator, or window, made from this one. Collective: all ranks count them

@@ -3,8 +3,10 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "communicator/check.hpp"
 #include "communicator/impl.hpp"
 
 namespace tutti::detail {
@@ -59,14 +61,13 @@ std::shared_ptr<Region> Impl::make_region(Within within, const std::function<std
   return region;
 }
 
-std::shared_ptr<Region> Impl::region_of(std::span<const std::byte> memory) const {
-  for (const auto& one : regions) {
-    auto region = one.lock();
-    if (region != nullptr && region->data != nullptr && region->data <= memory.data() &&
-        memory.data() + memory.size() <= region->data + region->bytes)
-      return region;
-  }
-  return nullptr;
+std::vector<std::shared_ptr<void>> Impl::regions_of(std::span<const std::byte> memory) const {
+  std::vector<std::shared_ptr<void>> found;
+  for (const auto& one : regions)
+    if (auto region = one.lock(); region != nullptr && region->data != nullptr &&
+                                  overlap(region->data, region->bytes, memory.data(), memory.size()))
+      found.push_back(std::move(region));
+  return found;
 }
 
 }  // namespace tutti::detail

@@ -39,7 +39,7 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
   detail::WindowSetting setting;
   setting.options = options;
   setting.memory = memory;
-  setting.region = impl.region_of(memory);
+  setting.regions = impl.regions_of(memory);
   setting.group = impl.group;
   setting.number = impl.next_child(-1);
   if (shared) setting.shm = impl.shm.get();

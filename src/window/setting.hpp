@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <tutti/window.hpp>
 
@@ -28,8 +29,9 @@ struct WindowSetting {
   std::uint64_t number = 0;
   /// Zeroed, Counters::bytes_for; from `shm` where there is one.
   std::shared_ptr<std::byte> counters;
-  /// Keeps `memory` registered, where it is: its peers have mapped it.
-  std::shared_ptr<void> region;
+  /// Keeps `memory` registered, where it is: its peers have mapped it, and what they put while pages are
+  /// replaced would be lost.
+  std::vector<std::shared_ptr<void>> regions;
   /// Keeps it from being registered from now on.
   std::shared_ptr<const ExposedMemory> exposed;
   transport::shm::ShmTransport* shm = nullptr;  ///< nullptr: ranks of this host are reached like others

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "base/mappings.hpp"
 #include "communicator/exercise.hpp"
 #include "communicator/page_faults.hpp"
 #include "communicator/ranks.hpp"
@@ -163,6 +164,14 @@ TEST(ZeroCopy, MemoryOfAWindowStaysRegistered) {
       comm.barrier();
     }
     EXPECT_EQ(memory.get()[page + 1], static_cast<std::byte>(other + 7)) << "it has pages of its own again";
+    {
+      auto registration = std::make_optional(comm.register_memory(memory.get(), page));
+      const Window of_more(comm, std::span(memory.get(), 2 * page));
+      registration.reset();
+      EXPECT_FALSE(private_anonymous(memory.get(), page)) << "as a part of a window, too";
+      comm.barrier();
+    }
+    EXPECT_TRUE(private_anonymous(memory.get(), page));
   });
 }
 
