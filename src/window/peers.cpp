@@ -150,11 +150,14 @@ class Chooser {
                                  "CUDA's (memory from allocate would be mapped)");
           return;
         }
-        peer.memory = std::make_unique<transport::shm::AttachedMemory>(
-            // NOLINTNEXTLINE(performance-no-int-to-ptr): the peer's address, for the kernel
-            places(reinterpret_cast<std::byte*>(to.memory.address), counters), direct.process(local), rank);
-        peer.owner = over_tcp(rank, "atomics are done by the owner");
-        return;
+        if (direct.may_still_attach()) {
+          peer.memory = std::make_unique<transport::shm::AttachedMemory>(
+              // NOLINTNEXTLINE(performance-no-int-to-ptr): the peer's address, for the kernel
+              places(reinterpret_cast<std::byte*>(to.memory.address), counters), direct.process(local), rank);
+          peer.owner = over_tcp(rank, "atomics are done by the owner");
+          return;
+        }
+        [[fallthrough]];
       case Reach::none:
         peer.memory = over_tcp(rank,
                                "plain memory of another process of this host, to which the kernel permits no "
