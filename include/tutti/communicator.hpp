@@ -95,8 +95,8 @@ class Group : public Operations<Group, void> {
 };
 
 /// Memory that peers on this host read and write directly, from `Communicator::allocate`: page-aligned. Freed
-/// with its last copy and the last window of it, on this rank alone, or with the communicator; no call under
-/// way may use it then.
+/// with its last copy, which ends on the communicator's thread, and the last window of it, on this rank
+/// alone, or with the communicator; no call under way may use it then.
 template <Element T>
 class Buffer {
  public:
@@ -119,7 +119,8 @@ class Buffer {
 
 /// Keeps memory registered while it, or a copy of it, or a window of that memory and communicator lives; not
 /// beyond the communicator. The memory is freed after that only: it gets pages of its own again then, with
-/// what is in it. Ending it concerns this rank alone; no call under way may use the memory then.
+/// what is in it. The last copy ends on the communicator's thread. That concerns this rank alone; no call
+/// under way may use the memory then.
 class Registration {
  private:
   friend class Communicator;

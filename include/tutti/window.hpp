@@ -121,9 +121,10 @@ inline constexpr Rank any_rank = -1;
 /// abort of the communicator ends all. Ranges beyond a rank's memory, unaligned words and numbers out of
 /// range throw Error(invalid_argument), with nothing sent.
 ///
-/// Before a rank destroys its window the others must have stopped using its memory: a barrier says so; ranks
-/// that are threads must see to that also where they throw. The
-/// destructor waits for this rank's own transfers, at most a second.
+/// Before a rank destroys its window the others must have stopped using its memory: a barrier says so. Ranks
+/// that are threads must see to that also where they throw, and so must ranks whose memory others reach by
+/// cross-memory attach: what these put until they hear of it lands there. The destructor waits for this
+/// rank's own transfers, at most a second.
 class Window {
  public:
   /// Collective. `memory` is this rank's part: any memory, of any size, also empty; sizes may differ. It must
