@@ -1,27 +1,15 @@
-// A rank of this host that ends while others read its memory, or pass it theirs.
+// A rank of this host that ends while others talk to it.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <vector>
 
 #include "bootstrap/ranks.hpp"
 #include "transport/shm/descriptor.hpp"
-#include "transport/shm/direct_memory.hpp"
 
 namespace tutti::transport::shm {
 namespace {
 
-using bootstrap::test::Child;
 using bootstrap::test::thrown_by;
-
-TEST(ShmLoss, WhoseMemoryCannotBeReadAnyMoreIsLost) {
-  Child child([] { return EXIT_SUCCESS; });
-  const pid_t process = child.process();
-  child.wait();
-  DirectMemory memory(Arena::create(2), 0, {::getpid(), process}, {0, 1}, true);
-  std::byte into[8];
-  const auto error = thrown_by([&] { memory.read(1, 4096, into, sizeof into); });
-  EXPECT_EQ(error.code, ErrorCode::peer_lost) << error.text;
-}
 
 TEST(ShmLoss, WhatIsHeardSoonAfterwardsIsSaidInstead) {
   int asked = 0;
