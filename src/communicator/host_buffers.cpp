@@ -38,11 +38,12 @@ GetAttribute driver() noexcept {
   static std::atomic<unsigned long long> looked_at{0};
   if (const GetAttribute function = found.load(std::memory_order_acquire)) return function;
   const unsigned long long libraries = loaded_libraries();
-  if (libraries == looked_at.load(std::memory_order_relaxed)) return nullptr;
+  // Another thread may have found it since.
+  if (libraries == looked_at.load(std::memory_order_acquire)) return found.load(std::memory_order_acquire);
   if (void* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD))  // for good: it is not closed
     found.store(reinterpret_cast<GetAttribute>(::dlsym(library, "cuPointerGetAttribute")),
                 std::memory_order_release);
-  looked_at.store(libraries, std::memory_order_relaxed);
+  looked_at.store(libraries, std::memory_order_release);
   return found.load(std::memory_order_acquire);
 }
 
