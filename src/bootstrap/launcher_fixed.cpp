@@ -101,9 +101,10 @@ std::unique_ptr<Launcher> find_torchrun() {
   const int port = variable("TUTTI_PORT") || size == 1
                        ? port_or(1)
                        : required_number("MASTER_PORT", "MASTER_ADDR", 1, 65534) + 1;
-  const auto job = "torchrun " + variable("TORCHELASTIC_RUN_ID").value_or("") + " " +
-                   variable("TORCHELASTIC_RESTART_COUNT").value_or("") + " " +
-                   variable("MASTER_PORT").value_or("");
+  // Not TORCHELASTIC_RESTART_COUNT: each node counts the failures of its own, and one that comes later begins
+  // at 0.
+  const auto job =
+      "torchrun " + variable("TORCHELASTIC_RUN_ID").value_or("") + " " + variable("MASTER_PORT").value_or("");
   return std::make_unique<NamedHostLauncher>(std::move(identity), master.value_or("127.0.0.1"), "MASTER_ADDR",
                                              port, job, "");
 }

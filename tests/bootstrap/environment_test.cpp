@@ -123,6 +123,8 @@ TEST(Environment, RanksOfAJobAgreeAndJobsDiffer) {
     EXPECT_NE(agreed(with(base, {{job, "999"}})).secret, secret);
     EXPECT_NE(agreed(with(base, {{"TUTTI_SECRET", "x"}})).secret, secret);
   }
+  // Nodes of a job count restarts by themselves: after a failure their numbers differ.
+  EXPECT_EQ(agreed(with(torchrun, {{"TORCHELASTIC_RESTART_COUNT", "1"}})).secret, agreed(torchrun).secret);
 }
 
 TEST(Environment, VariablesThatMakeNoSenseAreNamed) {
