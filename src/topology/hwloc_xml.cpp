@@ -94,9 +94,14 @@ class HwlocImporter {
   Machine run(const XmlElement& topology) {
     if (topology.name != "topology") topology.refuse("a file of hwloc begins with <topology>");
     const std::string version = topology.text("version");
-    if (!version.starts_with("2.") && !version.starts_with("3."))
+    // Version 2 numbers the kinds of devices, version 3 gives each a bit: 2 is a network, then memory.
+    if (version.starts_with("3.")) {
+      network_ = "16";
+      rdma_ = "48";
+    } else if (!version.starts_with("2.")) {
       topology.refuse("version \"" + version +
                       "\"; 2 and 3 are read (lstopo of hwloc 2 converts older ones)");
+    }
     const auto machine = std::ranges::find_if(
         topology.children, [](const XmlElement& child) { return is_device(child, "Machine"); });
     if (machine == topology.children.end()) topology.refuse("holds no Machine");
@@ -273,12 +278,8 @@ class HwlocImporter {
     std::vector<Node> rdma, plain;
     for (const XmlElement& child : element.children) {
       if (!is_device(child, "OSDev")) continue;
-      const bool is_rdma = child.text("osdev_type") == "3" || child.text("osdev_type") == "48";
-      if (!is_rdma) {
-        if (child.text("osdev_type") == "2" || child.text("osdev_type") == "16")
-          plain.push_back({.label = child.text("name")});
-        continue;
-      }
+      if (child.text("osdev_type") == network_) plain.push_back({.label = child.text("name")});
+      if (child.text("osdev_type") != rdma_) continue;
       int count = 1;
       while (!info(child, fmt::format("Port{}State", count + 1)).empty() && count < 256) ++count;
       for (int number = 1; number <= count; ++number)
@@ -291,7 +292,7 @@ class HwlocImporter {
 
   /// An interface that no PCI device stands behind, as in some virtual machines.
   void loose_device(const XmlElement& element, const Place& place) {
-    if (element.text("osdev_type") != "2" && element.text("osdev_type") != "16") return;
+    if (element.text("osdev_type") != network_) return;
     const NodeId nic = add_device(machine_, place.parent, {.kind = NodeKind::nic}, std::nullopt);
     add_unknown_port(machine_, nic, {.label = element.text("name")});
   }
@@ -349,9 +350,10 @@ class HwlocImporter {
   const std::set<std::string>& computing_;
   Machine machine_;
   std::string arch_;
-  std::map<int, NodeId> domains_;       ///< by the system's number of the NUMA domain
-  std::map<std::string, NodeId> gpus_;  ///< by "PCIDev:12" and "OSDev:34"
-  std::map<std::string, NodeId> nics_;  ///< by PCI address without the function
+  std::string_view network_ = "2", rdma_ = "3";  ///< "osdev_type" of an interface, and of an RDMA device
+  std::map<int, NodeId> domains_;                ///< by the system's number of the NUMA domain
+  std::map<std::string, NodeId> gpus_;           ///< by "PCIDev:12" and "OSDev:34"
+  std::map<std::string, NodeId> nics_;           ///< by PCI address without the function
   std::set<std::string> switches_;
 };
 

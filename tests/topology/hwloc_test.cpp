@@ -113,6 +113,22 @@ TEST_F(HwlocFile, ArchitectureOfVersionThree) {
   EXPECT_EQ(machine.node(machine.find("cpu2")).details.at("arch"), "arm64");
 }
 
+// Which numbers kinds of devices otherwise: 2, once a network, is memory.
+TEST_F(HwlocFile, DevicesOfVersionThree) {
+  const std::string devices = R"(<object type="OSDev" name="dax0.0" osdev_type="2"/>
+      <object type="OSDev" name="hsn0" osdev_type="16"/>
+      <object type="PCIDev" pci_busid="0000:81:00.0" pci_type="0207 [15b3:1017] [15b3:0003] 00">
+        <object type="OSDev" name="ib0" osdev_type="16"/>
+        <object type="OSDev" name="mlx5_0" osdev_type="48"/>
+      </object>
+    </object>
+  </object>)";
+  const Machine machine = from_text(with(of_version_three, "</object>\n  </object>", devices), "sample");
+  EXPECT_EQ(machine.count(NodeKind::port), 2U);
+  EXPECT_FALSE(machine.node(machine.find("hsn0")).rdma);
+  EXPECT_TRUE(machine.node(machine.find("mlx5_0")).rdma);
+}
+
 TEST_F(HwlocFile, TheDomainThatIsTakenIsSaid) {
   const Machine machine = from_text(of_version_three, "sample");
   EXPECT_THAT(machine.unseen, ElementsAre("which NUMA domain 0000:80:00.0 is near to; taken: cpu1"));
