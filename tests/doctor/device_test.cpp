@@ -114,6 +114,18 @@ TEST(DoctorGpu, PeerMemory) {
   EXPECT_FALSE(read_gpu(fake.root()).dma_buf);
 }
 
+// Their PCI class is that of display controllers, or of accelerators (MI300).
+TEST(DoctorGpu, OfAmd) {
+  FakeRoot fake;
+  for (const char* device : {"0000:01:00.0", "0000:02:00.0"})
+    fake.file(std::string("/sys/bus/pci/devices/") + device + "/vendor", "0x1002\n");
+  fake.file("/sys/bus/pci/devices/0000:01:00.0/class", "0x038000\n")
+      .file("/sys/bus/pci/devices/0000:02:00.0/class", "0x120000\n");
+  const Finding finding = examine(read_gpu(fake.root())).at(0);
+  EXPECT_THAT(finding.what, HasSubstr("2 AMD GPUs without /dev/kfd"));
+  EXPECT_TRUE(read_pcie(fake.root()).gpu);
+}
+
 /// A configuration space with an advanced error capability at 0x100 and ACS at 0x148.
 std::string configuration(std::uint8_t control) {
   std::string space(4096, '\0');

@@ -76,8 +76,9 @@ bool Root::readable_and_writable(const std::string& path) const {
 int Root::gpus(const std::string& vendor) const {
   const std::string devices = "/sys/bus/pci/devices/";
   return static_cast<int>(std::ranges::count_if(names(devices), [&](const std::string& device) {
-    return text(devices + device + "/vendor") == vendor &&
-           text(devices + device + "/class").value_or("").starts_with("0x03");
+    const std::string kind = text(devices + device + "/class").value_or("");
+    const bool computes = kind.starts_with("0x03") || kind.starts_with("0x12");  // the second: MI300
+    return computes && text(devices + device + "/vendor") == vendor;
   }));
 }
 
