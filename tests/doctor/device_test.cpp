@@ -114,6 +114,11 @@ TEST(DoctorGpu, PeerMemory) {
   EXPECT_FALSE(read_gpu(fake.root()).dma_buf);
 }
 
+TEST(DoctorGpu, OnABusThatIsHidden) {
+  const GpuFacts facts{.driver = "570.1", .nodes = 8};
+  EXPECT_THAT(examine(facts).at(0).what, HasSubstr("8 of 8 NVIDIA GPUs visible; 570.1"));
+}
+
 // Their PCI class is that of display controllers, or of accelerators (MI300).
 TEST(DoctorGpu, OfAmd) {
   FakeRoot fake;

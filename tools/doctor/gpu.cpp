@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <sstream>
 
@@ -19,7 +20,8 @@ bool kernel_at_least(const Root& root, int major, int minor) {
 Finding examine_nvidia(const GpuFacts& facts) {
   Finding finding{.area = "gpu"};
   finding.data = {{"nvidia", facts.nvidia}, {"driver", facts.driver}, {"device_nodes", facts.nodes}};
-  const std::string found = fmt::format("{} NVIDIA GPU{}", facts.nvidia, facts.nvidia == 1 ? "" : "s");
+  const int all = std::max(facts.nvidia, facts.nodes);  // the bus may show none of them
+  const std::string found = fmt::format("{} NVIDIA GPU{}", all, all == 1 ? "" : "s");
   if (facts.driver.empty()) {
     finding.level = Level::warning;
     finding.what = found + " and no driver for it";
