@@ -80,6 +80,14 @@ TEST(Doctor, AGroupThatDoesNotComeTogetherIsAnError) {
   EXPECT_THAT(outcome.output, HasSubstr("processors\n"));
 }
 
+TEST(Doctor, BlamesNoFirewallForARankZeroInTheWrongPlace) {
+  const std::string id = bootstrap::make_id({{"192.0.2.77", 4321}, {}}).to_string();
+  const Outcome outcome = run_command("TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_ID=" + id + " " + doctor);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("come together"));
+  EXPECT_THAT(outcome.output, Not(HasSubstr("firewall")));
+}
+
 TEST(Doctor, StartsNoRanksUnderALauncherOfSeveral) {
   const std::string id = bootstrap::reserve_id("127.0.0.1").to_string();
   const Outcome outcome =

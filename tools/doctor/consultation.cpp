@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <utility>
 
 #include <tutti/error.hpp>
 
@@ -73,13 +74,14 @@ Report alone(const Settings& settings, const Error& error) {
   Report report;
   report.machines.push_back({machine, examine_machine(Root(), {.count = 1, .processors = machine.processors},
                                                       settings.options.interface)});
-  report.pairs.push_back(
-      {.area = "pairs",
-       .level = Level::error,
-       .what = std::string("the ranks do not come together: ") + error.what(),
-       .remedy =
-           "let TCP through to the machine of rank 0 (its firewall, security groups), or name a network that "
-           "leads there: TUTTI_INTERFACE"});
+  Finding finding{.area = "pairs",
+                  .level = Level::error,
+                  .what = std::string("the ranks do not come together: ") + error.what()};
+  if (error.code() == ErrorCode::timeout)  // what other errors are, they say
+    finding.remedy =
+        "let TCP through to the machine of rank 0 (its firewall, security groups), or name a network that "
+        "leads there: TUTTI_INTERFACE";
+  report.pairs.push_back(std::move(finding));
   return report;
 }
 
