@@ -141,7 +141,8 @@ PairFacts measure_pairs(Team& team, const std::vector<Machine>& machines, const 
   PairFacts facts{.machine = names(machines, team.size()),
                   .blocked = probe_connections(team, machines, ranks),
                   .left_out = team.size() - static_cast<int>(ranks.size()),
-                  .ports = listening_ports()};
+                  .ports = listening_ports(),
+                  .wanted = options.transport};
   std::set<std::pair<int, int>> blocked;
   for (const auto& one : facts.blocked) blocked.insert(std::minmax(one.from, one.to));
   int errors = 0;

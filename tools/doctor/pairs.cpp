@@ -53,14 +53,15 @@ Findings examine_blocked(const PairFacts& facts) {
 }
 
 Finding failed_finding(const PairFacts& facts, const Pair& pair) {
-  return {
-      .area = "pairs",
-      .level = Level::error,
-      .what = fmt::format("ranks {} ({}) and {} ({}) do not work together: {}", pair.a,
-                          machine(facts, pair.a), pair.b, machine(facts, pair.b), pair.error),
-      .remedy =
-          "try --transport tcp: when that works, RDMA or shared memory is at fault, and the message says how",
-      .data = {{"a", pair.a}, {"b", pair.b}, {"error", pair.error}}};
+  return {.area = "pairs",
+          .level = Level::error,
+          .what = fmt::format("ranks {} ({}) and {} ({}) do not work together: {}", pair.a,
+                              machine(facts, pair.a), pair.b, machine(facts, pair.b), pair.error),
+          .remedy = facts.wanted == "tcp"
+                        ? ""
+                        : "try --transport tcp: when that works, RDMA or shared memory is at "
+                          "fault, and the message says how",
+          .data = {{"a", pair.a}, {"b", pair.b}, {"error", pair.error}}};
 }
 
 using ByTransport = std::map<std::string, std::vector<const Pair*>>;

@@ -34,6 +34,7 @@ struct PairFacts {
   bool given_up = false;  ///< after so many errors the other pairs were not tried
   int left_out = 0;       ///< ranks that were not measured, because they are many
   std::string ports{};    ///< "32768-60999", from which the system takes those of listeners
+  std::string wanted{};   ///< the transport that was asked for; empty: tutti chose
 };
 
 Findings examine(const PairFacts& facts);
