@@ -67,12 +67,14 @@ class Exporter {
     line(1, "</cpu>");
   }
 
-  /// What hangs on a cpu or a bridge: links towards the leaves have them as their second end.
+  /// What hangs on a cpu or a bridge. PCIe links have the device as their second end, those of NVLink-C2C as
+  /// either.
   void below(NodeId parent, int depth) {
     for (const LinkId id : adjacency_[static_cast<std::size_t>(parent)]) {
       const Link& link = machine_.link(id);
-      const bool only_c2c = link.kind == LinkKind::c2c && !has_pcie(link.b);
-      if (link.a == parent && (link.kind == LinkKind::pcie || only_c2c)) device(link, depth);
+      const NodeId child = machine_.other_end(id, parent);
+      const bool only_c2c = link.kind == LinkKind::c2c && !has_pcie(child);
+      if (only_c2c || (link.kind == LinkKind::pcie && link.a == parent)) device(link, child, depth);
     }
   }
 
@@ -81,9 +83,9 @@ class Exporter {
                                [&](const Link& link) { return link.kind == LinkKind::pcie && link.b == id; });
   }
 
-  void device(const Link& link, int depth) {
-    const Node& node = machine_.node(link.b);
-    if (node.kind == NodeKind::nic && node.pci.empty()) return nic(link.b, depth);  // in nobody's sight
+  void device(const Link& link, NodeId id, int depth) {
+    const Node& node = machine_.node(id);
+    if (node.kind == NodeKind::nic && node.pci.empty()) return nic(id, depth);  // in nobody's sight
     const char* usual = node.kind == NodeKind::bridge ? "0x060400"
                         : node.kind == NodeKind::gpu  ? "0x030200"
                                                       : "0x020000";
@@ -91,9 +93,9 @@ class Exporter {
                             attribute("class", detail(node, "class", usual)), known(node, "vendor"),
                             known(node, "device"), known(node, "subsystem_vendor"),
                             known(node, "subsystem_device"), speed_and_width(link)));
-    if (node.kind == NodeKind::bridge) below(link.b, depth + 1);
-    if (node.kind == NodeKind::gpu) gpu(link.b, depth + 1);
-    if (node.kind == NodeKind::nic) nic(link.b, depth + 1);
+    if (node.kind == NodeKind::bridge) below(id, depth + 1);
+    if (node.kind == NodeKind::gpu) gpu(id, depth + 1);
+    if (node.kind == NodeKind::nic) nic(id, depth + 1);
     line(depth, "</pci>");
   }
 

@@ -203,6 +203,16 @@ TEST_F(NcclFile, WhatIsWrittenReadsAsTheSameMachine) {
   }
 }
 
+// Of links but those of PCIe and cables, a file of tutti's may name either end first.
+TEST_F(NcclFile, WrittenWhicheverEndALinkBeginsAt) {
+  const Machine machine = known("nvl72");
+  Machine turned = machine;
+  for (Link& link : turned.links)
+    if (link.kind == LinkKind::c2c) std::swap(link.a, link.b);
+  EXPECT_NO_THROW(check(turned));
+  EXPECT_EQ(to_nccl_xml(turned), to_nccl_xml(machine));
+}
+
 TEST_F(NcclFile, WrittenAsNcclReadsIt) {
   const std::string text = to_nccl_xml(known("dgx-h100"));
   EXPECT_THAT(text, HasSubstr("<system version=\"1\">"));
