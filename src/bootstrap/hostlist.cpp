@@ -46,7 +46,8 @@ std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view
     const auto low = range.substr(0, dash);
     const auto high = dash == std::string_view::npos ? low : range.substr(dash + 1);
     const auto first = parse_number(low, whole), last = parse_number(high, whole);
-    if (last < first || last - first >= most_entries) refuse(whole, "a range is empty or too long");
+    if (last < first || last - first >= most_entries - all.size())
+      refuse(whole, "a range is empty or too long");
     for (std::size_t i = 0; i <= last - first; ++i) {
       const auto digits = std::to_string(first + i);
       all.push_back(std::string(low.size() > digits.size() ? low.size() - digits.size() : 0, '0') + digits);

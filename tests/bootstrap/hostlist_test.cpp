@@ -63,6 +63,13 @@ TEST(Hostlist, RefusesWhatIsNoList) {
   }
 }
 
+// Before they fill the memory.
+TEST(Hostlist, RefusesManyLongRanges) {
+  std::string list = "n[0";
+  for (int i = 0; i < 1000; ++i) list += ",0-999999";
+  EXPECT_THROW(expand_hostlist(list + "]"), Error);
+}
+
 TEST(TasksPerNode, Expands) {
   EXPECT_EQ(expand_tasks_per_node("4"), (std::vector{4}));
   EXPECT_EQ(expand_tasks_per_node("2(x3),1"), (std::vector{2, 2, 2, 1}));
