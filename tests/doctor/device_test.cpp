@@ -44,7 +44,12 @@ TEST(DoctorRdma, PortsOfInfiniBand) {
   EXPECT_THAT(examine(with(one)).at(0).remedy, HasSubstr("opensm"));
   one.active = false;
   EXPECT_THAT(examine(with(one)).at(0).what, HasSubstr("down"));
+  EXPECT_THAT(examine(with(one)).at(0).remedy, HasSubstr("cable"));
   EXPECT_EQ(examine(with(one)).at(0).level, Level::note);
+  one.initializing = true;  // with a cable, and whatever LID
+  one.lid = 65535;
+  EXPECT_THAT(examine(with(one)).at(0).what, HasSubstr("initializing"));
+  EXPECT_THAT(examine(with(one)).at(0).remedy, HasSubstr("opensm"));
 }
 
 TEST(DoctorRdma, AddressesAndMtuOfRoce) {

@@ -21,7 +21,10 @@ nlohmann::json data_of(const RdmaPort& port) {
 
 std::string in_words(const RdmaPort& port) {
   std::string text = fmt::format("{} port {}: {}, {:g} Gb/s, MTU {}, {}", port.device, port.number,
-                                 port.layer, port.gigabits, port.mtu, port.active ? "active" : "down");
+                                 port.layer, port.gigabits, port.mtu,
+                                 port.active         ? "active"
+                                 : port.initializing ? "initializing"
+                                                     : "down");
   if (port.numa_node >= 0) text += fmt::format(", NUMA node {}", port.numa_node);
   if (const auto slash = port.pci_path.rfind('/'); slash != std::string::npos)
     text += ", PCI " + port.pci_path.substr(slash + 1);
@@ -32,17 +35,18 @@ std::string in_words(const RdmaPort& port) {
   return port.gids.size() > shown ? text + fmt::format(", {} more GIDs", port.gids.size() - shown) : text;
 }
 
-/// What is wrong with an active port, and the remedy; level ok when nothing is.
-Finding examine_active(const RdmaPort& port, const std::string& why_no_iwarp) {
+/// What is wrong with a port that is linked, and the remedy; level ok when nothing is.
+Finding examine_linked(const RdmaPort& port, const std::string& why_no_iwarp) {
   const auto routable = [](const RdmaGid& gid) { return gid.type == "RoCE v2" && !gid.link_local; };
   if (port.layer == "iWARP")
     return why_no_iwarp.empty() ? Finding{}
                                 : Finding{.level = Level::note, .what = "iWARP is not used: " + why_no_iwarp};
   if (port.layer == "InfiniBand")
-    return port.lid != 0 ? Finding{}
-                         : Finding{.level = Level::warning,
-                                   .what = "no LID: no subnet manager has seen this port",
-                                   .remedy = "start a subnet manager: opensm, or the switch's own"};
+    return port.active && port.lid != 0
+               ? Finding{}
+               : Finding{.level = Level::warning,
+                         .what = "no LID: no subnet manager has seen this port",
+                         .remedy = "start a subnet manager: opensm, or the switch's own"};
   if (std::ranges::none_of(port.gids, routable))
     return {.level = Level::warning,
             .what = "no RoCE v2 address that is routable",
@@ -58,8 +62,8 @@ Finding examine_active(const RdmaPort& port, const std::string& why_no_iwarp) {
 
 Finding examine_port(const RdmaPort& port, const std::string& why_no_iwarp) {
   Finding finding;
-  if (port.active)
-    finding = examine_active(port, why_no_iwarp);
+  if (port.active || (port.initializing && port.layer == "InfiniBand"))
+    finding = examine_linked(port, why_no_iwarp);
   else
     finding = {.level = Level::note,
                .remedy = "plug in the cable, or \"ip link set (its network interface) up\""};
@@ -104,6 +108,12 @@ RdmaFacts read_rdma(const Root& root) {
     if (!root.readable_and_writable(node)) facts.closed.push_back(node);
   }
   read_devices(facts);
+  for (auto& port : facts.ports) {
+    const auto state =
+        root.text(fmt::format("/sys/class/infiniband/{}/ports/{}/state", port.device, port.number));
+    port.initializing =
+        state && (state->starts_with("2") || state->starts_with("3"));  // "2: INIT", "3: ARMED"
+  }
   return facts;
 }
 

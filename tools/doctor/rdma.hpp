@@ -22,6 +22,7 @@ struct RdmaPort {
   int number = 1;
   std::string layer{};  ///< "InfiniBand", "RoCE", "iWARP"
   bool active = false;
+  bool initializing = false;  ///< linked, and not active: InfiniBand's wait so for a subnet manager
   double gigabits = 0;
   int mtu = 0;
   int lid = 0;
@@ -44,7 +45,8 @@ struct RdmaFacts {
 RdmaFacts read_rdma(const Root& root);
 Findings examine(const RdmaFacts& facts);
 
-/// The part of `read_rdma` that needs libibverbs: built, ports, choice, why_none, why_no_iwarp.
+/// The part of `read_rdma` that needs libibverbs: built, ports but for `initializing`, choice, why_none,
+/// why_no_iwarp.
 void read_devices(RdmaFacts& facts);
 
 }  // namespace tutti::doctor
