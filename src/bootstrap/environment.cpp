@@ -145,6 +145,10 @@ void read_local(Launch& identity, const char* rank, const char* size) {
 
 std::unique_ptr<Launcher> find_launcher() {
   if (auto found = find_tutti()) return found;
+  // What has started torchrun on each host, srun or mpirun, has left its variables to torchrun's processes,
+  // too.
+  if (variable("TORCHELASTIC_RUN_ID"))
+    if (auto found = find_torchrun()) return found;
   if (auto found = find_pmix()) return found;
   if (auto found = find_pmi1()) return found;
   if (auto found = find_torchrun()) return found;

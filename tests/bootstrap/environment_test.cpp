@@ -81,6 +81,9 @@ TEST(Environment, Torchrun) {
   EXPECT_EQ(to_string(agreed(with(torchrun, {{"TUTTI_PORT", "777"}})).endpoint), "10.9.8.7:777");
   EXPECT_EQ(identity({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).launcher, "torchrun");
   EXPECT_EQ(identity(with(torchrun, {{"LOCAL_WORLD_SIZE", ""}})).local_size, 1) << "a local rank alone";
+  const auto both = with(torchrun, {{"PMI_FD", "987"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
+  EXPECT_EQ(identity(both).launcher, "PMI-1");
+  EXPECT_EQ(identity(with(both, {{"TORCHELASTIC_RUN_ID", "x"}})).launcher, "torchrun") << "srun torchrun";
 }
 
 TEST(Environment, AHostNameThatIsTheLoopbackHereBecomesAnAddressForTheOthers) {
