@@ -5,6 +5,7 @@
 
 #include <tutti/version.hpp>
 
+#include "bootstrap/rendezvous.hpp"
 #include "command.hpp"
 #include "samples.hpp"
 #include "topology/json.hpp"
@@ -168,6 +169,14 @@ TEST_F(Program, FindsTheWorldOfItsRanks) {
   EXPECT_THAT(outcome.output, HasSubstr("-> rank 2 (cpu"));
   EXPECT_THAT(outcome.output, HasSubstr(": shared memory"));
   EXPECT_THAT(outcome.output, HasSubstr("  not nvlink: the buffers are in the processors' memory"));
+}
+
+// Not all launchers say which rank of its host one is.
+TEST_F(Program, GivesEachRankOfAHostAGpuOfItsOwn) {
+  const std::string id = bootstrap::reserve_id("").to_string();
+  const Outcome outcome = launch("for rank in 0 1; do TUTTI_SIZE=2 TUTTI_RANK=$rank TUTTI_ID=" + id + " ",
+                                 "world --gpus & done; wait");
+  EXPECT_THAT(outcome.output, AnyOf(HasSubstr("rank 1: gpu1"), HasSubstr("there is no GPU 1 on")));
 }
 
 TEST_F(Program, TakesTheWorldsOptionsFromTheEnvironment) {

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
+#include <span>
 
 #include <tutti/options.hpp>
 
@@ -11,6 +13,7 @@
 #include "topo/commands.hpp"
 #include "topology/choice.hpp"
 #include "topology/exchange.hpp"
+#include "topology/host.hpp"
 #include "topology/text.hpp"
 
 namespace tutti::topo {
@@ -32,13 +35,25 @@ std::string means_of_first(const topology::World& world, const topology::Rules& 
   return text;
 }
 
+/// The number of the GPU of this rank, among the ranks of its host: not all launchers say. Collective.
+int gpu_of(const bootstrap::Launch& launch, const topology::AllGather& all_gather) {
+  const topology::HostId mine = topology::this_host();
+  const auto hosts = all_gather(std::as_bytes(std::span(mine)));
+  if (launch.local_size > 1) return launch.local_rank;
+  const auto me = hosts.begin() + launch.rank;
+  return static_cast<int>(std::count(hosts.begin(), me, *me));
+}
+
 void show_world(const WorldRequest& request) {
   const auto timeout = request.options.timeout;
   const auto launch = bootstrap::launch_from_environment(request.options.interface, timeout);
   const auto session = bootstrap::Session::join(launch.id, launch.rank, launch.size, timeout);
+  const topology::AllGather all_gather = [&](std::span<const std::byte> mine) {
+    return session->all_gather(mine, timeout);
+  };
+  const int gpu = gpu_of(launch, all_gather);
   const auto world =
-      topology::exchange(launch.rank, topology::this_place(request.gpus ? launch.local_rank : -1),
-                         [&](std::span<const std::byte> mine) { return session->all_gather(mine, timeout); });
+      topology::exchange(launch.rank, topology::this_place(request.gpus ? gpu : -1), all_gather);
   if (launch.rank == 0)
     fmt::print(
         "{}{}", topology::world_text(world),
