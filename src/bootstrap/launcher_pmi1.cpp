@@ -6,7 +6,9 @@
 // MPI_Init (which says "init" once more) and between MPI_Init and MPI_Finalize, not afterwards; tried with
 // MPICH 4.0.2. Elsewhere, or to be independent of that, such a program makes its communicator with
 // tutti/mpi.hpp.
+#include <fcntl.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -19,6 +21,7 @@
 
 #include <tutti/error.hpp>
 
+#include "base/file_descriptor.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/socket.hpp"
 #include "bootstrap/variables.hpp"
@@ -38,8 +41,9 @@ constexpr std::chrono::seconds goodbye_timeout{1};
 
 class Pmi1 {
  public:
-  /// Does not own `descriptor`.
-  explicit Pmi1(int descriptor) : descriptor_(descriptor) {}
+  /// Through a descriptor of its own: MPI in the same program closes the launcher's when it is finalized, and
+  /// what is opened then may get its number.
+  explicit Pmi1(int descriptor) : descriptor_(::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) {}
   /// Sends a command and returns what was answered; throws unless that is `answer` and reports success. After
   /// Error(timeout) it may still be taken and answered: who asks the same again waits for that.
   std::string ask(const std::string& command, const std::string& answer, const Deadline& deadline) {
@@ -78,9 +82,9 @@ class Pmi1 {
   }
   void flush(const std::string& command, const Deadline& deadline) {
     while (!unsent_.empty()) {
-      const auto sent = send_some(descriptor_, std::as_bytes(std::span(unsent_)));
+      const auto sent = send_some(descriptor_.get(), std::as_bytes(std::span(unsent_)));
       if (!sent) fail(command, gone);
-      if (*sent == 0 && !wait_for(descriptor_, POLLOUT, deadline))
+      if (*sent == 0 && !wait_for(descriptor_.get(), POLLOUT, deadline))
         fail(command, "failed: the launcher reads nothing", ErrorCode::timeout);
       unsent_.erase(0, *sent);
     }
@@ -88,19 +92,19 @@ class Pmi1 {
   std::string read_line(const std::string& command, const Deadline& deadline) {
     while (line_.size() < longest_line) {
       std::byte one{};
-      const auto received = receive_some(descriptor_, std::span(&one, 1));
+      const auto received = receive_some(descriptor_.get(), std::span(&one, 1));
       if (!received) fail(command, gone);
       if (*received == 1 && one == std::byte{'\n'}) return std::exchange(line_, {});
       if (*received == 1) {
         line_ += static_cast<char>(one);
-      } else if (!wait_for(descriptor_, POLLIN, deadline)) {
+      } else if (!wait_for(descriptor_.get(), POLLIN, deadline)) {
         fail(command, awaited_ == "barrier_out" ? incomplete : silent, ErrorCode::timeout);
       }
     }
     fail(command, "was answered with an endless line");
   }
 
-  int descriptor_;
+  FileDescriptor descriptor_;  ///< empty where it was none: then all commands fail
   std::string unsent_;
   std::string line_;                            ///< of which the end has not come yet
   std::string awaited_;                         ///< an answer that has not come yet; else empty

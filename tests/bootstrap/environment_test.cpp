@@ -216,6 +216,22 @@ TEST(Environment, WhoNeedsNoIdLeavesTheLauncherAlone) {
   EXPECT_EQ(server.asked(), "");
 }
 
+// MPI in the same program closes it at its end, and what is opened next may get its number.
+TEST(Environment, WhatTheLaunchersDescriptorHasBecomeIsLeftAlone) {
+  Pmi1Server server;
+  const Pmi1Server stranger;
+  const auto number = [](const Pmi1Server& of) { return std::stoi(of.variables(1).at("PMI_FD")); };
+  {
+    const Environment environment(server.variables(1));
+    const auto launcher = find_launcher();
+    EXPECT_EQ(thrown_by([&] { launcher->agree("", Deadline(10ms)); }).code, ErrorCode::timeout);
+    EXPECT_EQ(::dup2(number(stranger), number(server)), number(server));
+    server.hang_up();
+    EXPECT_EQ(thrown_by([&] { launcher->agree("", Deadline(10s)); }).code, ErrorCode::system);
+  }
+  EXPECT_EQ(stranger.asked(), "");
+}
+
 int times_in(const std::string& text, const std::string& word) {
   int found = 0;
   for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
