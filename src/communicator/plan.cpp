@@ -245,8 +245,8 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   plan.bytes = circumstances.bytes;
   plan.choice = select(circumstances);
   const User* user = schedule_of_user(call, shape);
-  if (user != nullptr) plan.choice.why = "given by the user";
-  const Algorithm* algorithm = user == nullptr ? plan.choice.algorithm : nullptr;
+  if (user != nullptr) plan.choice = {.piece = plan.choice.piece, .why = "given by the user"};
+  const Algorithm* algorithm = plan.choice.algorithm;
   const auto& [schedule, overview] = user != nullptr ? user->prepared : prepared(*algorithm, call.root);
   const bool runs_in_place = user != nullptr ? user->in_place : algorithm->in_place;
   plan.copies_input = key.scaled || (sizes.in_place && !runs_in_place);

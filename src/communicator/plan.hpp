@@ -57,8 +57,8 @@ struct Plan {
   std::uint32_t hash = 0;           ///< equal on ranks that make the same call by the same algorithm
   bool empty = false;               ///< nothing to move
   std::size_t bytes = 0;            ///< nccl-tests' size of the call, by which it was chosen
-  Choice choice;
-  std::string name;  ///< of the schedule behind `program`
+  Choice choice;                    ///< without an algorithm where the user gave the schedule
+  std::string name;                 ///< of the schedule behind `program`
   /// Reads a copy of the input: in place by a schedule that is not, or multiplied by the call's factor.
   /// Rounding the product before anybody folds it makes all ranks fold the same values.
   bool copies_input = false;

@@ -48,9 +48,7 @@ Picture picture_of(const Planner::Setting& setting, Collective collective, const
 std::string simulated(const Picture& picture, const Plan& plan) {
   const simulation::Ranking ranking = simulation::rank_candidates(picture.network, picture.question);
   std::string text = simulation::describe(picture.network, ranking);
-  if (find_algorithm(picture.question.collective, plan.name) != plan.choice.algorithm ||
-      plan.choice.algorithm->one_sided)
-    return text;
+  if (plan.choice.algorithm == nullptr || plan.choice.algorithm->one_sided) return text;
   simulation::Question own = picture.question;
   own.algorithm = plan.name;
   own.piece = plan.program.piece;

@@ -80,6 +80,34 @@ TEST(Prediction, OfOtherTransportsAndCalls) {
   });
 }
 
+// A name that an algorithm has as well makes it no candidate.
+TEST(Prediction, OfAScheduleOfTheUserIsOneOfCandidatesOnly) {
+  const Schedule given = parse_schedule(R"(
+all_reduce "all_pairs" ranks 2 chunks 1
+rank 0
+  lane 0
+    out[0] = in[0] + from 1 complete
+    to 1 = out[0]
+rank 1
+  lane 0
+    to 0 = in[0]
+    out[0] = from 0
+)");
+  Options options;
+  options.algorithm = "all_pairs";
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        comm.use(given);
+        const std::vector<float> in(1);
+        std::vector<float> out(1);
+        EXPECT_THAT(comm.predict(sum_of(in, out)),
+                    AllOf(HasSubstr("algorithm all_pairs: given by the user"), HasSubstr("\nfastest: "),
+                          Not(HasSubstr("the communicator's choice"))));
+      },
+      options);
+}
+
 TEST(Prediction, NeedsACallThatIsRight) {
   run_local(2, [](Communicator& comm) {
     Call call{.operation = Operation::all_reduce, .type = DataType::float32, .count = 7};
