@@ -52,6 +52,7 @@ class Ways {
     first.broadcast(id.bytes.data(), id.bytes.data(), id.bytes.size(), DataType::uint8, 0);
     Options options = options_;
     options.algorithm = algorithm;
+    if (!algorithm.empty()) options.rank_order = false;  // most have another order, and would be refused
     ways_.emplace(algorithm, Communicator(id, first.rank(), first.size(), options));
   }
 
