@@ -119,7 +119,6 @@ void tune_machine(tune::Settings settings, const std::string& file, std::uint64_
   OutputFile constants = file_of_constants(file);
   settings.options.tuning = "off";  // every algorithm is forced
   try_out(settings);
-  const auto before = measured_before(file, machine);
   std::vector<tuning::Curve> curves;
   for (const std::string& transport : settings.transports)
     for (const int ranks : settings.ranks) {
@@ -129,6 +128,8 @@ void tune_machine(tune::Settings settings, const std::string& file, std::uint64_
       curves.push_back(tuning::fit_curve(samples));
       print(stdout, curves.back());
     }
+  // Only now: another tutti-tune may have written meanwhile what it measured.
+  const auto before = measured_before(file, machine);
   const auto tuning = with_those_before(machine, curves, before.get());
   for (const tuning::Curve& curve : curves) {
     const tuning::Scene scene{.transport = curve.transport, .ranks = curve.ranks, .cpus = curve.cpus};
