@@ -229,7 +229,11 @@ Schedule parse_schedule(std::string_view text) {
     }
     if (!line.ended()) line.fail("the end of the line");
   }
-  if (!begun || std::cmp_not_equal(schedule.lanes.size(), schedule.ranks)) {
+  if (!begun) {
+    Line nothing(text, std::max(number, 1));
+    schedule = header(nothing);  // which says what is missing
+  }
+  if (std::cmp_not_equal(schedule.lanes.size(), schedule.ranks)) {
     throw Error(ErrorCode::invalid_schedule, fmt::format("line {}: the text ends after {} of {} ranks",
                                                          number, schedule.lanes.size(), schedule.ranks));
   }

@@ -85,7 +85,8 @@ TEST(Text, ErrorsSayLineAndCause) {
     const std::string what = refusal(text);
     EXPECT_NE(what.find(part), std::string::npos) << text << "\n-> " << what;
   };
-  says("", "ends after 0 of 0 ranks");
+  says("", "line 1: expected a schedule to begin with its collective, found the end of the line");
+  says("# a page\n\n", "line 2: expected a schedule to begin with its collective");
   says("\n\nallreduce \"x\"", "line 3: expected the name of a collective, found 'allreduce \"x\"'");
   says("broadcast x", "line 1: expected '\"', found 'x'");
   says("broadcast \"x", "line 1: expected '\"', found the end of the line");
