@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -170,6 +171,52 @@ TEST(Readme, HasTheMeansOfThePageOfMeasurements) {
       }
   }
   EXPECT_EQ(rows, 5);
+}
+
+/// Sums of logarithms of ratios, the least and the most that these may be: the figures are rounded.
+struct Ratios {
+  double least = 0, most = 0;
+  int count = 0;
+  void add(const std::string& ours, const std::string& peers) {
+    const auto half_a_digit = [](const std::string& figure) {
+      const std::size_t point = figure.find('.');
+      return 0.5 *
+             std::pow(10, point == std::string::npos ? 0 : -static_cast<double>(figure.size() - point - 1));
+    };
+    const double us = std::stod(ours), theirs = std::stod(peers);
+    least += std::log((theirs - half_a_digit(peers)) / (us + half_a_digit(ours)));
+    most += std::log((theirs + half_a_digit(peers)) / (us - half_a_digit(ours)));
+    ++count;
+  }
+};
+
+TEST(Measurements, HaveTheMeansOfTheirCells) {
+  const std::regex row(R"(\| (\w+) \|.* \| ([\d.]+)(?: of (\d))? \|)"),
+      cell(R"(\| ([\d.]+)~? / ([\d.]+)~? )");
+  int rows = 0;
+  for (const char* page : {"docs/performance.md", "docs/performance-machines.md"}) {
+    std::istringstream lines(text_of(source(page)));
+    bool has_means = false;
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("| ")) has_means = has_means && line.starts_with("|-");
+      if (line.ends_with(" | mean |")) has_means = true;
+      std::smatch match;
+      if (!has_means || !std::regex_match(line, match, row)) continue;
+      Ratios ratios;
+      for (auto at = std::sregex_iterator(line.begin(), line.end(), cell); at != std::sregex_iterator(); ++at)
+        ratios.add((*at)[1], (*at)[2]);
+      ASSERT_GT(ratios.count, 0) << page << ": " << line;
+      if (match[3].matched) {
+        EXPECT_EQ(std::stoi(match[3]), ratios.count) << page << ": " << line;
+      }
+      constexpr double half_a_digit = 0.0051;
+      const double told = std::stod(match[2]);
+      EXPECT_GE(told, std::exp(ratios.least / ratios.count) - half_a_digit) << page << ": " << line;
+      EXPECT_LE(told, std::exp(ratios.most / ratios.count) + half_a_digit) << page << ": " << line;
+      ++rows;
+    }
+  }
+  EXPECT_GT(rows, 150);
 }
 
 /// The floor of each folder of src in the picture, from the top; what has no name in front is on the floor
