@@ -67,9 +67,8 @@ std::unique_ptr<transport::Transport> make_verbs(
   }
   return some ? std::move(verbs) : nullptr;
 #else
-  if (forced)
-    throw Error(ErrorCode::unsupported, "transport verbs is forced, but not in this build of tutti");
   why_none = "verbs: not in this build of tutti";
+  if (forced) throw Error(ErrorCode::unsupported, "transport verbs is forced, but " + why_none);
   return nullptr;
 #endif
 }

@@ -22,6 +22,9 @@ class PerfLaunchers : public testing::TestWithParam<PerfLauncher> {
   void SetUp() override {
     if (test::run_command(std::string("command -v ") + GetParam().binary).status != 0)
       GTEST_SKIP() << GetParam().binary << " is not installed";
+#ifndef TUTTI_HAVE_PMIX
+    if (GetParam().name == std::string("OpenMpi")) GTEST_SKIP() << "built without PMIx";
+#endif
   }
   static test::Outcome start_four(const std::string& program) {
     return test::run_command(std::string("timeout 60 ") + GetParam().binary + GetParam().options + " -n 4 " +
