@@ -1,7 +1,7 @@
 # Device code runs here on host threads: rounding as the library's own kernels do it.
 target_compile_options(${test} PRIVATE -ffp-contract=off)
 # Ranks over RDMA, as the tests of transports have them.
-if(VERBS_FOUND)
+if(TUTTI_HAVE_VERBS)
   target_sources(${test} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/transport/verbs_fake.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/transport/verbs_fake_devices.cpp)
 else()
