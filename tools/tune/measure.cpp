@@ -13,6 +13,7 @@
 
 #include <tutti/error.hpp>
 
+#include "base/system_error.hpp"
 #include "collectives/algorithms.hpp"
 #include "perf/benchmark.hpp"
 #include "perf/buffers.hpp"
@@ -108,10 +109,12 @@ using File = std::unique_ptr<std::FILE, CloseFile>;
 
 // Questions and names are known to the reader; figures pass from the process of rank 0 through a file.
 void write(std::FILE* file, std::span<const Measured> all) {
+  std::string text;
   for (const auto& [sample, rounds] : all)
-    fmt::print(file, "{} {} {} {:.17g}\n", name(sample.question.collective), sample.question.bytes,
-               sample.algorithm.empty() ? "-" : sample.algorithm, fmt::join(rounds, " "));
-  std::fflush(file);
+    text += fmt::format("{} {} {} {:.17g}\n", name(sample.question.collective), sample.question.bytes,
+                        sample.algorithm.empty() ? "-" : sample.algorithm, fmt::join(rounds, " "));
+  if (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file) != 0)
+    throw_errno("writing what was measured to a temporary file");
 }
 
 std::vector<Measured> read(std::FILE* file, const Series& series, int rounds) {
@@ -143,7 +146,7 @@ void try_out(const std::string& transport, int ranks, const Settings& settings) 
 
 std::vector<Measured> measure(const Series& series, const Settings& settings) {
   const File file(std::tmpfile());
-  if (file == nullptr) throw Error(ErrorCode::system, "cannot make a temporary file");
+  if (file == nullptr) throw_errno("making a temporary file");
   Options options = settings.options;
   options.transport = series.scene.transport;
   on_ranks(series.scene.transport, series.scene.ranks, settings, [&](Communicator& comm) {
