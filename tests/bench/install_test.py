@@ -94,6 +94,15 @@ for i in $(seq 300); do sleep 0.1; done""")
                     time.sleep(0.05)
                 self.assertTrue(os.path.exists(ended))
 
+    def test_demo_and_test_refuse_arguments_before_they_install_anything(self):
+        for name in ("demo", "test"):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                os.mkdir(os.path.join(folder, "scripts"))
+                script = shutil.copy(os.path.join(ROOT, "scripts", name), os.path.join(folder, "scripts"))
+                done = subprocess.run([script, "--help"], capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertRegex(done.stderr, f"^usage: scripts/{name}")
+
     def test_nothing_is_installed_for_a_checkout_that_cannot_be_written(self):
         for name, what in (("demo", "build"), ("test", "build"), ("gpu-check", "build/gpu/check")):
             with self.subTest(name), tempfile.TemporaryDirectory(prefix="a folder ") as folder:

@@ -84,6 +84,15 @@ class Rdma(unittest.TestCase):
         self.assertIn("| all_reduce | 8 | 1 |", output)
         self.assertEqual(sorted(os.listdir(self.scripts)), ["bench-rdma", "rdma-lab"])
 
+    def test_refuses_what_it_does_not_understand_before_it_measures(self):
+        self.program("rdma-lab", "echo the lab began")
+        for words in (["--help"], ["/there-is-none"], [self.scripts, "0"], [self.scripts, "many"], [self.scripts, "1", "2"]):
+            with self.subTest(words):
+                done = subprocess.run([os.path.join(self.scripts, "bench-rdma"), *words], capture_output=True, text=True,
+                                      check=False)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn("usage: scripts/bench-rdma", done.stderr)
+
     def test_misses_python_before_it_measures(self):
         tools = os.path.join(self.scripts, "tools")
         os.mkdir(tools)
