@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "topology/assemble.hpp"
 #include "topology/hwloc.hpp"
 #include "topology/nvml.hpp"
 
