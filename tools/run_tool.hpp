@@ -2,7 +2,8 @@
 /// How a tool ends.
 #pragma once
 
-#include <fmt/core.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -12,16 +13,24 @@
 
 namespace tutti {
 
+/// Where whoever started this has closed a standard stream, its descriptor would be that of what the library
+/// opens first, which would get what is printed. What cannot be written to takes its place.
+inline void keep_standard_descriptors() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 /// The exit status that `work` returns; EXIT_FAILURE after a message when it throws, or when what it printed
 /// is lost: on a full disk, say, which often shows only when the last of it is written.
 template <class Work>
 int run_tool(const char* tool, Work work) {
   try {
+    keep_standard_descriptors();
     const int status = work();
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) cannot_write("the standard output");
     return status;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", tool, error.what());
+    std::fprintf(stderr, "%s: %s\n", tool, error.what());  // fmt::print throws where that is lost, too
     return EXIT_FAILURE;
   }
 }

@@ -212,11 +212,12 @@ TEST(Perf, FailsWhenTheJsonCannotBeWritten) {
 }
 
 TEST(Perf, FailsWhenItsOutputIsLost) {
-  for (const char* ranks : {"", " --ranks 2", " --ranks 2 --threads"}) {
-    const Outcome outcome = run(perf + " all_reduce -b 8 -e 8" + ranks + quick + ">/dev/full");
-    EXPECT_EQ(outcome.status, 1) << ranks;
-    EXPECT_THAT(outcome.output, HasSubstr("cannot write the standard output")) << ranks;
-  }
+  for (const char* ranks : {"", " --ranks 2", " --ranks 2 --threads"})
+    for (const char* lost : {">/dev/full", ">&-"}) {
+      const Outcome outcome = run(perf + " all_reduce -b 8 -e 8" + ranks + quick + lost);
+      EXPECT_EQ(outcome.status, 1) << ranks << lost;
+      EXPECT_THAT(outcome.output, HasSubstr("cannot write the standard output")) << ranks << lost;
+    }
 }
 
 // 12 bytes are the least of three ranks, and the most below 16.

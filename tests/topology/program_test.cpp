@@ -198,6 +198,8 @@ TEST_F(Program, SaysItsVersion) {
 TEST_F(Program, FailsWhenItsOutputIsLost) {
   for (const char* arguments : {"show dgx-h100", "paths gpu0 gpu1 --topology dgx-h100"})
     EXPECT_EQ(run(std::string(arguments) + " >/dev/full").status, 1) << arguments;
+  for (const char* lost : {"2>/dev/full", "2>&-"})
+    EXPECT_EQ(run(std::string("paths gpu0 gpu9 --topology pcie-box ") + lost).status, 1) << lost;
 }
 
 TEST_F(Program, SaysWhatItDoesNotUnderstand) {
