@@ -13,6 +13,7 @@ namespace {
 struct Known {
   const char* text;
   const char* remedy;
+  bool is_ours = false;  ///< at fault is this rank, not the peer
 };
 
 Known explain(ibv_wc_status status) {
@@ -35,16 +36,17 @@ Known explain(ibv_wc_status status) {
       return {"the peer could not do what was asked", "run the same version of tutti on all hosts"};
     case IBV_WC_LOC_PROT_ERR:
       return {"memory to be sent is not registered any more",
-              "do not free buffers while an operation uses them"};
+              "do not free buffers while an operation uses them", true};
     case IBV_WC_LOC_LEN_ERR:
-      return {"a message is longer than the port allows", "please report it"};
+      return {"a message is longer than the port allows", "please report it", true};
     case IBV_WC_LOC_QP_OP_ERR:
       return {"the device could not send",
-              "its link may be down or its address gone: ibv_devinfo, ip address"};
+              "its link may be down or its address gone: ibv_devinfo, ip address", true};
     case IBV_WC_WR_FLUSH_ERR:
       return {"the connection had failed before", "the first error says why"};
     default:
-      return {"the device reports an error", "look at the kernel's log (dmesg) and the device's counters"};
+      return {"the device reports an error", "look at the kernel's log (dmesg) and the device's counters",
+              true};
   }
 }
 
@@ -59,7 +61,7 @@ std::vector<Rank> at_fault(Rank rank) { return rank < 0 ? std::vector<Rank>{} : 
 
 Error completion_error(const Place& place, ibv_wc_status status, std::uint32_t vendor_code,
                        const Patience& patience) {
-  const auto [text, remedy] = explain(status);
+  const auto [text, remedy, is_ours] = explain(status);
   const bool silent = status == IBV_WC_RETRY_EXC_ERR;
   const std::string tried = silent ? fmt::format(" within {:.3g} s (timeout {}, {} retries)",
                                                  retry_budget(patience.timeout, patience.retries),
@@ -68,7 +70,7 @@ Error completion_error(const Place& place, ibv_wc_status status, std::uint32_t v
   return {silent ? ErrorCode::peer_lost : ErrorCode::system,
           fmt::format("verbs, {}: {}{} [status {} \"{}\", vendor code {:#x}]; {}", where(place), text, tried,
                       static_cast<int>(status), ::ibv_wc_status_str(status), vendor_code, remedy),
-          at_fault(place.peer)};
+          at_fault(is_ours ? place.rank : place.peer)};
 }
 
 bool is_unreachable(int code) { return code == ENETUNREACH || code == EHOSTUNREACH || code == ETIMEDOUT; }
@@ -112,12 +114,13 @@ EventMeaning meaning_of(ibv_event_type event) {
 }
 
 Error event_error(const Place& place, ibv_event_type event) {
+  const bool is_theirs = event == IBV_EVENT_QP_REQ_ERR || event == IBV_EVENT_QP_ACCESS_ERR;  // its requests
   return {ErrorCode::system,
           fmt::format(
               "verbs, {}: the device reports \"{}\"; look at the kernel's log (dmesg), then restart the job "
               "without this device (TUTTI_VERBS_DEVICES)",
               where(place), ::ibv_event_type_str(event)),
-          at_fault(place.peer)};
+          at_fault(is_theirs ? place.peer : place.rank)};
 }
 
 }  // namespace tutti::transport::verbs

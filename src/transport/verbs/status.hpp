@@ -27,7 +27,8 @@ struct Patience {
 };
 
 /// The error of a work request that failed: peer, device, port, status, the budget that ran out, and the
-/// remedy. Error(peer_lost) where the peer did not answer, Error(system) otherwise.
+/// remedy. Error(peer_lost) where the peer did not answer, Error(system) otherwise. At fault is this rank
+/// where its own device or memory is what failed, else the peer.
 Error completion_error(const Place& place, ibv_wc_status status, std::uint32_t vendor_code,
                        const Patience& patience);
 
@@ -51,7 +52,8 @@ T* made(T* object, const Place& place, const char* what) {
 /// What an asynchronous event means; nothing for those that need no action.
 enum class EventMeaning : std::uint8_t { nothing, port_down, port_up, fatal };
 EventMeaning meaning_of(ibv_event_type event);
-/// The error of a fatal event.
+/// The error of a fatal event. At fault is this rank, whose device it is; the peer where its requests were
+/// bad.
 Error event_error(const Place& place, ibv_event_type event);
 
 }  // namespace tutti::transport::verbs
