@@ -5,13 +5,16 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <chrono>
 #include <memory>
 #include <span>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <tutti/error.hpp>
 
+#include "base/deadline.hpp"
 #include "transport/verbs/control.hpp"
 #include "transport/verbs/link.hpp"
 #include "verbs_fake.hpp"
@@ -125,6 +128,18 @@ TEST_F(VerbsLink, APeerThatHasClosedWakesOnce) {
   link_.advance();
   EXPECT_TRUE(link_.finished());
   EXPECT_FALSE(wakes());
+}
+
+// What it sent before may have come since completions were last taken.
+TEST_F(VerbsLink, APeerThatHasClosedIsLostOnceCompletionsWereTakenAgain) {
+  begin();
+  hear_hello();
+  played_ = verbs::Control();
+  link_.advance();
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the processor was another's
+  EXPECT_NO_THROW(link_.check());
+  shared_.now = Clock::now();
+  EXPECT_THROW(link_.check(), Error);
 }
 
 }  // namespace

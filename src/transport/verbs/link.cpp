@@ -268,7 +268,9 @@ void Link::take_signal(std::size_t rail, const ibv_wc& completion) {
 
 void Link::check() {
   if (failure_) throw Error(*failure_);
-  if (lost_at_ && Clock::now() - *lost_at_ > loss_grace)
+  // By when completions were last taken: what came before the end may be among those that were not, if this
+  // thread was kept from running since.
+  if (lost_at_ && shared_.now - *lost_at_ > loss_grace)
     throw Error(
         ErrorCode::peer_lost,
         fmt::format("verbs to rank {}: it {}; that rank died or destroyed its communicator; look at its own "
