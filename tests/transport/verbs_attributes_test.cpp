@@ -99,6 +99,20 @@ TEST_F(VerbsAttributes, AreThoseOfTheOptions) {
   }
 }
 
+// As virtual ports of an adapter, which share a LID.
+TEST_F(VerbsAttributes, PortsThatNeedAGlobalRouteHaveOneBothWays) {
+  FakeDevice like;
+  like.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  auto devices = fabric_for(ranks, 1, like);
+  devices[0].needs_global_route = true;
+  verbs_ = std::make_shared<RecordingVerbs>(fake_verbs(devices));
+  connect_all();
+  int global = 0;
+  for (auto& [number, steps] : verbs_->steps) global += steps[IBV_QPS_RTR].ah_attr.is_global;
+  EXPECT_EQ(verbs_->steps.size(), 6U);
+  EXPECT_EQ(global, 4) << "both ends of those of rank 0";
+}
+
 TEST_F(VerbsAttributes, PacketNumbersAreRandomAndBothEndsKnowThem) {
   connect_all();
   std::set<std::uint32_t> firsts;

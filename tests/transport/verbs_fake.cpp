@@ -69,6 +69,7 @@ class Fake final : public verbs::Verbs {
     a->active_mtu = device(context).mtu;
     a->max_msg_sz = device(context).longest_message;
     a->link_layer = static_cast<std::uint8_t>(device(context).link_layer);
+    if (device(context).needs_global_route) a->flags = IBV_QPF_GRH_REQUIRED;
     a->active_speed = 64;
     a->active_width = 2;
     return 0;
@@ -238,6 +239,7 @@ class Fake final : public verbs::Verbs {
     if (next == IBV_QPS_RTR) {
       mine.reads_served = a->max_dest_rd_atomic;
       mine.peer = a->dest_qp_num;
+      if (device(pair->context).needs_global_route && a->ah_attr.is_global == 0) return EINVAL;
       if (!has_address(a->ah_attr)) return ENETUNREACH;
     }
     pair->state = next;

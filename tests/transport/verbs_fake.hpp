@@ -22,6 +22,7 @@ struct FakeDevice {
   ibv_transport_type transport = IBV_TRANSPORT_IB;
   int link_layer = IBV_LINK_LAYER_ETHERNET;
   bool active = true;
+  bool needs_global_route = false;
   ibv_mtu mtu = IBV_MTU_4096;
   std::uint32_t longest_message = 1 << 30;
   std::uint32_t max_inline = 256;

@@ -102,6 +102,7 @@ Port describe_port(Verbs& verbs, ibv_context* context, int number, const std::ve
                : attributes.link_layer == IBV_LINK_LAYER_ETHERNET   ? LinkLayer::roce
                                                                     : LinkLayer::infiniband;
   port.active = attributes.state == IBV_PORT_ACTIVE;
+  port.needs_global_route = (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
   port.gigabits = lane_speed(attributes.active_speed) * lanes(attributes.active_width);
   port.mtu = bytes_of(attributes.active_mtu);
   port.lid = attributes.lid;

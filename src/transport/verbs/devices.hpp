@@ -30,8 +30,9 @@ struct Port {
   int number = 1;
   LinkLayer layer = LinkLayer::infiniband;
   bool active = false;
-  double gigabits = 0;  ///< per second
-  int mtu = 0;          ///< active one, bytes
+  bool needs_global_route = false;  ///< packets from it and to it must carry addresses (a GRH)
+  double gigabits = 0;              ///< per second
+  int mtu = 0;                      ///< active one, bytes
   std::uint16_t lid = 0;
   std::uint32_t longest_message = 0;
   std::vector<Gid> gids;

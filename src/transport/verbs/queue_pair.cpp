@@ -61,9 +61,14 @@ QueuePair::QueuePair(Verbs& verbs, const QueuePairSetting& setting)
 }
 
 Address QueuePair::address() const {
-  return {
-      setting_.gid,          number(), first_packet_, setting_.lid, static_cast<std::uint16_t>(setting_.mtu),
-      setting_.manager_port, token_};
+  return {setting_.gid,
+          number(),
+          first_packet_,
+          setting_.lid,
+          static_cast<std::uint16_t>(setting_.mtu),
+          setting_.manager_port,
+          static_cast<std::uint16_t>(setting_.global_route ? 1 : 0),
+          token_};
 }
 
 bool QueuePair::connect(const Address& peer, int reads, bool last_try) {
@@ -112,7 +117,7 @@ bool QueuePair::to_rtr(const Address& peer, bool last_try) {
   a.ah_attr.port_num = static_cast<std::uint8_t>(setting_.port);
   a.ah_attr.sl = static_cast<std::uint8_t>(setting_.service_level);
   a.ah_attr.dlid = peer.lid;
-  a.ah_attr.is_global = setting_.global_route ? 1 : 0;
+  a.ah_attr.is_global = setting_.global_route || peer.global_route != 0 ? 1 : 0;
   std::memcpy(a.ah_attr.grh.dgid.raw, peer.gid.data(), peer.gid.size());
   a.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(setting_.gid_index);
   a.ah_attr.grh.hop_limit = hop_limit;

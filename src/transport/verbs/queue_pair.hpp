@@ -30,7 +30,7 @@ struct QueuePairSetting {
   int port = 1;
   bool managed = false;  ///< rdma_cm connects it (iWARP)
   std::uint16_t manager_port = 0;
-  bool global_route = true;  ///< RoCE, or another subnet
+  bool global_route = true;  ///< packets carry addresses: RoCE, or a port that needs them
   std::array<std::uint8_t, 16> gid{};
   std::uint16_t lid = 0;
   int gid_index = 0;

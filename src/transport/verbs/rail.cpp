@@ -89,7 +89,7 @@ QueuePairSetting Rail::setting(Rank peer) const {
   setting.port = port().number;
   setting.managed = manager_ != nullptr;
   setting.manager_port = manager_ ? manager_->port() : std::uint16_t{0};
-  setting.global_route = port().layer != LinkLayer::infiniband;
+  setting.global_route = port().layer != LinkLayer::infiniband || port().needs_global_route;
   setting.gid = gid_.gid.raw;
   setting.gid_index = gid_.gid.index;
   setting.lid = port().lid;

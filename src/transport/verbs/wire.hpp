@@ -55,9 +55,10 @@ struct Address {
   std::uint32_t queue_pair = 0;
   std::uint32_t first_packet = 0;  ///< its packet sequence number, random
   std::uint16_t lid = 0;
-  std::uint16_t mtu = 0;    ///< bytes
-  std::uint16_t port = 0;   ///< iWARP: of the connection manager
-  std::uint64_t token = 0;  ///< iWARP: what the connection manager wants to be shown; random
+  std::uint16_t mtu = 0;           ///< bytes
+  std::uint16_t port = 0;          ///< iWARP: of the connection manager
+  std::uint16_t global_route = 0;  ///< 1: packets to it must carry its gid
+  std::uint64_t token = 0;         ///< iWARP: what the connection manager wants to be shown; random
 };
 
 /// What goes over the control connection: a kind, then the struct of that kind.
