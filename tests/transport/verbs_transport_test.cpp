@@ -175,11 +175,14 @@ TEST(VerbsFake, RanksOfOtherTransportsAreNamed) {
 }
 
 TEST(VerbsFake, ExplainsThePath) {
-  const auto ranks = fake_ranks(2);
-  EXPECT_EQ(ranks[0]->explain(1),
-            "verbs via fake0 port 1, RoCE 10.9.0.1 -> 10.9.0.2, MTU 4096, GID 1 because it is the first RoCE "
-            "v2 IPv4 "
-            "address that works");
+  for (const int mtu : {0, 1024}) {
+    verbs::VerbsOptions options;
+    options.mtu = mtu;
+    const auto ranks = fake_ranks(2, 1, {}, options);
+    EXPECT_EQ(ranks[0]->explain(1), "verbs via fake0 port 1, RoCE 10.9.0.1 -> 10.9.0.2, MTU " +
+                                        std::to_string(mtu == 0 ? 4096 : mtu) +
+                                        ", GID 1 because it is the first RoCE v2 IPv4 address that works");
+  }
 }
 
 TEST(VerbsFake, QueuePairsAreMadeOnFirstUse) {

@@ -208,7 +208,7 @@ std::string VerbsTransport::explain(Rank peer) const {
     text += fmt::format("{} {} port {}, {} {} -> {}, MTU {}, GID {} because {}",
                         k == 0 ? "verbs via" : "; and", rail.device().name, rail.port().number,
                         verbs::name(rail.port().layer), to_string(rail.gid().gid), to_string(Gid{other.gid}),
-                        rail.port().mtu, rail.gid().gid.index, rail.gid().reason);
+                        rail.setting(peer).mtu, rail.gid().gid.index, rail.gid().reason);
   }
   return text;
 }
