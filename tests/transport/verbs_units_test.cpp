@@ -12,6 +12,7 @@
 #include <future>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include <tutti/error.hpp>
 
@@ -378,14 +379,18 @@ TEST_F(VerbsMemory, RefusalNamesTheLimit) {
   auto faults = std::make_shared<VerbsFaults>();
   FaultyVerbs faulty(fake, faults);
   verbs::MemoryCache other(faulty, {domain.get()});
-  faults->register_error = ENOMEM;
-  try {
-    static_cast<void>(other.acquire(memory, page));
-    FAIL() << "registered";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("ulimit -l"));
+  const std::pair<int, const char*> refusals[] = {
+      {ENOMEM, "ulimit -l"}, {EPERM, "ulimit -l"}, {EAGAIN, "rdma.max"}};
+  for (const auto& [code, limit] : refusals) {
+    faults->register_error = code;
+    try {
+      static_cast<void>(other.acquire(memory, page));
+      FAIL() << "registered";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(limit));
+    }
   }
-  EXPECT_EQ(faults->fired, 1);
+  EXPECT_EQ(faults->fired, 3);
 }
 
 }  // namespace

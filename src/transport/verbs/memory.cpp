@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 #include <system_error>
 
 #include <tutti/error.hpp>
 
 #include "base/mappings.hpp"
 #include "base/system_error.hpp"
+#include "transport/verbs/status.hpp"
 
 namespace tutti::transport::verbs {
 
@@ -19,6 +21,12 @@ namespace {
 const std::byte* address(std::uintptr_t number) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): pages are counted in numbers
   return reinterpret_cast<const std::byte*>(number);
+}
+
+/// Why memory is not registered, and the remedy. EPERM: the limit is 0.
+std::string registration_text(int code) {
+  if (code != ENOMEM && code != EPERM) return call_text(code);
+  return std::generic_category().message(code) + "; raise the limit on locked memory (ulimit -l unlimited)";
 }
 
 }  // namespace
@@ -35,11 +43,8 @@ std::shared_ptr<const Region> register_region(Verbs& verbs, const Domains& domai
     ibv_mr* handle = verbs.reg_mr(domain, const_cast<std::byte*>(begin), bytes, flags);
     if (handle == nullptr) {
       const int code = errno;
-      throw Error(
-          ErrorCode::system,
-          fmt::format("registering {} bytes with an RDMA device: {}{}", bytes,
-                      std::generic_category().message(code),
-                      code == ENOMEM ? "; raise the limit on locked memory (ulimit -l unlimited)" : ""));
+      throw Error(ErrorCode::system, fmt::format("registering {} bytes with an RDMA device: {}", bytes,
+                                                 registration_text(code)));
     }
     handles.emplace_back(handle, Destroy<ibv_mr, &Verbs::dereg_mr>{&verbs});
   }

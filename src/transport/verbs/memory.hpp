@@ -48,7 +48,8 @@ enum class Access : std::uint8_t {
 
 /// The protection domains of all rails, as one place to register with.
 using Domains = std::vector<ibv_pd*>;
-/// Throws Error(system): names bytes, and the limit on locked memory where that is it.
+/// Throws Error(system): names bytes, and the limit on locked memory, or of a control group, where that is
+/// it.
 std::shared_ptr<const Region> register_region(Verbs& verbs, const Domains& domains, const std::byte* begin,
                                               std::size_t bytes, Access access);
 
