@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +17,7 @@
 
 #include <tutti/error.hpp>
 
+#include "base/fork_guard.hpp"
 #include "bootstrap/ranks.hpp"
 #include "transport/verbs/choice.hpp"
 #include "transport/verbs/memory.hpp"
@@ -346,6 +348,24 @@ TEST_F(VerbsMemory, ALeaseMayOutliveTheCache) {
   }
   lease.reset();
   EXPECT_EQ(registered(), 0U);
+}
+
+// As libibverbs has it on kernels before 5.12: what is registered is not in a child, and other memory may be
+// there.
+TEST_F(VerbsMemory, ABlockOfTheParentUnmapsNothingInAChild) {
+  install_fork_guard();
+  auto block =
+      std::make_unique<verbs::Block>(*fake, verbs::Domains{domain.get()}, page, verbs::Access::local_read);
+  ASSERT_EQ(::madvise(block->data(), block->bytes(), MADV_DONTFORK), 0);
+  bootstrap::test::Child child([&] {
+    const std::size_t bytes = block->bytes();
+    void* const there = ::mmap(block->data(), bytes, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (there != block->data()) return 2;
+    block.reset();
+    return ::msync(there, bytes, MS_ASYNC) == 0 ? 0 : 1;  // 1: it is not mapped
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 /// Takes its time to deregister memory, and sees whether its user waits for that.

@@ -64,9 +64,11 @@ Block::Block(Verbs& verbs, const Domains& domains, std::size_t bytes, Access acc
   }
 }
 
+// In a child made by fork they may be gone, and others where they were: libibverbs keeps what is registered
+// from being copied (kernels before 5.12).
 Block::~Block() {
   region_.reset();
-  ::munmap(data_, bytes_);
+  if (generation_ == fork_generation()) ::munmap(data_, bytes_);
 }
 
 struct MemoryCache::State {

@@ -67,6 +67,7 @@ class Block {
  private:
   std::byte* data_ = nullptr;
   std::size_t bytes_;
+  std::uint64_t generation_ = fork_generation();
   std::shared_ptr<const Region> region_;
 };
 
