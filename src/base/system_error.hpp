@@ -18,14 +18,14 @@ class SystemError : public Error {
       : Error(ErrorCode::system, what + ": " + std::generic_category().message(number) + remedy(number)),
         number_(number) {}
   [[nodiscard]] int number() const noexcept { return number_; }
-
- private:
+  /// What to do about it, "; " in front: for want of descriptors; else empty.
   static const char* remedy(int number) noexcept {
     if (number == EMFILE) return "; raise this process's limit of file descriptors (ulimit -n)";
     if (number == ENFILE) return "; raise this host's limit of file descriptors (sysctl fs.file-max)";
     return "";
   }
 
+ private:
   int number_;
 };
 

@@ -97,6 +97,10 @@ TEST(VerbsStatus, ResultsOfAllProvidersAreErrnos) {
   EXPECT_EQ(verbs::errno_of(-EINVAL), EINVAL);
 }
 
+TEST(VerbsStatus, ACallThatLacksDescriptorsNamesTheLimit) {
+  EXPECT_THAT(verbs::call_text(EMFILE), EndsWith("(ulimit -n)"));
+}
+
 TEST(VerbsStatus, RetriesForEverAreTakenAway) {
   EXPECT_EQ(verbs::effective_retries(7, 0), 6);
   EXPECT_EQ(verbs::effective_retries(7, 0xffffff), 6);

@@ -4,6 +4,7 @@
 
 #include <system_error>
 
+#include "base/system_error.hpp"
 #include "transport/verbs/options.hpp"
 
 namespace tutti::transport::verbs {
@@ -76,7 +77,7 @@ Error completion_error(const Place& place, ibv_wc_status status, std::uint32_t v
 bool is_unreachable(int code) { return code == ENETUNREACH || code == EHOSTUNREACH || code == ETIMEDOUT; }
 
 std::string call_text(int code) {
-  const char* remedy = "";
+  const char* remedy = SystemError::remedy(code);
   if (code == ENOMEM)
     remedy =
         "; the device's or the process's limit is reached: see ulimit -l (locked memory) and ibv_devinfo -v";
