@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "rig.hpp"
@@ -41,6 +44,24 @@ class RecordingVerbs final : public ForwardingVerbs {
 
  private:
   std::mutex mutex_;
+};
+
+/// Takes less inline than is asked for.
+class LittleInline final : public ForwardingVerbs {
+ public:
+  static constexpr std::uint32_t most = 96;
+  LittleInline(std::shared_ptr<verbs::Verbs> to, bool refuses)
+      : ForwardingVerbs(std::move(to)), refuses_(refuses) {}
+  ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) override {
+    // As libbnxt_re does it: errno is that of whatever failed before.
+    if (refuses_ && attributes->cap.max_inline_data > most) return nullptr;
+    ibv_qp* const made = to_->create_qp(domain, attributes);
+    attributes->cap.max_inline_data = std::min(attributes->cap.max_inline_data, most);  // as hns does it
+    return made;
+  }
+
+ private:
+  bool refuses_;
 };
 
 class VerbsAttributes : public ::testing::Test {
@@ -140,6 +161,19 @@ TEST_F(VerbsAttributes, PeersMayWriteIntoSlotsAndReachNothingElse) {
   EXPECT_TRUE(seen);
   EXPECT_TRUE(std::ranges::any_of(
       verbs_->regions, [](const auto& region) { return (region.access & IBV_ACCESS_REMOTE_WRITE) != 0; }));
+}
+
+TEST(VerbsInline, IsWhatTheDeviceGrants) {
+  for (const auto& [refuses, granted] : {std::pair{true, 64}, {false, 96}}) {
+    LittleInline table(fake_verbs(fabric_for(1, 1)), refuses);
+    const auto device = verbs::discover(table, "/nonexistent").at(0);
+    const verbs::Port& port = device.ports.at(0);
+    verbs::Rail rail(table, {device, port}, {port.gids.at(0), ""}, {}, 0, 1);
+    errno = EAGAIN;
+    const auto pair = rail.make_pair(1);
+    EXPECT_EQ(pair->max_inline(), granted);
+    rail.forget_pair(*pair);
+  }
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ std::uint64_t random_number() {
   return number;
 }
 
-ibv_qp* create(Verbs& verbs, const QueuePairSetting& setting, int max_inline) {
+/// `max_inline`: what is asked for, then what was granted.
+ibv_qp* create(Verbs& verbs, const QueuePairSetting& setting, int& max_inline) {
   ibv_qp_init_attr attributes{};
   attributes.send_cq = setting.completions;
   attributes.recv_cq = setting.completions;
@@ -40,7 +41,9 @@ ibv_qp* create(Verbs& verbs, const QueuePairSetting& setting, int max_inline) {
   attributes.cap.max_recv_sge = setting.shared_receives != nullptr ? 0 : 1;
   attributes.cap.max_inline_data = static_cast<std::uint32_t>(max_inline);
   attributes.qp_type = IBV_QPT_RC;
-  return verbs.create_qp(setting.domain, &attributes);
+  ibv_qp* const pair = verbs.create_qp(setting.domain, &attributes);
+  if (pair != nullptr) max_inline = std::min(max_inline, static_cast<int>(attributes.cap.max_inline_data));
+  return pair;
 }
 
 }  // namespace
@@ -52,8 +55,9 @@ QueuePair::QueuePair(Verbs& verbs, const QueuePairSetting& setting)
       token_(random_number()) {
   int code = 0;
   for (max_inline_ = setting.max_inline;; max_inline_ = max_inline_ > 64 ? 64 : 0) {
+    errno = 0;  // libbnxt_re refuses without a word
     handle_ = QueuePairHandle(create(verbs, setting, max_inline_), {&verbs});
-    code = errno;
+    code = errno == 0 ? EINVAL : errno;
     if (handle_ || max_inline_ == 0 || code != EINVAL) break;
   }
   if (!handle_) throw call_error(setting_.place, "creating a queue pair", code);
