@@ -199,9 +199,9 @@ void Rail::post_again(const ibv_wc& completion, const QueuePair& pair, Rank peer
   post_receive(static_cast<std::size_t>(completion.wr_id & ~receive_mark), pair.handle(), peer);
 }
 
-Rail::Event Rail::take_async() {
+std::optional<Rail::Event> Rail::take_async() {
   ibv_async_event event{};
-  if (verbs_.get_async_event(context_.get(), &event) != 0) return {};  // none after all
+  if (verbs_.get_async_event(context_.get(), &event) != 0) return std::nullopt;
   Event taken{event.event_type, {}};
   // The queue pair may be gone once this is acknowledged.
   if (is_of_queue_pair(event.event_type)) taken.queue_pair = event.element.qp->qp_num;

@@ -74,11 +74,11 @@ class Rail {
   [[nodiscard]] int event_fd() const { return events_->fd(); }
   [[nodiscard]] int async_fd() const { return context_->async_fd; }
   struct Event {
-    ibv_event_type type = IBV_EVENT_COMM_EST;
+    ibv_event_type type{};
     std::optional<std::uint32_t> queue_pair;  ///< the number of the one that it is about
   };
-  /// The next asynchronous event that has come; acknowledged. Call when `async_fd` is readable.
-  Event take_async();
+  /// The next asynchronous event that has come, if any; acknowledged.
+  std::optional<Event> take_async();
 
  private:
   static constexpr std::uint64_t receive_mark = std::uint64_t{1} << 63;

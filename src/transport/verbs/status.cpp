@@ -95,7 +95,7 @@ Error call_error(const Place& place, const std::string& what, int code) {
           at_fault(is_unreachable(code) ? place.peer : place.rank)};
 }
 
-EventMeaning meaning_of(ibv_event_type event) {
+bool is_fatal(ibv_event_type event) {
   switch (event) {
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_QP_FATAL:
@@ -104,13 +104,9 @@ EventMeaning meaning_of(ibv_event_type event) {
     case IBV_EVENT_DEVICE_FATAL:
     case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_WQ_FATAL:
-      return EventMeaning::fatal;
-    case IBV_EVENT_PORT_ERR:
-      return EventMeaning::port_down;
-    case IBV_EVENT_PORT_ACTIVE:
-      return EventMeaning::port_up;
+      return true;
     default:
-      return EventMeaning::nothing;
+      return false;
   }
 }
 

@@ -49,9 +49,8 @@ T* made(T* object, const Place& place, const char* what) {
   return object;
 }
 
-/// What an asynchronous event means; nothing for those that need no action.
-enum class EventMeaning : std::uint8_t { nothing, port_down, port_up, fatal };
-EventMeaning meaning_of(ibv_event_type event);
+/// An asynchronous event after which what it is about does not work any more. Ports come and go.
+bool is_fatal(ibv_event_type event);
 /// The error of a fatal event. At fault is this rank, whose device it is; the peer where its requests were
 /// bad.
 Error event_error(const Place& place, ibv_event_type event);

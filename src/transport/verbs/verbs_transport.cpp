@@ -351,12 +351,8 @@ bool VerbsTransport::take_outcomes(std::size_t rail) {
 }
 
 void VerbsTransport::take_events(std::size_t rail) {
-  pollfd readable{shared_.rails.at(rail)->async_fd(), POLLIN, 0};
-  while (::poll(&readable, 1, 0) > 0) {
-    const auto event = shared_.rails[rail]->take_async();
-    if (meaning_of(event.type) != EventMeaning::fatal) return;
-    fail_by(rail, event);
-  }
+  while (const auto event = shared_.rails.at(rail)->take_async())
+    if (is_fatal(event->type)) fail_by(rail, *event);
 }
 
 // What befalls a queue pair is between two ranks; what befalls the device concerns all that use it.
