@@ -221,12 +221,21 @@ TEST(VerbsOptions, AreReadFromTheEnvironment) {
   ::unsetenv("TUTTI_VERBS_PKEY_INDEX");
 }
 
-TEST(VerbsDevices, AreDescribed) {
+TEST(VerbsDevices, AreFound) {
   const auto fake = fake_verbs(fake_devices(2));
   const auto devices = verbs::discover(*fake, "/nonexistent");
   ASSERT_EQ(devices.size(), 2U);
-  EXPECT_EQ(verbs::describe(devices[1]),
-            "fake1 port 1: RoCE, 200 Gb/s, MTU 4096, active, GID 1 10.9.0.2 (v2)");
+  EXPECT_EQ(devices[1].name, "fake1");
+  ASSERT_EQ(devices[1].ports.size(), 1U);
+  const verbs::Port& port = devices[1].ports[0];
+  EXPECT_EQ(verbs::name(port.layer), "RoCE");
+  EXPECT_EQ(port.gigabits, 200);
+  EXPECT_EQ(port.mtu, 4096);
+  EXPECT_TRUE(port.active);
+  ASSERT_EQ(port.gids.size(), 1U);
+  EXPECT_EQ(port.gids[0].index, 1);
+  EXPECT_EQ(verbs::to_string(port.gids[0]), "10.9.0.2");
+  EXPECT_TRUE(port.gids[0].roce_v2);
 }
 
 TEST(VerbsDevices, OfIwarpHaveTheAddressesOfTheirInterfaceAndItsAliases) {

@@ -200,22 +200,4 @@ std::vector<Device> discover(Verbs& verbs, const std::string& sysfs, const std::
   return devices;
 }
 
-std::string describe(const Device& device) {
-  if (!device.unusable.empty()) return device.name + " " + device.unusable;
-  std::string text;
-  for (const auto& port : device.ports) {
-    text +=
-        fmt::format("{}{} port {}: {}, {:g} Gb/s, MTU {}, {}", text.empty() ? "" : "\n", device.name,
-                    port.number, name(port.layer), port.gigabits, port.mtu, port.active ? "active" : "down");
-    text += device.numa_node < 0 ? "" : fmt::format(", NUMA node {}", device.numa_node);
-    text += device.pci_path.empty() ? "" : ", " + device.pci_path;
-    for (const auto& gid : port.gids)
-      text += fmt::format(", GID {} {}{}", gid.index, to_string(gid),
-                          port.layer != LinkLayer::roce ? ""
-                          : gid.roce_v2                 ? " (v2)"
-                                                        : " (v1)");
-  }
-  return text;
-}
-
 }  // namespace tutti::transport::verbs

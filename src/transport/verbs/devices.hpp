@@ -59,8 +59,4 @@ inline constexpr const char* system_devices = "/sys/class/infiniband";
 std::vector<Device> discover(Verbs& verbs, const std::string& sysfs = system_devices,
                              const std::vector<std::string>& wanted = {});
 
-/// "rx0_0 port 1: RoCE, 2.5 Gb/s, MTU 4096, active, NUMA node -, GIDs 0 fe80::1 (v2), 1 10.8.0.1 (v2)", one
-/// line a port.
-std::string describe(const Device& device);
-
 }  // namespace tutti::transport::verbs
