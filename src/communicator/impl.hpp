@@ -33,18 +33,23 @@
 
 namespace tutti::detail {
 
+/// How often something queued has moved.
+struct Movements {
+  std::uint64_t of_thread = 0, of_communicator = 0;
+};
+
 /// Calls that were started together; what a Work refers to.
 struct Pending {
   Impl* owner = nullptr;                    ///< nullptr once over
   std::vector<std::unique_ptr<Task>> kept;  ///< the first `used` are of these calls, others of earlier ones
   std::size_t used = 0, unfinished = 0;
   std::exception_ptr failure;
-  Clock::duration idle{};     ///< for so long nothing has moved while it was tested or waited for
-  Clock::duration stuck{};    ///< nothing of its communicator
-  Clock::time_point known;    ///< when that was so last
-  std::uint64_t movements{};  ///< of its thread then
-  Clock::time_point looked;   ///< around
-  bool reported = false;      ///< meanwhile, to the hub
+  Clock::duration idle{};    ///< for so long nothing has moved while it was tested or waited for
+  Clock::duration stuck{};   ///< nothing of its communicator
+  Clock::time_point known;   ///< when that was so last
+  Movements movements;       ///< of its thread and of its communicator then
+  Clock::time_point looked;  ///< around
+  bool reported = false;     ///< meanwhile, to the hub
 
   [[nodiscard]] std::span<const std::unique_ptr<Task>> tasks() const { return std::span(kept).first(used); }
   Task& add();
@@ -52,10 +57,10 @@ struct Pending {
   /// Something has moved, of this communicator; of another one.
   void moved();
   void others_moved();
-  /// Nothing has until now, unless its thread has made other `movements` since: what is queued before it
-  /// counts, too. Where nobody looked meanwhile only a part of the time counts: others may be waiting for
-  /// this rank.
-  void still(Clock::time_point now, std::uint64_t movements_of_thread);
+  /// Nothing has until now, unless there were other movements since: what is queued before it counts, too,
+  /// also where it moved while something else was waited for or tested. Where nobody looked meanwhile only a
+  /// part of the time counts: others may be waiting for this rank.
+  void still(Clock::time_point now, const Movements& until_now);
 };
 struct Queued {
   std::shared_ptr<Pending> work;
@@ -260,6 +265,7 @@ struct Impl {
   void end_queued(const std::exception_ptr& why);
   bool advance_queues();
   bool advance(const Queued& queued);
+  [[nodiscard]] Movements movements_until_now() const;
   /// Those that the call takes its turn by.
   Tickets& tickets(const Call& call) {
     const std::size_t kind =
@@ -394,6 +400,7 @@ struct Impl {
   std::array<std::pair<Call, Sizes>, 3> admitted;  ///< the last collective, send and receive that passed
   std::deque<Queued> collectives;                  ///< run one after the other
   std::vector<Queued> point_to_point;              ///< run side by side, in order for each peer and direction
+  std::uint64_t movements_of_queues = 0;           ///< how often something in them has moved
   Impl* next_active = nullptr;                     ///< of those with queued work, see wait.cpp
   /// Of sends and of receives, the user's and the library's own; by peer.
   std::array<std::vector<Tickets>, 4> message_tickets;

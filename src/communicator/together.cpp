@@ -131,13 +131,15 @@ void Pending::others_moved() {
   reported = false;
 }
 
-void Pending::still(Clock::time_point now, std::uint64_t movements_of_thread) {
+void Pending::still(Clock::time_point now, const Movements& until_now) {
   const auto passed = known == Clock::time_point{}
                           ? Clock::duration{}
                           : std::clamp(now - known, Clock::duration{}, longest_unseen);
   idle += passed;
   stuck += passed;
-  if (std::exchange(movements, movements_of_thread) != movements_of_thread) others_moved();
+  const Movements before = std::exchange(movements, until_now);
+  if (before.of_thread != until_now.of_thread) others_moved();
+  if (before.of_communicator != until_now.of_communicator) stuck = {};
   known = now;
 }
 

@@ -116,12 +116,14 @@ void Impl::enqueue(const std::shared_ptr<Pending>& work) {
 
 bool Impl::advance(const Queued& queued) {
   const bool moved = advance(*queued.task);
-  if (moved) ++movements;
+  if (moved) ++movements, ++movements_of_queues;
   if (!queued.task->done) return moved;
   queued.task->give_back();
   if (--queued.work->unfinished == 0) queued.work->owner = nullptr;
   return moved;
 }
+
+Movements Impl::movements_until_now() const { return {movements, movements_of_queues}; }
 
 // True when something moved. Failures go to all who wait.
 bool Impl::advance_queues() {
@@ -221,7 +223,7 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
   // What was waited before counts, too.
   if (pending.known != Clock::time_point{}) {
     const auto now = about_now();
-    pending.still(now, movements);
+    pending.still(now, movements_until_now());
     wait.since = now - pending.idle;
     wait.stuck = now - pending.stuck;
     wait.checked = std::max(pending.looked, now - look_interval);  // what passed since has been counted
@@ -245,7 +247,7 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
         pending.idle = wait.since == Clock::time_point{} ? Clock::duration{} : now - wait.since;
         pending.stuck = now - wait.stuck;
         pending.known = now;
-        pending.movements = movements;
+        pending.movements = movements_until_now();
         pending.looked = wait.checked;
         pending.reported = wait.reported;
       }
@@ -308,7 +310,7 @@ bool Impl::is_over(const Pending& pending) {
 void Impl::look(Pending& pending, Clock::time_point now) {
   if (now - pending.looked < look_interval) return;
   pending.looked = now;
-  pending.still(now, movements);
+  pending.still(now, movements_until_now());
   Wait wait;
   wait.since = now - pending.idle;
   wait.stuck = now - pending.stuck;

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "communicator/impl.hpp"
 #include "communicator/ranks.hpp"
-#include "communicator/task.hpp"
 #include "refused_calls.hpp"
 
 namespace tutti::test {
@@ -135,6 +135,29 @@ TEST(WaitsInPartsOfTheTime, WhenNobodyAskedDoNotCount) {
         EXPECT_EQ(token, 1);
       },
       options);
+}
+
+// Of several that are asked in turn, the first finds what has come for all of them: a rank that has sent its
+// part and left, over a slow network say, must not seem to be silent to the others.
+TEST(WaitsInPartsOfTheTime, InWhichTheCommunicatorMovedForAnotherDoNotCount) {
+  detail::Pending asked;
+  detail::Movements until_now;
+  Clock::time_point now{1s};
+  const auto ask_again = [&] { asked.still(now += 50ms, until_now); };
+  ask_again();
+  for (int i = 0; i < 10; ++i) {
+    ++until_now.of_thread, ++until_now.of_communicator;
+    ask_again();
+    EXPECT_EQ(asked.stuck, 0ms);
+    EXPECT_EQ(asked.idle, 0ms);
+  }
+  ++until_now.of_thread;  // by another communicator
+  ask_again();
+  EXPECT_EQ(asked.stuck, 50ms);
+  EXPECT_EQ(asked.idle, 0ms);
+  ask_again();
+  EXPECT_EQ(asked.stuck, 100ms);
+  EXPECT_EQ(asked.idle, 50ms);
 }
 
 // Who waits in vain says for whom: a send whose turn came just now, say, as the one before it ended.
