@@ -33,7 +33,8 @@
 
 namespace tutti::detail {
 
-/// How often something queued has moved.
+/// How often something queued has moved; of a communicator also the bytes that have arrived over TCP, where
+/// those of one message may take long.
 struct Movements {
   std::uint64_t of_thread = 0, of_communicator = 0;
 };
@@ -96,6 +97,8 @@ struct Wait {
   Clock::time_point since;  ///< of the first look at the clock after something had moved
   Clock::time_point stuck;  ///< after something of this communicator had moved
   Clock::time_point checked;
+  std::uint64_t movements = 0;  ///< of this communicator, when that was looked for
+  Clock::time_point part;       ///< when a part of a message of it was seen to have moved
   bool reported = false;
   transport::Transport* prepared = nullptr;  ///< whose next `wait` may sleep
 
@@ -280,6 +283,7 @@ struct Impl {
   [[nodiscard]] bool waits_for_peer(const Task& task) const;
   [[nodiscard]] bool gains_by_leaving(const Wait& wait, const Task& task);
   void idle(Wait& wait, Task& task);
+  void look_for_parts(Wait& wait, Clock::time_point now) const;
   void look_now_and_then(Wait& wait, Task& task, Clock::time_point now);
   void look_around(Wait& wait, Task& task, Clock::time_point now);
   std::vector<Rank> ranks_awaited(Task& task);

@@ -138,8 +138,9 @@ void Pending::still(Clock::time_point now, const Movements& until_now) {
   idle += passed;
   stuck += passed;
   const Movements before = std::exchange(movements, until_now);
-  if (before.of_thread != until_now.of_thread) others_moved();
-  if (before.of_communicator != until_now.of_communicator) stuck = {};
+  const bool of_communicator = before.of_communicator != until_now.of_communicator;
+  if (of_communicator || before.of_thread != until_now.of_thread) others_moved();
+  if (of_communicator) stuck = {};
   known = now;
 }
 

@@ -123,7 +123,9 @@ bool Impl::advance(const Queued& queued) {
   return moved;
 }
 
-Movements Impl::movements_until_now() const { return {movements, movements_of_queues}; }
+Movements Impl::movements_until_now() const {
+  return {movements, movements_of_queues + (tcp == nullptr ? 0 : tcp->arrived())};
+}
 
 // True when something moved. Failures go to all who wait.
 bool Impl::advance_queues() {
@@ -227,6 +229,7 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
     wait.since = now - pending.idle;
     wait.stuck = now - pending.stuck;
     wait.checked = std::max(pending.looked, now - look_interval);  // what passed since has been counted
+    wait.movements = pending.movements.of_communicator;
     wait.reported = pending.reported;
   }
   while (!is_over(pending)) {
@@ -244,8 +247,10 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
     if (limit && limit->passed()) {
       const auto now = about_now();
       if (wait.stuck != Clock::time_point{}) {
-        pending.idle = wait.since == Clock::time_point{} ? Clock::duration{} : now - wait.since;
-        pending.stuck = now - wait.stuck;
+        look_for_parts(wait, now);
+        pending.idle =
+            wait.since == Clock::time_point{} ? Clock::duration{} : now - std::max(wait.since, wait.part);
+        pending.stuck = now - std::max(wait.stuck, wait.part);
         pending.known = now;
         pending.movements = movements_until_now();
         pending.looked = wait.checked;
@@ -397,10 +402,18 @@ void Impl::idle(Wait& wait, Task& task) {
   take_work(about_now());  // sleep is none
 }
 
+// While parts of it move a long message is no silence, and whoever has left is not missed while what it sent
+// still comes.
+void Impl::look_for_parts(Wait& wait, Clock::time_point now) const {
+  const std::uint64_t until_now = movements_until_now().of_communicator;
+  if (std::exchange(wait.movements, until_now) != until_now) wait.part = now;
+}
+
 void Impl::look_now_and_then(Wait& wait, Task& task, Clock::time_point now) {
   if (wait.stuck == Clock::time_point{}) wait.stuck = wait.checked = now;
   if (now - wait.checked < look_interval) return;
   wait.look(now);
+  look_for_parts(wait, now);
   look_around(wait, task, now);
 }
 
@@ -410,7 +423,7 @@ void Impl::look_around(Wait& wait, Task& task, Clock::time_point now) {
   watch->poll();
   if (const auto notice = watch->failure(group.communicator)) throw failure_of_others(&task, *notice);
   if (const auto error = failure_in_memory(&task)) throw Error(*error);
-  if (now - wait.stuck >= gone_grace) check_members(task);
+  if (now - std::max(wait.stuck, wait.part) >= gone_grace) check_members(task);
   if (waited >= suspect_after) {
     ranks_awaited(task);
     check_calls(task);
@@ -419,7 +432,8 @@ void Impl::look_around(Wait& wait, Task& task, Clock::time_point now) {
     wait.reported = true;
     report_calls();
   }
-  if (waited >= options.timeout) give_up(task, waited);
+  const auto silent = std::min(waited, now - wait.part);
+  if (silent >= options.timeout) give_up(task, silent);
 }
 
 }  // namespace tutti::detail

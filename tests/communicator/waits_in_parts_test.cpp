@@ -1,9 +1,11 @@
 // Programs that wait a little, or only ask, and do something else in between.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <thread>
@@ -158,6 +160,46 @@ TEST(WaitsInPartsOfTheTime, InWhichTheCommunicatorMovedForAnotherDoNotCount) {
   ask_again();
   EXPECT_EQ(asked.stuck, 100ms);
   EXPECT_EQ(asked.idle, 50ms);
+}
+
+/// From here on this process sends so many bytes a second on each of its connections, as a slow network
+/// would. Kernels begin with the tenth segment of one.
+void slow_connections_down(unsigned rate) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ::setsockopt(std::stoi(entry.path().filename().string()), SOL_SOCKET, SO_MAX_PACING_RATE, &rate,
+                 sizeof rate);
+}
+
+// What a rank that has left has sent is on its way for longer than is granted while none of it arrives: one
+// long message of which parts arrive, then short ones that are asked for in turn.
+TEST(WaitsInPartsOfTheTime, InWhichSomethingArrivesDoNotCountAgainstWhoHasLeft) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        constexpr std::size_t messages = 16, bytes = std::size_t{32} << 10U;
+        std::vector<std::uint8_t> long_one(messages * bytes), short_ones(messages * bytes);
+        const auto short_one = [&](std::size_t i) { return std::span(short_ones).subspan(i * bytes, bytes); };
+        for (int segment = 0; segment < 10; ++segment) {
+          if (comm.rank() == 1) comm.send(short_one(0).first(1), 0);
+          if (comm.rank() == 0) comm.receive(short_one(0).first(1), 1);
+          comm.barrier();
+        }
+        if (comm.rank() == 1) {
+          slow_connections_down(3'000'000);
+          comm.send(long_one, 0);
+          for (std::size_t i = 0; i < messages; ++i) comm.send(short_one(i), 0);
+          return;
+        }
+        comm.receive(long_one, 1);
+        std::vector<Work> works;
+        works.reserve(messages);
+        for (std::size_t i = 0; i < messages; ++i) works.push_back(comm.async().receive(short_one(i), 1));
+        for (bool done = false; !done;) {
+          done = true;
+          for (Work& work : works) done = work.test() && done;
+        }
+      },
+      over("tcp", 20s));
 }
 
 // Who waits in vain says for whom: a send whose turn came just now, say, as the one before it ended.

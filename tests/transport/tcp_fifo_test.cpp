@@ -78,6 +78,7 @@ TEST_F(TcpReceiverTest, TakesMessagesInPiecesOfAnySize) {
     EXPECT_FALSE(receiver_.waiting());
   }
   EXPECT_EQ(counters_.traffic.bytes_received, 6000U);
+  EXPECT_EQ(counters_.arrived, 6 * (1000 + tcp::header_of(1000) + tcp::header_of(0)));
 }
 
 TEST_F(TcpReceiverTest, WhatAcquireBeganReceiveMayEnd) {
