@@ -33,8 +33,8 @@
 
 namespace tutti::detail {
 
-/// How often something queued has moved; of a communicator also the bytes that have arrived over TCP, where
-/// those of one message may take long.
+/// How often something queued has moved; of a communicator also parts of messages, which may take long: bytes
+/// that have arrived over TCP, and what others have copied of messages that they find in this rank's memory.
 struct Movements {
   std::uint64_t of_thread = 0, of_communicator = 0;
 };

@@ -202,6 +202,21 @@ TEST(WaitsInPartsOfTheTime, InWhichSomethingArrivesDoNotCountAgainstWhoHasLeft) 
       over("tcp", 20s));
 }
 
+// Threads copy it from where it is, half a MiB each time that they are asked.
+TEST(WaitsInPartsOfTheTime, InWhichALongMessageIsReceivedDoNotCountAgainstItsReceiver) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        std::vector<std::uint8_t> data(std::size_t{24} << 20U, static_cast<std::uint8_t>(comm.rank()));
+        comm.barrier();
+        if (comm.rank() == 0) return comm.send(data, 1);
+        Work work = comm.async().receive(data, 0);
+        while (!work.test()) std::this_thread::sleep_for(15ms);
+        EXPECT_EQ(data.back(), 0);
+      },
+      over("shm", 500ms));
+}
+
 // Who waits in vain says for whom: a send whose turn came just now, say, as the one before it ended.
 TEST(WaitsInPartsFor, WhatHasNotBegunAreForNobody) {
   Task task;

@@ -143,7 +143,12 @@ TEST_F(MessageFifo, LongOffersAreReadInSeveralGoes) {
   EXPECT_EQ(shm(*ranks_[1]).control(1).inside.load(), 0U);
   EXPECT_FALSE(sender_.flushed());
   EXPECT_FALSE(receiver_.missing(longest));
-  while (!receiver_.try_receive(into.data(), longest, 7)) ASSERT_TRUE(receiver_.received_part());
+  std::uint32_t seen = shm(*ranks_[0]).parts_taken();
+  EXPECT_EQ(seen, 1U);
+  while (!receiver_.try_receive(into.data(), longest, 7)) {
+    ASSERT_TRUE(receiver_.received_part());
+    ASSERT_EQ(shm(*ranks_[0]).parts_taken(), ++seen) << "its sender would give it up";
+  }
   EXPECT_TRUE(sender_.flushed());
   EXPECT_TRUE(are_equal(into, data));
 }

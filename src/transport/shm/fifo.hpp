@@ -67,6 +67,10 @@ class ShmSender : public Sender {
   bool try_send(const std::byte* data, std::size_t bytes, Tag tag, bool stable) final;
   bool flushed() override;
   void name_slow_readers(std::size_t bytes, std::vector<Rank>& ranks) const override;
+  /// See `Acknowledged`; of the first reader.
+  [[nodiscard]] std::uint32_t parts_taken() const {
+    return acknowledged().parts.load(std::memory_order_relaxed);
+  }
 
  protected:
   /// `try_send` of more than a line; or there may be no room.

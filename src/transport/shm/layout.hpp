@@ -45,12 +45,14 @@ struct alignas(64) Line {
 };
 static_assert(sizeof(Line) == 64);
 
-/// What one reader has taken, counted since the start; and of the last message whose writer wanted to know,
-/// how long it was at work on it, ns. One cache line a reader, written by it alone.
+/// What one reader has taken, counted since the start, also in parts of messages that stay with their writer;
+/// and of the last message whose writer wanted to know, how long it was at work on it, ns. One cache line a
+/// reader, written by it alone.
 struct alignas(64) Acknowledged {
   std::atomic<std::uint32_t> lines;
   std::atomic<std::uint32_t> units;
   std::atomic<std::uint32_t> told;  ///< units behind that message
+  std::atomic<std::uint32_t> parts;
   std::atomic<std::int64_t> copying;
 };
 static_assert(sizeof(Acknowledged) == 64);

@@ -198,6 +198,7 @@ bool MessageReceiver::take_part(std::byte* into, std::size_t bytes, Tag tag) {
   std::size_t copied = 0;
   timed(timed_, copying_, [&] { copied = copy_offered(into + received_, bytes - received_); });
   received_ += copied;
+  if (copied != 0 && received_ != bytes) tell_part();
   return copied != 0;
 }
 
@@ -225,6 +226,12 @@ std::size_t MessageReceiver::copy_offered(std::byte* into, std::size_t bytes) {
   else
     direct_.read(writer(), place_.address + received_, into, bytes);
   return bytes;
+}
+
+// The sender can do nothing but wait until all is copied.
+void MessageReceiver::tell_part() {
+  auto& parts = acknowledged().parts;
+  parts.store(parts.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 void MessageReceiver::tell_time() {

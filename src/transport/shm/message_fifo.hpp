@@ -81,6 +81,7 @@ class MessageReceiver final : public ShmReceiver {
   void begin_message(std::size_t bytes, const std::byte* first);
   std::size_t copy_offered(std::byte* into, std::size_t bytes);
   void finish(std::size_t bytes);
+  void tell_part();
   void tell_time();
   DirectMemory& direct_;
   bool offered_ = false;                ///< the present message is, once its first part was seen

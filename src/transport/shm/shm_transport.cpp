@@ -307,6 +307,13 @@ std::span<const std::uint8_t> ShmTransport::absent() {
   return absent_;
 }
 
+std::uint32_t ShmTransport::parts_taken() const {
+  std::uint32_t parts = 0;
+  for (int local = 0; local < static_cast<int>(locals_.size()); ++local)
+    if (const auto& sender = ends_[place_of(local, message_channel)].sender) parts += sender->parts_taken();
+  return parts;
+}
+
 Traffic ShmTransport::traffic() const {
   Traffic traffic = traffic_;
   const Layout& layout = arena_->layout();

@@ -41,6 +41,8 @@ class ShmTransport final : public Transport {
   void cancel_wait() override;
   void wait(std::chrono::microseconds longest) override;
   [[nodiscard]] Traffic traffic() const override;
+  /// Parts that others have copied so far, of messages that stay with this rank until they are received.
+  [[nodiscard]] std::uint32_t parts_taken() const;
 
   /// Ranks of the group on this host, ascending; this rank's place among them.
   [[nodiscard]] const std::vector<Rank>& locals() const { return locals_; }
