@@ -258,7 +258,7 @@ struct Impl {
   void wait(Pending& pending, std::optional<Deadline> limit);
   void wait_direct(Task& task);
   [[gnu::noinline]] void wait_longer(Task& task);
-  /// `current`: the task that moved last, for messages about what it meets.
+  /// `current`: the task that moves or is waited for, for messages about what it meets.
   void wait_together(std::span<const std::unique_ptr<Task>> tasks, const Task*& current);
   template <class Advance, class Unfinished>
   void wait_until_done(Advance advance, Unfinished unfinished);

@@ -202,6 +202,7 @@ void Impl::wait_longer(Task& task) {
 // Collectives one after the other, sends and receives side by side.
 void Impl::wait_together(std::span<const std::unique_ptr<Task>> tasks, const Task*& current) {
   const auto advance_all = [&] {
+    const Task* const waited_for = current;
     bool moved = false, under_way = false;  // a collective is
     for (const auto& task : tasks) {
       const bool collective = task->plan != nullptr;
@@ -210,6 +211,7 @@ void Impl::wait_together(std::span<const std::unique_ptr<Task>> tasks, const Tas
       moved = advance(*task) || moved;
       under_way = under_way || (collective && !task->done);
     }
+    current = waited_for;  // they met nothing
     return moved;
   };
   wait_until_done(advance_all, [&]() -> Task* {

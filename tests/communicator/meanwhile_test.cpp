@@ -151,6 +151,23 @@ TEST(Meanwhile, AnAbortNamesACallThatItEnds) {
   }
 }
 
+// The one that is waited for, not the last that was tried besides.
+TEST(Meanwhile, AnAbortNamesOneCallOfAGroup) {
+  const auto results = outcomes(2, over("shm", 20s), [](Communicator& comm) {
+    comm.barrier();
+    if (comm.rank() == 1) return comm.abort("enough of it");
+    float never_sent = 0;
+    Group group = comm.group();
+    group.receive(std::span(&never_sent, 1), 1);
+    group.barrier();
+    group.run();
+  });
+  const std::string& text = results[0].text;
+  EXPECT_NE(text.find("receive(1 x float32, from rank 1) #1 on rank 0: rank 1 aborted"), std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("barrier()"), std::string::npos) << text;
+}
+
 // Of two that one pass of the queue ends, one well.
 TEST(Meanwhile, AFailureSparesWhatIsDone) {
   std::atomic<int> ready = 0;
