@@ -34,7 +34,8 @@
 namespace tutti::detail {
 
 /// How often something queued has moved; of a communicator also parts of messages, which may take long: bytes
-/// that have arrived over TCP, and what others have copied of messages that they find in this rank's memory.
+/// that sockets have taken or given, and what others have copied of messages that they find in this rank's
+/// memory.
 struct Movements {
   std::uint64_t of_thread = 0, of_communicator = 0;
 };

@@ -124,7 +124,7 @@ bool Impl::advance(const Queued& queued) {
 }
 
 Movements Impl::movements_until_now() const {
-  return {movements, movements_of_queues + shm->parts_taken() + (tcp == nullptr ? 0 : tcp->arrived())};
+  return {movements, movements_of_queues + shm->parts_taken() + (tcp == nullptr ? 0 : tcp->moved())};
 }
 
 // True when something moved. Failures go to all who wait.

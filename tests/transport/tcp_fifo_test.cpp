@@ -78,7 +78,7 @@ TEST_F(TcpReceiverTest, TakesMessagesInPiecesOfAnySize) {
     EXPECT_FALSE(receiver_.waiting());
   }
   EXPECT_EQ(counters_.traffic.bytes_received, 6000U);
-  EXPECT_EQ(counters_.arrived, 6 * (1000 + tcp::header_of(1000) + tcp::header_of(0)));
+  EXPECT_EQ(counters_.moved, 6 * (1000 + tcp::header_of(1000) + tcp::header_of(0)));
 }
 
 TEST_F(TcpReceiverTest, WhatAcquireBeganReceiveMayEnd) {
@@ -214,8 +214,10 @@ TEST_F(TcpSenderTest, StripesMessagesOverStreams) {
   EXPECT_FALSE(sender_->flushed());
   EXPECT_EQ(counters_.backlogged, 1);
   for (const std::size_t s : {0U, 1U}) {
+    const std::uint64_t before = counters_.moved;
     const auto wire = drain(s);
     ASSERT_EQ(wire.size(), channel_credits * (sizeof(Frame) + size));
+    EXPECT_GT(counters_.moved, before + size) << "nobody would see it move";
     for (std::uint32_t i = 0; i < channel_credits; ++i) {
       const auto* at = wire.data() + i * (sizeof(Frame) + size);
       Frame frame;

@@ -31,7 +31,8 @@ struct FifoName {
 /// Shared by all FIFOs of a transport.
 struct Counters {
   Traffic traffic;
-  std::uint64_t arrived = 0;       ///< bytes, also of messages that are not complete, with headers
+  /// Bytes that sockets have taken or given, also of messages that are not complete, with headers.
+  std::atomic<std::uint64_t> moved{0};
   std::atomic<int> backlogged{0};  ///< senders with queued messages; while 0, progress has nothing to do
   /// To anybody, since one came from anybody or this rank waited. The root of a stream of calls only sends,
   /// and nobody's answer waits for that.

@@ -89,7 +89,7 @@ bool TcpReceiver::read(std::byte* into, std::size_t bytes, Tag tag) {
       throw_lost(name_, std::generic_category().message(errno));
     }
     got_ += static_cast<std::size_t>(got);
-    counters_.arrived += static_cast<std::uint64_t>(got);
+    counters_.moved.fetch_add(static_cast<std::uint64_t>(got), std::memory_order_relaxed);
   }
   waiting_ = false;
   return true;

@@ -204,6 +204,7 @@ void TcpSender::write(Stream& stream) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
       throw_lost(name_, std::generic_category().message(errno));
     }
+    counters_.moved.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_relaxed);
     advance(stream, static_cast<std::size_t>(written));
     if (static_cast<std::size_t>(written) < gather.bytes) return;
   }

@@ -51,8 +51,8 @@ class TcpTransport final : public Transport {
   }
   void wait(std::chrono::microseconds longest) override;
   [[nodiscard]] Traffic traffic() const override { return counters_.traffic; }
-  /// Bytes that have arrived, also of messages that are not complete.
-  [[nodiscard]] std::uint64_t arrived() const { return counters_.arrived; }
+  /// Bytes that sockets have taken or given, also of messages that are not complete.
+  [[nodiscard]] std::uint64_t moved() const { return counters_.moved.load(std::memory_order_relaxed); }
 
   /// How long the destructor waits for a peer that does not read.
   static constexpr std::chrono::milliseconds linger{1000};
