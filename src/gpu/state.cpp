@@ -135,7 +135,7 @@ bool GpuState::reachable(const Call& call, const Sizes& sizes) const {
 }
 
 gpu::Regions::Allocated GpuState::allocate(std::size_t bytes) {
-  const OnDevice here(*api_, connection_.device());
+  const OnDevice here = on_device();
   sentry_->check();
   setting_.ensure_usable();
   // Kernels read what is about to change.
@@ -154,7 +154,7 @@ void GpuState::check_registrable(const void* data, std::size_t bytes) {
 }
 
 gpu::Regions::Token GpuState::register_memory(void* data, std::size_t bytes) {
-  const OnDevice here(*api_, connection_.device());
+  const OnDevice here = on_device();
   sentry_->check();
   setting_.ensure_usable();
   transport::do_together(setting_.group, [&] {
@@ -180,7 +180,7 @@ void GpuState::check_stream(const Call& call, Stream stream) {
 }
 
 Sizes GpuState::admit(const Call& call, Stream stream) {
-  const OnDevice here(*api_, connection_.device());
+  const OnDevice here = on_device();
   sentry_->check();
   setting_.ensure_usable();
   const Sizes sizes = tutti::check(call, rank(), size());
@@ -191,12 +191,12 @@ Sizes GpuState::admit(const Call& call, Stream stream) {
 }
 
 void GpuState::make_ready(std::span<const Call> calls, Stream stream) {
-  const OnDevice here(*api_, connection_.device());
+  const OnDevice here = on_device();
   static_cast<void>(prepare_all(calls, stream));
 }
 
 void GpuState::enqueue(std::span<const Call> calls, Stream stream) {
-  const OnDevice here(*api_, connection_.device());
+  const OnDevice here = on_device();
   std::vector<Prepared> all = prepare_all(calls, stream);
   launch(all, stream);
 }
@@ -227,7 +227,7 @@ std::vector<GpuState::Prepared> GpuState::prepare_all(std::span<const Call> call
 
 void GpuState::enqueue_counted(const Call& call, const DeviceBlocks& in, const DeviceBlocks& out,
                                Stream stream) {
-  const OnDevice here(*api_, connection_.device());
+  const OnDevice here = on_device();
   sentry_->check();
   setting_.ensure_usable();
   const std::size_t element = size_of(call.type), ranks = static_cast<std::size_t>(size());
@@ -345,7 +345,7 @@ void GpuState::launch(Prepared& prepared, bool captured, Stream stream) {
 }
 
 void GpuState::all_reduce_rms_norm(const AllReduceRmsNorm& arguments, Stream stream) {
-  const OnDevice here(*api_, connection_.device());
+  const OnDevice here = on_device();
   Call call;  // as which it is checked
   call.operation = Operation::all_reduce;
   call.type = arguments.type;
@@ -384,7 +384,19 @@ void GpuState::all_reduce_rms_norm(const AllReduceRmsNorm& arguments, Stream str
   this->launch({&prepared, 1}, stream);
 }
 
+// Of a child made by fork neither the device nor the sentry may be asked: the lock of the latter may be held
+// for ever there.
+void GpuState::refuse_forked_copy() const {
+  if (is_forked_copy()) setting_.ensure_usable();
+}
+
+OnDevice GpuState::on_device() const {
+  refuse_forked_copy();
+  return {*api_, connection_.device()};
+}
+
 void GpuState::check() {
+  refuse_forked_copy();
   sentry_->check();
   if (const auto why = setting_.interrupted()) throw Error(*why);
 }
@@ -397,7 +409,7 @@ std::string GpuState::explain() const {
 
 std::string GpuState::explain(const Call& call) {
   if (is_message(call)) return describe(call) + ": slots, side by side with the rest of its group";
-  const OnDevice here(*api_, connection_.device());
+  const OnDevice here = on_device();
   const Sizes sizes = tutti::check(call, rank(), size());
   return planner_->collective(call, sizes, reachable(call, sizes)).description;
 }

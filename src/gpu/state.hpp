@@ -55,6 +55,9 @@ class GpuState {
   [[nodiscard]] std::string explain(const Call& call);
 
  private:
+  void refuse_forked_copy() const;
+  /// While it lives, the device is the thread's current one. Throws Error(forked) in a child made by fork.
+  [[nodiscard]] gpu::OnDevice on_device() const;
   void start_proxy();
   void await_proxies() const;
   void meet();

@@ -147,16 +147,26 @@ TEST_F(GpuTest, OneThatCannotBeMadeLeavesWhatOthersWrite) {
 }
 
 #ifndef __SANITIZE_THREAD__  // which knows no threads after a fork of several
-TEST_F(GpuTest, AChildOfForkDropsItsCopy) {
+TEST_F(GpuTest, AChildOfForkIsRefusedAndDropsItsCopy) {
   run_local(1, [&](Communicator& comm) {
     auto gpu = std::make_unique<Gpu>(comm, small);
+    const OnGpu<float> buffer(memory, 4);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until its thread waits
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
       ::alarm(20);
+      api->set_device(1);  // whatever a child asks CUDA is refused
+      api->refuses_devices = true;
+      const auto sum = [&] {
+        gpu->on(nullptr).all_reduce(buffer.data(), buffer.data(), 4, DataType::float32);
+      };
+      constexpr const char* why = "belongs to the parent process";
+      EXPECT_EQ(code_of(sum, why), ErrorCode::forked);
+      EXPECT_EQ(code_of([&] { static_cast<void>(gpu->allocate<float>(4)); }, why), ErrorCode::forked);
+      EXPECT_EQ(code_of([&] { gpu->check(); }, why), ErrorCode::forked);
       gpu.reset();
-      ::_exit(0);
+      ::_exit(HasFailure() ? 1 : 0);
     }
     int status = -1;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
