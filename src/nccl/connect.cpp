@@ -139,8 +139,9 @@ void Comm::disconnect() {
   scaled_.clear();
   scaled_bytes_.clear();
   outgrown_.clear();
+  std::shared_ptr<Communicator> last;  // goes after the lock: rank 0 waits a while for the others to leave
   const std::scoped_lock lock(state_mutex_);
-  communicator_.reset();
+  last = std::move(communicator_);
 }
 
 }  // namespace tutti::nccl

@@ -250,6 +250,31 @@ TEST_F(Jobs, ANonblockingParentIsUnderWayWhileItsPartsAreMade) {
   }
 }
 
+// A part of rank 1 keeps it in the session, and rank 0, which has its hub, waits a second for it to leave.
+TEST_F(Jobs, ThatEndForAWhileCanBeAskedAbout) {
+  const auto comms = make_nonblocking();
+  std::array<ncclComm_t, 2> parts{};
+  for (const int rank : {0, 1}) {
+    const auto r = static_cast<std::size_t>(rank);
+    ASSERT_EQ(ncclCommSplit(comms[r], rank == 0 ? no_color : 0, 0, &parts[r], nullptr), ncclInProgress);
+  }
+  for (const auto comm : comms) ASSERT_EQ(changed_from(ncclInProgress, comm), ncclSuccess);
+  const auto begin = std::chrono::steady_clock::now();
+  for (const auto comm : comms) EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress);
+  EXPECT_EQ(changed_from(ncclInProgress, comms[1]), ncclSuccess);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const bool in_time = std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(500);
+  const ncclResult_t of_hub = async_error(comms[0]);
+  if (in_time) {
+    EXPECT_EQ(of_hub, ncclInProgress);
+  }
+  end_nonblocking({parts[1]});
+  for (const auto comm : comms) {
+    EXPECT_EQ(changed_from(ncclInProgress, comm), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  }
+}
+
 TEST_F(Jobs, AWindowAndASplitOfOneCommunicatorAreOneGroup) {
   const auto comms = make<2>({0, 0});
   std::array<ncclComm_t, 2> parts{};
