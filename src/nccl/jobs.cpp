@@ -1,5 +1,6 @@
 // What a communicator does on threads of its own, because ranks wait for each other in it.
 #include <algorithm>
+#include <utility>
 
 #include "base/quiet_thread.hpp"
 #include "nccl/comm.hpp"
@@ -28,8 +29,9 @@ bool Comm::start(const char* function, std::function<void()> work) {
 
 void Comm::settle(ncclResult_t result) {
   const std::scoped_lock lock(state_mutex_);
-  state_ = result;
-  made_ = true;
+  const bool was_made = std::exchange(made_, true);
+  // Who ends the making of a communicator hears the same wherever that was.
+  state_ = aborted_ && !was_made && result != ncclSuccess ? ncclInvalidUsage : result;
   if (result != ncclSuccess) failure_ = last_error();
   state_changed_.notify_all();
 }

@@ -364,6 +364,39 @@ TEST_F(Jobs, AnAbortEndsTheWaitForRanksThatDoNotCome) {
   EXPECT_EQ(other, nullptr);
 }
 
+TEST_F(Jobs, AnAbortEndsTheWaitForRanksThatHaveComeToo) {
+  std::atomic<int> loading{0};
+  std::latch let_go(1);
+  api->before = [&](std::string_view call) {
+    if (call != "load_kernels") return;
+    ++loading;
+    if (api->current_device() == 1) let_go.wait();
+  };
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::atomic<ncclComm_t> made{nullptr};
+  std::thread waits([&] {
+    ncclComm_t comm = nullptr;
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 0), ncclSuccess);
+    made = comm;
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+    expect_told("ncclCommAbort was called");
+    EXPECT_EQ(comm, nullptr);
+  });
+  std::thread other([&] {
+    api->set_device(1);
+    ncclComm_t comm = nullptr;
+    EXPECT_NE(ncclCommInitRank(&comm, 2, id, 1), ncclSuccess);
+    EXPECT_EQ(comm, nullptr);
+  });
+  while (loading < 2) std::this_thread::yield();
+  std::thread aborts([&] { EXPECT_EQ(ncclCommAbort(made), ncclSuccess); });
+  waits.join();
+  let_go.count_down();
+  aborts.join(), other.join();
+}
+
 TEST_F(Jobs, AParentCanBeAbortedWhileAPartIsConnected) {
   std::atomic<bool> holds{false};
   std::atomic<int> loading{0};
