@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 
+#include "gpu/api.hpp"
 #include "gpu/device/fold.hpp"
 #include "nccl/functions.hpp"
 #include "nccl/handles.hpp"
@@ -19,6 +21,17 @@ constexpr unsigned apart = 1U << 12U, most_reductions = 1U << 18U;
 unsigned next_first() {
   static std::atomic<unsigned> communicators{0};
   return ncclNumOps + communicators++ % apart;
+}
+
+// Kernels read it there, as an element.
+void require_scalar_on_device(const void* scalar, ncclDataType_t type) {
+  if (gpu::api()->look_at(scalar).kind == gpu::Pointer::Kind::host)
+    throw Failure(ncclInvalidArgument,
+                  "the scalar is plain host memory (that is ncclScalarHostImmediate), or was freed");
+  if (const std::size_t bytes = size_of(data_type(type));
+      reinterpret_cast<std::uintptr_t>(scalar) % bytes != 0)
+    throw Failure(ncclInvalidArgument,
+                  fmt::format("the scalar is not aligned to its element of {} bytes", bytes));
 }
 
 }  // namespace
@@ -121,7 +134,9 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
   return guarded("ncclRedOpCreatePreMulSum", [&] {
     require(op, "op");
     require(scalar, "scalar");
-    *op = ready(comm)->reductions.add(scalar, type, residence);
+    const auto on = ready(comm);
+    if (residence == ncclScalarDevice) require_scalar_on_device(scalar, type);
+    *op = on->reductions.add(scalar, type, residence);
     return ncclSuccess;
   });
 }

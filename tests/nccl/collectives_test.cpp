@@ -348,6 +348,14 @@ TEST_F(Collectives, BadCallsAreRefusedInNcclsWords) {
       expect_told("77 is no ncclDataType_t");
       EXPECT_EQ(ncclAllReduce(a.data(), a.data(), 8, ncclFloat32, static_cast<ncclRedOp_t>(9), comm, stream),
                 ncclInvalidArgument);
+      ncclRedOp_t op = ncclSum;
+      const auto scaled_by = [&](void* scalar) {
+        return ncclRedOpCreatePreMulSum(&op, scalar, ncclFloat32, ncclScalarDevice, comm);
+      };
+      EXPECT_EQ(scaled_by(host), ncclInvalidArgument);
+      expect_told("the scalar is plain host memory");
+      EXPECT_EQ(scaled_by(reinterpret_cast<std::byte*>(a.data()) + 1), ncclInvalidArgument);
+      expect_told("the scalar is not aligned");
       EXPECT_EQ(ncclBroadcast(a.data(), a.data(), 8, ncclFloat32, 2, comm, stream), ncclInvalidArgument);
       expect_told("rank 2 does not exist");
       EXPECT_EQ(ncclAllReduce(a.data(), a.data(), 8, ncclFloat32, ncclSum, nullptr, stream),
