@@ -21,13 +21,32 @@ namespace {
 
 constexpr int threads_a_block = 2;
 
-/// An event counts its records.
-struct EmulatedEvent {
+/// One record of an event.
+struct EmulatedRecord {
   std::mutex mutex;
   std::condition_variable moved;
-  std::uint64_t recorded = 0, reached = 0;
+  bool reached = false;
+
+  void reach() {
+    const std::scoped_lock lock(mutex);
+    reached = true;
+    moved.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex);
+    moved.wait(lock, [this] { return reached; });
+  }
 };
-using SharedEvent = std::shared_ptr<EmulatedEvent>;
+/// Who waits for an event waits for its last record until then, whatever it is recorded for afterwards.
+struct EmulatedEvent {
+  std::mutex mutex;
+  std::shared_ptr<EmulatedRecord> last{};  ///< nullptr: there was none
+};
+std::shared_ptr<EmulatedRecord> last_record(gpu::Event event) {
+  auto& emulated = *static_cast<EmulatedEvent*>(event);
+  const std::scoped_lock lock(emulated.mutex);
+  return emulated.last;
+}
 
 /// For device code without barriers: its threads run one after the other.
 struct LoneThread {
@@ -178,48 +197,34 @@ gpu::Event EmulatedApi::create_event() {
   tell("create_event");
   if (--events_left < 0) throw Error(ErrorCode::system, "cudaEventCreateWithFlags: out of memory");
   ++events;
-  return new SharedEvent(std::make_shared<EmulatedEvent>());
+  return new EmulatedEvent;
 }
 void EmulatedApi::destroy_event(gpu::Event event) noexcept {
   --events;
-  delete static_cast<SharedEvent*>(event);
+  delete static_cast<EmulatedEvent*>(event);
 }
 void EmulatedApi::record(gpu::Event event, gpu::Stream stream) {
-  const SharedEvent shared = *static_cast<SharedEvent*>(event);
-  std::uint64_t number = 0;
+  const auto made = std::make_shared<EmulatedRecord>();
+  auto& emulated = *static_cast<EmulatedEvent*>(event);
   {
-    const std::scoped_lock lock(shared->mutex);
-    number = ++shared->recorded;
+    const std::scoped_lock lock(emulated.mutex);
+    emulated.last = made;
   }
-  worker(stream).add([shared, number] {
-    const std::scoped_lock lock(shared->mutex);
-    shared->reached = std::max(shared->reached, number);
-    shared->moved.notify_all();
-  });
+  worker(stream).add([made] { made->reach(); });
 }
 void EmulatedApi::wait_event(gpu::Stream stream, gpu::Event event) {
-  const SharedEvent shared = *static_cast<SharedEvent*>(event);
-  std::uint64_t number = 0;
-  {
-    const std::scoped_lock lock(shared->mutex);
-    number = shared->recorded;
-  }
-  worker(stream).add([shared, number] {
-    std::unique_lock lock(shared->mutex);
-    shared->moved.wait(lock, [&] { return shared->reached >= number; });
-  });
+  if (const auto last = last_record(event)) worker(stream).add([last] { last->wait(); });
 }
 
 bool EmulatedApi::is_reached(gpu::Event event) {
-  const SharedEvent shared = *static_cast<SharedEvent*>(event);
-  const std::scoped_lock lock(shared->mutex);
-  return shared->reached >= shared->recorded;
+  const auto last = last_record(event);
+  if (last == nullptr) return true;
+  const std::scoped_lock lock(last->mutex);
+  return last->reached;
 }
 void EmulatedApi::synchronize_event(gpu::Event event) {
   tell("synchronize_event");
-  const SharedEvent shared = *static_cast<SharedEvent*>(event);
-  std::unique_lock lock(shared->mutex);
-  shared->moved.wait(lock, [&] { return shared->reached >= shared->recorded; });
+  if (const auto last = last_record(event)) last->wait();
 }
 
 void EmulatedApi::launch(const gpu::device::Launch& launch, int, int, gpu::Stream stream) {

@@ -284,7 +284,7 @@ TEST_F(Collectives, NothingIsAllocatedBetweenTheKernelsOfAThreadsRanks) {
 
 TEST_F(Collectives, AGroupMayUseSeveralStreams) {
   on_threads(2, [&](int rank, ncclComm_t comm, cudaStream_t first) {
-    const gpu::Stream second = api->create_stream();
+    const gpu::Stream second = api->create_stream(), third = api->create_stream();
     const Floats a(*api, std::vector<float>(100, 1)), b(*api, std::vector<float>(100));
     api->enqueue(second, [&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -294,13 +294,14 @@ TEST_F(Collectives, AGroupMayUseSeveralStreams) {
     ASSERT_EQ(ncclGroupStart(), ncclSuccess);
     ASSERT_EQ(ncclAllReduce(a.data(), a.data(), 100, ncclFloat32, ncclSum, comm, first), ncclSuccess);
     ASSERT_EQ(ncclSend(b.data(), 100, ncclFloat32, 1 - rank, comm, second), ncclSuccess);
-    ASSERT_EQ(ncclRecv(c.data(), 100, ncclFloat32, 1 - rank, comm, second), ncclSuccess);
+    // A stream that is through at once, after one that is not.
+    ASSERT_EQ(ncclRecv(c.data(), 100, ncclFloat32, 1 - rank, comm, third), ncclSuccess);
     ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
-    api->synchronize(second);
+    api->synchronize(third);
     EXPECT_EQ(c.values(), std::vector<float>(100, 5));
     api->synchronize(first);
     EXPECT_EQ(a.values(), std::vector<float>(100, 2));
-    api->destroy_stream(second);
+    for (const auto stream : {second, third}) api->destroy_stream(stream);
   });
 }
 
