@@ -21,9 +21,10 @@ std::atomic_ref<std::uint64_t> word(std::byte* at) {
 }
 
 // What is done is there before anything that this rank puts next, and was read before anything that it gets
-// next. Processors other than x86 would have it in any order; where processes attach, the kernel sees to it.
+// next. Processors other than x86 would have it in any order, and compilers may; where processes attach, the
+// kernel sees to it.
 void keep_order() {
-#if !defined(__x86_64__) && !defined(__SANITIZE_THREAD__)  // which knows no fences
+#ifndef __SANITIZE_THREAD__  // which knows no fences
   std::atomic_thread_fence(std::memory_order_acq_rel);
 #endif
 }
