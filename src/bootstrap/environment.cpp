@@ -1,15 +1,19 @@
 #include "bootstrap/environment.hpp"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <sstream>
 
 #include <tutti/error.hpp>
 
 #include "base/fork_guard.hpp"
+#include "base/read_file.hpp"
 #include "bootstrap/frame.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/variables.hpp"
@@ -107,6 +111,44 @@ class Turn {
   Turns& turns_;
 };
 
+/// A file that the system has of a process; empty where it cannot be read.
+std::string file_of(pid_t process, const char* name) {
+  try {
+    return read_file("process", "/proc/" + std::to_string(process) + "/" + name);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+/// 0: not to be seen from here.
+pid_t parent_of(pid_t process) {
+  const std::string all = file_of(process, "stat");  // "12 (name) S 1 ...", with anything in the name
+  std::istringstream rest(all.substr(all.rfind(')') + 1));
+  std::string state;
+  pid_t parent = 0;
+  rest >> state >> parent;
+  return parent;
+}
+
+/// A variable as it stands among those that a process was started with, each of which ends with a zero.
+std::string as_started_with(const char* name) {
+  return '\0' + std::string(name) + '=' + variable(name).value_or("") + '\0';
+}
+
+/// Of a process that has torchrun's variables and `name`, another launcher's: whether torchrun came last. The
+/// first process above that was not started with both is torchrun then, which its launcher gave `name`; else
+/// it is a launcher that one of torchrun's processes called, without it. Where the system does not show that
+/// process: yes.
+bool torchrun_came_after(const char* name) {
+  const std::string others = as_started_with(name), torchruns = as_started_with("TORCHELASTIC_RUN_ID");
+  for (pid_t above = ::getppid(); above > 0; above = parent_of(above)) {
+    const std::string shown = file_of(above, "environ"), all = '\0' + shown;
+    const bool has_others = all.find(others) != std::string::npos;
+    if (!has_others || all.find(torchruns) == std::string::npos) return has_others || shown.empty();
+  }
+  return true;
+}
+
 constexpr std::string_view no_id = "none:";  ///< then comes why
 
 UniqueId create_id(const std::string& interface, bool one_host, const std::string& other_host,
@@ -146,8 +188,9 @@ void read_local(Launch& identity, const char* rank, const char* size) {
 std::unique_ptr<Launcher> find_launcher() {
   if (auto found = find_tutti()) return found;
   // What has started torchrun on each host, srun or mpirun, has left its variables to torchrun's processes,
-  // too.
-  if (variable("TORCHELASTIC_RUN_ID"))
+  // too; and these leave theirs to the ranks of an mpirun that they call.
+  const auto came_after = [](const char* name) { return !variable(name) || torchrun_came_after(name); };
+  if (variable("TORCHELASTIC_RUN_ID") && came_after("PMIX_NAMESPACE") && came_after("PMI_FD"))
     if (auto found = find_torchrun()) return found;
   if (auto found = find_pmix()) return found;
   if (auto found = find_pmi1()) return found;

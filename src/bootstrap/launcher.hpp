@@ -42,8 +42,8 @@ std::unique_ptr<Launcher> find_pmix();
 std::unique_ptr<Launcher> find_pmi1();
 std::unique_ptr<Launcher> find_torchrun();
 std::unique_ptr<Launcher> find_slurm();
-/// The first of these, torchrun itself before those that may have started it; a launcher of one rank if there
-/// is none.
+/// The first of these, torchrun itself before those that have started it; a launcher of one rank if there is
+/// none.
 std::unique_ptr<Launcher> find_launcher();
 
 /// Remembers that `id` has been joined with, so that the next launch_from_environment agrees on another one.

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "bootstrap/environment.hpp"
+#include "bootstrap/launcher.hpp"
 #include "bootstrap/ranks.hpp"
 #include "command.hpp"
 
@@ -77,6 +78,8 @@ TEST(LaunchedRank, RankZeroCannotListen) {
   std::printf("TOLD\n");
 }
 
+TEST(LaunchedRank, IsWhose) { std::printf("OF %s\n", find_launcher()->identity().launcher.c_str()); }
+
 using tutti::test::Outcome;
 using tutti::test::run_command;
 
@@ -92,6 +95,22 @@ int count(const std::string& text, const std::string& word) {
   return found;
 }
 
+/// What a process of `inner`'s says that is below one of `outer`'s, or of `outer`'s, too.
+std::string said_below(const std::string& outer, const std::string& inner) {
+  const std::string rank =
+      "GTEST_TOTAL_SHARDS=1 GTEST_SHARD_INDEX=0 " + program() + " --gtest_filter=LaunchedRank.IsWhose";
+  return run_command(outer + " sh -c \"" + inner + ' ' + rank + "; true\"").output;  // true: so that sh stays
+}
+
+// Both have the variables of both.
+TEST(NestedLaunchers, OfTwoTheOneThatCameLastCounts) {
+  const std::string torchrun = "TORCHELASTIC_RUN_ID=x RANK=0 WORLD_SIZE=1";
+  const std::string other = "PMI_FD=987 PMI_RANK=0 PMI_SIZE=2";
+  EXPECT_THAT(said_below(other, torchrun), testing::HasSubstr("OF torchrun\n")) << "srun torchrun";
+  EXPECT_THAT(said_below(torchrun, other), testing::HasSubstr("OF PMI-1\n")) << "torchrun mpiexec";
+  EXPECT_THAT(said_below(torchrun + ' ' + other, "x=y"), testing::HasSubstr("OF PMI-1\n")) << "left over";
+}
+
 struct LauncherCommand {
   const char* name;
   const char* binary;
@@ -100,10 +119,10 @@ struct LauncherCommand {
 
 class Launchers : public testing::TestWithParam<LauncherCommand> {
  protected:
-  static Outcome start(const std::string& test) {
+  static Outcome start(const std::string& test, const std::string& variables = "") {
     const auto [name, binary, command] = GetParam();
     // All of that test, where this one is of a shard.
-    return run_command("GTEST_TOTAL_SHARDS=1 GTEST_SHARD_INDEX=0 FOLDER_OF_RANKS='" + folder() +
+    return run_command(variables + " GTEST_TOTAL_SHARDS=1 GTEST_SHARD_INDEX=0 FOLDER_OF_RANKS='" + folder() +
                        "' EXPECTED_LAUNCHER=" + std::string(name) + " timeout 60 " + command + " " +
                        program() + " --gtest_filter=LaunchedRank." + test);
   }
@@ -130,6 +149,12 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(Launchers, RanksFindEachOtherTwice) {
   const auto outcome = start("MakesTwoCommunicators");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(count(outcome.output, "GATHERED"), 3) << outcome.output;
+}
+
+TEST_P(Launchers, CountWhereOneOfTorchrunsProcessesCallsThem) {
+  const auto outcome = start("MakesTwoCommunicators", "TORCHELASTIC_RUN_ID=x RANK=0 WORLD_SIZE=1");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_EQ(count(outcome.output, "GATHERED"), 3) << outcome.output;
 }
