@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <exception>
 #include <map>
@@ -22,6 +23,7 @@
 #include <tutti/error.hpp>
 
 #include "base/file_descriptor.hpp"
+#include "base/system_error.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/socket.hpp"
 #include "bootstrap/variables.hpp"
@@ -43,7 +45,9 @@ class Pmi1 {
  public:
   /// Through a descriptor of its own: MPI in the same program closes the launcher's when it is finalized, and
   /// what is opened then may get its number.
-  explicit Pmi1(int descriptor) : descriptor_(::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) {}
+  explicit Pmi1(int descriptor) : descriptor_(::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) {
+    if (!descriptor_ && errno != EBADF) throw_errno("PMI: a second descriptor of PMI_FD");
+  }
   /// Sends a command and returns what was answered; throws unless that is `answer` and reports success. After
   /// Error(timeout) it may still be taken and answered: who asks the same again waits for that.
   std::string ask(const std::string& command, const std::string& answer, const Deadline& deadline) {

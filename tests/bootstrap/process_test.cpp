@@ -9,6 +9,9 @@
 
 #include "base/fork_guard.hpp"
 #include "bootstrap/authenticate.hpp"
+#include "bootstrap/environment.hpp"
+#include "bootstrap/launched.hpp"
+#include "bootstrap/pmi1_server.hpp"
 #include "bootstrap/ranks.hpp"
 #include "bootstrap/rendezvous.hpp"
 
@@ -211,6 +214,28 @@ TEST(Process, ALimitOfFileDescriptorsIsNamed) {
   });
   EXPECT_EQ(zero.wait(), 0);
   EXPECT_GT(told, 0);  // those that came in
+}
+
+// And does not last: the launcher is looked for again.
+TEST(Process, ALauncherThatIsShortOfFileDescriptorsIsFoundLater) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "UBSan reads objects through a pipe and takes its failure for a broken object";
+#endif
+  Child child([] {
+    const Pmi1Server server;
+    const Environment environment(server.variables(1));
+    install_fork_guard();  // which takes one, too
+    rlimit usual{};
+    const int next = ::dup(0);
+    if (::close(next) != 0 || ::getrlimit(RLIMIT_NOFILE, &usual) != 0) return 3;
+    const rlimit none{static_cast<rlim_t>(next), usual.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &none) != 0) return 4;
+    const auto refused = thrown_by([] { launch_from_environment("", 1s); });
+    if (::setrlimit(RLIMIT_NOFILE, &usual) != 0) return 5;
+    if (refused.text.find("ulimit -n") == std::string::npos) return 1;
+    return thrown_by([] { launch_from_environment("", 50ms); }).code == ErrorCode::timeout ? 0 : 2;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 }  // namespace
