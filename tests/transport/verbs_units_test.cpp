@@ -90,6 +90,15 @@ TEST(VerbsStatus, EveryStatusHasARemedy) {
   }
 }
 
+TEST(VerbsStatus, WrongAnswersAreThePeersAndWhatTheDeviceSaysOfItselfIsNot) {
+  const std::pair<ibv_wc_status, Rank> blamed[] = {{IBV_WC_BAD_RESP_ERR, 1},  {IBV_WC_RESP_TIMEOUT_ERR, 1},
+                                                   {IBV_WC_REM_ABORT_ERR, 1}, {IBV_WC_LOC_PROT_ERR, 0},
+                                                   {IBV_WC_FATAL_ERR, 0},     {IBV_WC_GENERAL_ERR, 0}};
+  for (const auto& [status, rank] : blamed)
+    EXPECT_EQ(verbs::completion_error({0, 1, "d", 1}, status, 0, {18, 7}).ranks(), std::vector<Rank>{rank})
+        << ::ibv_wc_status_str(status);
+}
+
 TEST(VerbsStatus, ResultsOfAllProvidersAreErrnos) {
   errno = EAGAIN;
   EXPECT_EQ(verbs::errno_of(-1), EAGAIN);

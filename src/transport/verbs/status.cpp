@@ -34,7 +34,12 @@ Known explain(ibv_wc_status status) {
               "it freed or deregistered a buffer that was in use, or runs another version of tutti"};
     case IBV_WC_REM_INV_REQ_ERR:
     case IBV_WC_REM_OP_ERR:
+    case IBV_WC_REM_ABORT_ERR:
       return {"the peer could not do what was asked", "run the same version of tutti on all hosts"};
+    case IBV_WC_BAD_RESP_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+      return {"the peer's device did not answer as it should",
+              "look at the kernel's log (dmesg) and the device's counters, there first"};
     case IBV_WC_LOC_PROT_ERR:
       return {"memory to be sent is not registered any more",
               "do not free buffers while an operation uses them", true};
