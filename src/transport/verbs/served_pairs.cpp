@@ -128,7 +128,7 @@ void ServedPairs::post_back(Source& source) {
   write.piece_count = 1;
   write.to = source.question.returned;
   write.remote_key = source.question.returned_key;
-  write.inlined = source.pair->max_inline() > 0;
+  write.inlined = source.pair->max_inline() >= static_cast<int>(sizeof *source.returned);
   write.signalled = true;
   source.pair->add(write);
   source.pair->ring();
