@@ -298,6 +298,8 @@ TEST(VerbsFakeErrors, FatalEventsFailEverybodyAndOthersNobody) {
     raise_event(*fake, "fake0", harmless);
     EXPECT_NO_THROW(poke());
   }
+  // A look is a millisecond after the one before: one event each would take longer than that poking.
+  for (int k = 0; k < 1000; ++k) raise_event(*fake, "fake0", IBV_EVENT_COMM_EST);
   raise_event(*fake, "fake0", IBV_EVENT_DEVICE_FATAL);
   try {
     poke();
