@@ -165,6 +165,7 @@ TEST_F(Tune, WritesAgainWhatWasDamaged) {
             0)
       << output_;
   EXPECT_THAT(output_, HasSubstr("# what " + file.string() + " held goes away: "));
+  EXPECT_LT(output_.find("goes away"), output_.find("alpha ns")) << "nobody could have stopped it";
   EXPECT_EQ(read(file)["curves"].size(), 1U);
 }
 

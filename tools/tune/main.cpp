@@ -73,16 +73,16 @@ OutputFile file_of_constants(const std::string& file) {
   return OutputFile(file);
 }
 
-// What the file holds of this machine; nullptr: nothing, or it goes away.
-std::unique_ptr<const tuning::Tuning> measured_before(const std::string& file, std::uint64_t machine) {
+// What the file holds of this machine; nullptr: nothing, or it goes away, and `why` says why.
+std::unique_ptr<const tuning::Tuning> measured_before(const std::string& file, std::uint64_t machine,
+                                                      std::string& why) {
   if (std::error_code none; !std::filesystem::exists(file, none)) return nullptr;
-  std::string why = "it was measured on another machine";
   try {
     if (auto before = tuning::load(file); before->machine() == machine) return before;
+    why = "it was measured on another machine";
   } catch (const Error& error) {
     why = error.what();
   }
-  fmt::print("# what {} held goes away: {}\n", file, why);
   return nullptr;
 }
 
@@ -117,6 +117,10 @@ void try_out(const tune::Settings& settings) {
 
 void tune_machine(tune::Settings settings, const std::string& file, std::uint64_t machine) {
   OutputFile constants = file_of_constants(file);
+  std::string why;
+  measured_before(file, machine, why);
+  // In time for whoever wants to keep that.
+  if (!why.empty()) fmt::print("# what {} held goes away: {}\n", file, why);
   settings.options.tuning = "off";  // every algorithm is forced
   try_out(settings);
   std::vector<tuning::Curve> curves;
@@ -128,8 +132,8 @@ void tune_machine(tune::Settings settings, const std::string& file, std::uint64_
       curves.push_back(tuning::fit_curve(samples));
       print(stdout, curves.back());
     }
-  // Only now: another tutti-tune may have written meanwhile what it measured.
-  const auto before = measured_before(file, machine);
+  // Anew: another tutti-tune may have written meanwhile what it measured.
+  const auto before = measured_before(file, machine, why);
   const auto tuning = with_those_before(machine, curves, before.get());
   for (const tuning::Curve& curve : curves) {
     const tuning::Scene scene{.transport = curve.transport, .ranks = curve.ranks, .cpus = curve.cpus};
