@@ -135,16 +135,19 @@ std::string as_started_with(const char* name) {
   return '\0' + std::string(name) + '=' + variable(name).value_or("") + '\0';
 }
 
-/// Of a process that has torchrun's variables and `name`, another launcher's: whether torchrun came last. The
-/// first process above that was not started with both is torchrun then, which its launcher gave `name`; else
-/// it is a launcher that one of torchrun's processes called, without it. Where the system does not show that
-/// process: yes.
+/// Of this process, which has torchrun's variables and `name`, another launcher's: whether torchrun came
+/// last. The first process above that was not started with both is torchrun then, which its launcher gave
+/// `name`; else it is a launcher that one of torchrun's processes called, without it. This process itself was
+/// started with both, or no launcher came later: Open MPI's MPI_Init sets PMIX_NAMESPACE where none started
+/// it. Where the system does not show a process: yes.
 bool torchrun_came_after(const char* name) {
   const std::string others = as_started_with(name), torchruns = as_started_with("TORCHELASTIC_RUN_ID");
-  for (pid_t above = ::getppid(); above > 0; above = parent_of(above)) {
-    const std::string shown = file_of(above, "environ"), all = '\0' + shown;
+  const pid_t self = ::getpid();
+  for (pid_t one = self; one > 0; one = parent_of(one)) {
+    const std::string shown = file_of(one, "environ"), all = '\0' + shown;
     const bool has_others = all.find(others) != std::string::npos;
-    if (!has_others || all.find(torchruns) == std::string::npos) return has_others || shown.empty();
+    if (!has_others || all.find(torchruns) == std::string::npos)
+      return has_others || one == self || shown.empty();
   }
   return true;
 }

@@ -83,6 +83,7 @@ TEST(Environment, Torchrun) {
   EXPECT_EQ(identity(with(torchrun, {{"LOCAL_WORLD_SIZE", ""}})).local_size, 1) << "a local rank alone";
   const auto both = with(torchrun, {{"PMI_FD", "987"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
   EXPECT_EQ(identity(both).launcher, "PMI-1");
+  EXPECT_EQ(identity(with(both, {{"TORCHELASTIC_RUN_ID", "x"}})).launcher, "torchrun") << "set by itself";
 }
 
 TEST(Environment, AHostNameThatIsTheLoopbackHereBecomesAnAddressForTheOthers) {
