@@ -61,7 +61,7 @@ void Comm::abort() {
   {
     const std::scoped_lock lock(state_mutex_);
     aborted_ = true;
-    if (!communicator_ && state_ == ncclInProgress) {
+    if (!made_ && !communicator_ && state_ == ncclInProgress) {
       // Its job finds out when the other ranks have come or its time is over; who waits for it does now.
       state_ = ncclInvalidUsage;
       failure_ = "ncclCommAbort was called before the communicator was ready";

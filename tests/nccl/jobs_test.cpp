@@ -49,6 +49,22 @@ class Jobs : public NcclTest {
       EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
     }
   }
+  /// A part of rank 1 alone, which keeps it in the session: rank 0, which has its hub, waits a second for it
+  /// to leave when both end.
+  static ncclComm_t part_of_rank_1(const std::array<ncclComm_t, 2>& comms) {
+    std::array<ncclComm_t, 2> parts{};
+    for (const int rank : {0, 1}) {
+      const auto r = static_cast<std::size_t>(rank);
+      EXPECT_EQ(ncclCommSplit(comms[r], rank == 0 ? no_color : 0, 0, &parts[r], nullptr), ncclInProgress);
+    }
+    for (const auto comm : comms) EXPECT_EQ(changed_from(ncclInProgress, comm), ncclSuccess);
+    return parts[1];
+  }
+  static void end_all_but_rank_0(const std::array<ncclComm_t, 2>& comms) {
+    for (const auto comm : comms) EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress);
+    EXPECT_EQ(changed_from(ncclInProgress, comms[1]), ncclSuccess);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
   static int size_of(ncclComm_t comm) {
     int size = -1;
     EXPECT_EQ(ncclCommCount(comm, &size), ncclSuccess) << ncclGetLastError(comm);
@@ -250,29 +266,32 @@ TEST_F(Jobs, ANonblockingParentIsUnderWayWhileItsPartsAreMade) {
   }
 }
 
-// A part of rank 1 keeps it in the session, and rank 0, which has its hub, waits a second for it to leave.
 TEST_F(Jobs, ThatEndForAWhileCanBeAskedAbout) {
   const auto comms = make_nonblocking();
-  std::array<ncclComm_t, 2> parts{};
-  for (const int rank : {0, 1}) {
-    const auto r = static_cast<std::size_t>(rank);
-    ASSERT_EQ(ncclCommSplit(comms[r], rank == 0 ? no_color : 0, 0, &parts[r], nullptr), ncclInProgress);
-  }
-  for (const auto comm : comms) ASSERT_EQ(changed_from(ncclInProgress, comm), ncclSuccess);
+  const auto part = part_of_rank_1(comms);
   const auto begin = std::chrono::steady_clock::now();
-  for (const auto comm : comms) EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress);
-  EXPECT_EQ(changed_from(ncclInProgress, comms[1]), ncclSuccess);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  end_all_but_rank_0(comms);
   const bool in_time = std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(500);
   const ncclResult_t of_hub = async_error(comms[0]);
   if (in_time) {
     EXPECT_EQ(of_hub, ncclInProgress);
   }
-  end_nonblocking({parts[1]});
+  end_nonblocking({part});
   for (const auto comm : comms) {
     EXPECT_EQ(changed_from(ncclInProgress, comm), ncclSuccess);
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   }
+}
+
+TEST_F(Jobs, ThatEndForAWhileAreNotTakenForUnmadeOnesByAnAbort) {
+  const auto comms = make_nonblocking();
+  const auto part = part_of_rank_1(comms);
+  const auto ending = comm_of(comms[0]);
+  end_all_but_rank_0(comms);
+  EXPECT_EQ(ncclCommAbort(comms[0]), ncclSuccess);
+  EXPECT_NE(ending->poll(), ncclInvalidUsage) << ncclGetLastError(nullptr);
+  end_nonblocking({part});
+  EXPECT_EQ(ncclCommDestroy(comms[1]), ncclSuccess);
 }
 
 TEST_F(Jobs, AWindowAndASplitOfOneCommunicatorAreOneGroup) {
