@@ -122,7 +122,7 @@ struct Wait {
   void look(Clock::time_point now) {
     const auto unseen = now - std::exchange(checked, now) - longest_unseen;
     if (unseen <= Clock::duration{}) return;
-    for (Clock::time_point* from : {&since, &stuck})
+    for (Clock::time_point* from : {&since, &stuck, &part})
       if (*from != Clock::time_point{}) *from = std::min(*from + unseen, now);
   }
 };

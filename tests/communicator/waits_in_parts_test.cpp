@@ -217,6 +217,16 @@ TEST(WaitsInPartsOfTheTime, InWhichALongMessageIsReceivedDoNotCountAgainstItsRec
       over("shm", 500ms));
 }
 
+// Of a rank that was stopped, a job that was suspended say, in the middle of a long message.
+TEST(WaitsInPartsOfTheTime, WhenNobodyLookedForPartsDoNotCount) {
+  detail::Wait wait;
+  wait.since = wait.stuck = Clock::time_point{1s};
+  wait.part = wait.checked = Clock::time_point{10s};
+  wait.look(Clock::time_point{60s});
+  EXPECT_EQ(Clock::time_point{60s} - wait.part, longest_unseen);
+  EXPECT_EQ(Clock::time_point{60s} - wait.since, 9s + longest_unseen);
+}
+
 // Who waits in vain says for whom: a send whose turn came just now, say, as the one before it ended.
 TEST(WaitsInPartsFor, WhatHasNotBegunAreForNobody) {
   Task task;
