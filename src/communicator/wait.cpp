@@ -249,13 +249,15 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
     if (limit && limit->passed()) {
       const auto now = about_now();
       if (wait.stuck != Clock::time_point{}) {
+        const auto looked = wait.checked;
+        wait.look(now);
         look_for_parts(wait, now);
         pending.idle =
             wait.since == Clock::time_point{} ? Clock::duration{} : now - std::max(wait.since, wait.part);
         pending.stuck = now - std::max(wait.stuck, wait.part);
         pending.known = now;
         pending.movements = movements_until_now();
-        pending.looked = wait.checked;
+        pending.looked = looked;
         pending.reported = wait.reported;
       }
       look(pending, now);

@@ -219,29 +219,40 @@ TEST(Processes, HearTheCauseAlsoWhereRankZeroIsLate) {
 // By a scheduler of jobs, say, or from a terminal: that others were not heard meanwhile is not their fault.
 TEST(Processes, ThatWereStoppedForLongWaitOn) {
   struct Course {
-    std::atomic<bool> waits, goes_on;
+    std::atomic<int> waiting;
+    std::atomic<bool> waits_again, goes_on;
   };
   const Shared<Course> course;
   constexpr auto timeout = 10s;
-  auto children = fork_ranks(2, over("shm", timeout), [&](Communicator& comm) {
+  auto children = fork_ranks(3, over("shm", timeout), [&](Communicator& comm) {
     ::alarm(60);
     comm.barrier();
     std::int32_t token = comm.rank();
     if (comm.rank() == 1) {
       while (!course->goes_on) std::this_thread::sleep_for(1ms);
-      comm.send(std::span<const std::int32_t>(&token, 1), 0);
+      for (const Rank stopped : {0, 2}) comm.send(std::span<const std::int32_t>(&token, 1), stopped);
       return;
     }
-    course->waits = true;
-    comm.receive(std::span(&token, 1), 1);
+    if (comm.rank() == 0) {
+      ++course->waiting;
+      comm.receive(std::span(&token, 1), 1);
+    } else {
+      Work work = comm.async().receive(std::span(&token, 1), 1);
+      ++course->waiting;
+      const auto thrown = thrown_by([&] { work.wait(timeout / 2); });
+      EXPECT_THAT(thrown.text, HasSubstr("can be waited for again"));
+      course->waits_again = true;
+      work.wait();
+    }
     EXPECT_EQ(token, 1);
   });
-  while (!course->waits) std::this_thread::sleep_for(1ms);
+  while (course->waiting != 2) std::this_thread::sleep_for(1ms);
   std::this_thread::sleep_for(100ms);  // it sleeps now and then
-  ::kill(children[0].process(), SIGSTOP);
+  for (const auto stopped : {0U, 2U}) ::kill(children[stopped].process(), SIGSTOP);
   std::this_thread::sleep_for(timeout + 1s);
-  ::kill(children[0].process(), SIGCONT);
-  std::this_thread::sleep_for(200ms);  // it looks, and goes on waiting
+  for (const auto stopped : {0U, 2U}) ::kill(children[stopped].process(), SIGCONT);
+  while (!course->waits_again) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(200ms);  // they look, and go on waiting
   course->goes_on = true;
   for (auto& child : children) EXPECT_EQ(child.wait(), 0);
 }
