@@ -33,9 +33,9 @@
 
 namespace tutti::detail {
 
-/// How often something queued has moved; of a communicator also parts of messages, which may take long: bytes
-/// that sockets have taken or given, and what others have copied of messages that they find in this rank's
-/// memory.
+/// How often something queued has moved, and parts of messages, which may take long: bytes that sockets have
+/// taken or given, and what others have copied of messages that they find in this rank's memory. Of a thread
+/// those of the other communicators that have something queued.
 struct Movements {
   std::uint64_t of_thread = 0, of_communicator = 0;
 };
@@ -98,8 +98,9 @@ struct Wait {
   Clock::time_point since;  ///< of the first look at the clock after something had moved
   Clock::time_point stuck;  ///< after something of this communicator had moved
   Clock::time_point checked;
-  std::uint64_t movements = 0;  ///< of this communicator, when that was looked for
-  Clock::time_point part;       ///< when a part of a message of it was seen to have moved
+  Movements movements;           ///< when that was looked for
+  Clock::time_point part;        ///< when a part of a message of this communicator was seen to have moved
+  Clock::time_point other_part;  ///< of any
   bool reported = false;
   transport::Transport* prepared = nullptr;  ///< whose next `wait` may sleep
 
@@ -122,7 +123,7 @@ struct Wait {
   void look(Clock::time_point now) {
     const auto unseen = now - std::exchange(checked, now) - longest_unseen;
     if (unseen <= Clock::duration{}) return;
-    for (Clock::time_point* from : {&since, &stuck, &part})
+    for (Clock::time_point* from : {&since, &stuck, &part, &other_part})
       if (*from != Clock::time_point{}) *from = std::min(*from + unseen, now);
   }
 };
@@ -269,6 +270,7 @@ struct Impl {
   void end_queued(const std::exception_ptr& why);
   bool advance_queues();
   bool advance(const Queued& queued);
+  [[nodiscard]] std::uint64_t parts_until_now() const;
   [[nodiscard]] Movements movements_until_now() const;
   /// Those that the call takes its turn by.
   Tickets& tickets(const Call& call) {

@@ -123,8 +123,15 @@ bool Impl::advance(const Queued& queued) {
   return moved;
 }
 
+std::uint64_t Impl::parts_until_now() const {
+  return shm->parts_taken() + (tcp == nullptr ? 0 : tcp->moved());
+}
+
 Movements Impl::movements_until_now() const {
-  return {movements, movements_of_queues + shm->parts_taken() + (tcp == nullptr ? 0 : tcp->moved())};
+  Movements all{movements, movements_of_queues + parts_until_now()};
+  for (const Impl* one = active; one != nullptr; one = one->next_active)
+    if (one != this) all.of_thread += one->parts_until_now();
+  return all;
 }
 
 // True when something moved. Failures go to all who wait.
@@ -231,7 +238,7 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
     wait.since = now - pending.idle;
     wait.stuck = now - pending.stuck;
     wait.checked = std::max(pending.looked, now - look_interval);  // what passed since has been counted
-    wait.movements = pending.movements.of_communicator;
+    wait.movements = pending.movements;
     wait.reported = pending.reported;
   }
   while (!is_over(pending)) {
@@ -252,8 +259,8 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
         const auto looked = wait.checked;
         wait.look(now);
         look_for_parts(wait, now);
-        pending.idle =
-            wait.since == Clock::time_point{} ? Clock::duration{} : now - std::max(wait.since, wait.part);
+        pending.idle = wait.since == Clock::time_point{} ? Clock::duration{}
+                                                         : now - std::max(wait.since, wait.other_part);
         pending.stuck = now - std::max(wait.stuck, wait.part);
         pending.known = now;
         pending.movements = movements_until_now();
@@ -409,8 +416,10 @@ void Impl::idle(Wait& wait, Task& task) {
 // While parts of it move a long message is no silence, and whoever has left is not missed while what it sent
 // still comes.
 void Impl::look_for_parts(Wait& wait, Clock::time_point now) const {
-  const std::uint64_t until_now = movements_until_now().of_communicator;
-  if (std::exchange(wait.movements, until_now) != until_now) wait.part = now;
+  const Movements before = std::exchange(wait.movements, movements_until_now());
+  const bool of_communicator = before.of_communicator != wait.movements.of_communicator;
+  if (of_communicator) wait.part = now;
+  if (of_communicator || before.of_thread != wait.movements.of_thread) wait.other_part = now;
 }
 
 void Impl::look_now_and_then(Wait& wait, Task& task, Clock::time_point now) {
@@ -436,7 +445,7 @@ void Impl::look_around(Wait& wait, Task& task, Clock::time_point now) {
     wait.reported = true;
     report_calls();
   }
-  const auto silent = std::min(waited, now - wait.part);
+  const auto silent = std::min(waited, now - wait.other_part);
   if (silent >= options.timeout) give_up(task, silent);
 }
 

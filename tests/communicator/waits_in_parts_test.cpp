@@ -217,13 +217,35 @@ TEST(WaitsInPartsOfTheTime, InWhichALongMessageIsReceivedDoNotCountAgainstItsRec
       over("shm", 500ms));
 }
 
+// Likewise of another communicator, where its sender waits for something else that comes afterwards.
+TEST(WaitsInPartsOfTheTime, InWhichALongMessageOfAnotherIsReceivedDoNotCount) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        Communicator other = comm.duplicate();
+        std::vector<std::uint8_t> data(std::size_t{24} << 20U, static_cast<std::uint8_t>(comm.rank()));
+        comm.barrier();
+        if (comm.rank() == 0) {
+          Work work = other.async().send(data, 1);
+          comm.barrier();
+          return work.wait();
+        }
+        Work work = other.async().receive(data, 0);
+        while (!work.test()) std::this_thread::sleep_for(15ms);
+        comm.barrier();
+        EXPECT_EQ(data.back(), 0);
+      },
+      over("shm", 500ms));
+}
+
 // Of a rank that was stopped, a job that was suspended say, in the middle of a long message.
 TEST(WaitsInPartsOfTheTime, WhenNobodyLookedForPartsDoNotCount) {
   detail::Wait wait;
   wait.since = wait.stuck = Clock::time_point{1s};
-  wait.part = wait.checked = Clock::time_point{10s};
+  wait.part = wait.other_part = wait.checked = Clock::time_point{10s};
   wait.look(Clock::time_point{60s});
   EXPECT_EQ(Clock::time_point{60s} - wait.part, longest_unseen);
+  EXPECT_EQ(Clock::time_point{60s} - wait.other_part, longest_unseen);
   EXPECT_EQ(Clock::time_point{60s} - wait.since, 9s + longest_unseen);
 }
 
