@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <latch>
 
 #include "gpu/few_threads.hpp"
@@ -360,20 +361,24 @@ TEST_F(Jobs, OnACommunicatorThatWasAbortedFail) {
   EXPECT_THROW(aborted->open_window(window), Failure);
 }
 
+/// Rank 0 of two, which hears `told` when another thread aborts `made`.
+void make_until_aborted(const ncclUniqueId& id, std::atomic<ncclComm_t>& made, const char* told) {
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 0), ncclSuccess);
+  made = comm;
+  made.notify_all();
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+  expect_told(told);
+  EXPECT_EQ(comm, nullptr);
+}
+
 TEST_F(Jobs, AnAbortEndsTheWaitForRanksThatDoNotCome) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   std::atomic<ncclComm_t> made{nullptr};
-  std::thread waits([&] {
-    ncclComm_t comm = nullptr;
-    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
-    EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 0), ncclSuccess);
-    made = comm;
-    made.notify_all();
-    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
-    expect_told("ncclCommAbort was called before the communicator was ready");
-    EXPECT_EQ(comm, nullptr);
-  });
+  std::thread waits(make_until_aborted, id, std::ref(made),
+                    "ncclCommAbort was called before the communicator was ready");
   made.wait(nullptr);
   EXPECT_EQ(changed_from(ncclInvalidUsage, made), ncclInProgress);  // the group has ended
   EXPECT_EQ(ncclCommAbort(made), ncclSuccess);
@@ -394,15 +399,7 @@ TEST_F(Jobs, AnAbortEndsTheWaitForRanksThatHaveComeToo) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   std::atomic<ncclComm_t> made{nullptr};
-  std::thread waits([&] {
-    ncclComm_t comm = nullptr;
-    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
-    EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 0), ncclSuccess);
-    made = comm;
-    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
-    expect_told("ncclCommAbort was called");
-    EXPECT_EQ(comm, nullptr);
-  });
+  std::thread waits(make_until_aborted, id, std::ref(made), "ncclCommAbort was called");
   std::thread other([&] {
     api->set_device(1);
     ncclComm_t comm = nullptr;
