@@ -35,7 +35,8 @@ namespace tutti::detail {
 
 /// How often something queued has moved, and parts of messages, which may take long: bytes that sockets have
 /// taken or given, and what others have copied of messages that they find in this rank's memory. Of a thread
-/// those of the other communicators that have something queued.
+/// those of the other communicators that have something queued, too, and what any rank of this host has moved
+/// in calls on buffers of others.
 struct Movements {
   std::uint64_t of_thread = 0, of_communicator = 0;
 };

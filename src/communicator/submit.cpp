@@ -386,7 +386,9 @@ bool Impl::advance_on_others(Task& task) {
     transport::shm::DirectMemory& memory;
     ~Leave() { memory.leave(); }
   } const leave{shm->direct()};
-  return task.execution.advance();
+  const bool moved = task.execution.advance();
+  if (moved) shm->direct().tell_step();
+  return moved;
 }
 
 // It has run what it began.

@@ -127,10 +127,11 @@ std::uint64_t Impl::parts_until_now() const {
   return shm->parts_taken() + (tcp == nullptr ? 0 : tcp->moved());
 }
 
+// What others do in each other's buffers puts off deadlines only: nothing of it arrives here.
 Movements Impl::movements_until_now() const {
-  Movements all{movements, movements_of_queues + parts_until_now()};
+  Movements all{movements + shm->steps_on_others(), movements_of_queues + parts_until_now()};
   for (const Impl* one = active; one != nullptr; one = one->next_active)
-    if (one != this) all.of_thread += one->parts_until_now();
+    if (one != this) all.of_thread += one->parts_until_now() + one->shm->steps_on_others();
   return all;
 }
 

@@ -232,6 +232,11 @@ bool DirectMemory::enter() {
 
 void DirectMemory::leave() { arena_->control(me_).inside.store(0, std::memory_order_release); }
 
+void DirectMemory::tell_step() {
+  auto& steps = arena_->control(me_).steps_inside;
+  steps.store(steps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
 void DirectMemory::read(int local, std::uint64_t address, std::byte* into, std::size_t bytes) const {
   while (bytes != 0) {
     iovec mine{into, bytes};

@@ -62,6 +62,8 @@ class DirectMemory {
   /// them: then they must not be touched, nor left.
   [[nodiscard]] bool enter();
   void leave();
+  /// Something has moved in between, which those who wait for it cannot see.
+  void tell_step();
 
   [[nodiscard]] pid_t process(int local) const { return pids_[static_cast<std::size_t>(local)]; }
   [[nodiscard]] bool same_process() const { return same_process_; }  ///< all ranks of this host

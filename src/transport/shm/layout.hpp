@@ -166,6 +166,7 @@ struct Control {
   alignas(64) std::atomic<std::uint32_t> sleeping;  ///< 1 while the rank sleeps on it, or is about to
   std::atomic<std::uint32_t> processor;             ///< that it last left, counted from 1; 0: it has not yet
   std::atomic<std::uint32_t> inside;                ///< 1 while it may touch buffers of others
+  std::atomic<std::uint32_t> steps_inside;          ///< how often it has moved something meanwhile
   alignas(64) std::atomic<std::uint32_t> away;      ///< 1 while it has yielded its processor, or sleeps
   alignas(64) CallEntry calls[call_log_entries];    ///< by order
   CallCounts counts[counts_log_entries];            ///< by order

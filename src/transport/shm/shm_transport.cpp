@@ -314,6 +314,13 @@ std::uint32_t ShmTransport::parts_taken() const {
   return parts;
 }
 
+std::uint32_t ShmTransport::steps_on_others() const {
+  std::uint32_t steps = 0;
+  for (int local = 0; local < static_cast<int>(locals_.size()); ++local)
+    steps += arena_->control(local).steps_inside.load(std::memory_order_relaxed);
+  return steps;
+}
+
 Traffic ShmTransport::traffic() const {
   Traffic traffic = traffic_;
   const Layout& layout = arena_->layout();

@@ -43,6 +43,8 @@ class ShmTransport final : public Transport {
   [[nodiscard]] Traffic traffic() const override;
   /// Parts that others have copied so far, of messages that stay with this rank until they are received.
   [[nodiscard]] std::uint32_t parts_taken() const;
+  /// How often ranks of this host have moved calls on buffers of others so far.
+  [[nodiscard]] std::uint32_t steps_on_others() const;
 
   /// Ranks of the group on this host, ascending; this rank's place among them.
   [[nodiscard]] const std::vector<Rank>& locals() const { return locals_; }
