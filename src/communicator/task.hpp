@@ -92,8 +92,9 @@ struct Task {
   /// Frees what a task that is kept for other calls should not hold meanwhile.
   void give_back() {
     constexpr std::size_t most_kept = std::size_t{256} << 10U;  // bytes
-    if (scratch.size() + input_copy.size() <= most_kept) return;
+    if (scratch.size() + input_copy.size() + execution.staged() <= most_kept) return;
     scratch = input_copy = std::vector<std::byte>();
+    execution = {};
     plan = nullptr;
     generation = 0;
   }

@@ -51,6 +51,8 @@ class Execution {
   void suspect(std::vector<Rank>& waiting_for);
   /// Bytes of peers' memory touched since the last call of this.
   std::uint64_t take_bytes_direct() { return std::exchange(bytes_direct_, 0); }
+  /// Bytes that it holds for pieces of peers' memory.
+  [[nodiscard]] std::size_t staged() const { return staging_.size(); }
 
  private:
   /// An instruction with what can be known of it before the run.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "communicator/task.hpp"
 #include "execution/executor.hpp"
 
 namespace tutti {
@@ -135,6 +136,30 @@ TEST(Lanes, LeaveTheBuffersOfOthersSoon) {
   EXPECT_TRUE(execution.advance());
   EXPECT_EQ(copied(output, 0), static_cast<std::int64_t>(piece));
   EXPECT_EQ(copied(output, 1), static_cast<std::int64_t>(piece));
+}
+
+// It may be as much as a call has data, and tasks are kept for other calls.
+TEST(Lanes, GiveBackWhatTheyHaveReadOfOthers) {
+  constexpr std::uint64_t bytes = 4 * piece;
+  execution::Program program = two_copies(bytes);
+  program.lanes.resize(1);
+  program.stride = program.message_bytes = bytes;
+  program.max_operands = 2;
+  program.kernel = kernels::fold_for(DataType::uint8, ReduceOp::sum);
+  for (execution::Source& source : program.sources) source.base = execution::Base::peer_input;
+  execution::Part& part = program.lanes[0][0];
+  part.iterations = 1;
+  part.instructions[0].kind = execution::Instruction::Kind::fold;
+  part.instructions[0].sources = 2;
+  std::vector<std::byte> output(bytes);
+  NoPeers peers;
+  Task task;
+  task.execution.begin(program, {.output = output.data(), .peers = &peers}, 1);
+  EXPECT_TRUE(task.execution.advance());
+  EXPECT_TRUE(task.execution.done());
+  EXPECT_EQ(task.execution.staged(), 2 * bytes);
+  task.give_back();
+  EXPECT_EQ(task.execution.staged(), 0U);
 }
 
 }  // namespace
