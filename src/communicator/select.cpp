@@ -14,9 +14,10 @@ constexpr std::size_t KiB = 1024;
 constexpr std::size_t MiB = 1024 * KiB;
 
 std::size_t piece_of(const Circumstances& call) {
-  // While a rank is at work on a piece nobody sees that it moves, nor gets buffers back. What is folded after
-  // reading it goes through a buffer of one piece a rank.
-  if (call.one_sided) return call.attach_only && reduces(call.collective) ? 256 * KiB : 4 * MiB;
+  // While a rank is at work on a piece nobody sees that it moves, nor gets buffers back; but memcpy stores
+  // past the caches only what is long. What is folded after reading it goes through a buffer of one piece a
+  // rank.
+  if (call.one_sided) return call.attach_only && reduces(call.collective) ? 256 * KiB : 32 * MiB;
   return tuning::piece(call.collective, call.bytes, call.ranks, call.transport);
 }
 
