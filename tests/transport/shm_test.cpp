@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -84,6 +86,39 @@ TEST(Shm, AMessageBehindTheEndOfTheRingIsNotSuspect) {
   EXPECT_NO_THROW(receiver.suspect(three.size(), 7));
   EXPECT_TRUE(receiver.try_receive(three.data(), three.size(), 7));
   EXPECT_TRUE(receiver.try_receive(brief.data(), brief.size(), 8));
+}
+
+// Where no message begins any more flags stay; where none ever began, 0 does. Positions come again. Rings of
+// five ranks are rewound.
+TEST(Shm, WhatAFlagHeld16TiBAgoIsNoMessage) {
+  constexpr std::size_t one = shm::unit_bytes, three = 2 * shm::unit_bytes + 1;
+  constexpr std::uint32_t half = std::uint32_t{1} << 31U;  // of all positions
+  for (const int ranks : {2, 5})
+    for (const bool used : {false, true}) {
+      const auto arena = shm::Arena::create(ranks);
+      shm::FifoMemory memory(*arena, 0, 1, 0);
+      const auto pass = [&](std::uint32_t first, std::size_t bytes, std::uint32_t messages) {
+        memory.first_unit = first;
+        memory.acknowledged[1].units = first;
+        shm::Wakes senders(arena), receivers(arena);
+        Traffic traffic;
+        shm::ShmSender sender(senders, memory, {1}, traffic);
+        shm::ShmReceiver receiver(receivers, memory, 0, 1, traffic);
+        std::vector<std::byte> message(bytes);
+        for (std::uint32_t i = 0; i < messages; ++i) {
+          ASSERT_NO_THROW(receiver.suspect(bytes, 7)) << i << " after " << first;
+          ASSERT_TRUE(receiver.missing(bytes)) << i << " after " << first;
+          ASSERT_TRUE(sender.try_send(message.data(), bytes, 7, false));
+          ASSERT_TRUE(receiver.try_receive(message.data(), bytes, 7));
+        }
+      };
+      const std::uint32_t lap = memory.units;
+      SCOPED_TRACE(std::to_string(ranks) + (used ? " ranks, used before" : " ranks"));
+      // What lies between two of these would go on likewise: three units a message leave out most flags.
+      if (used) pass(0, one, lap);
+      pass(half - lap, three, 2 * lap);
+      pass(half + half - lap, three, 2 * lap);
+    }
 }
 
 TEST(Shm, SeesWhetherAnythingHasComeWithoutTakingIt) {

@@ -15,6 +15,10 @@ namespace {
 // Positions wrap: compare by signed distance.
 constexpr bool before(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
 
+// From one time that all flags are written anew to the next: half of all positions, so that none comes twice
+// in between.
+constexpr std::uint32_t units_of_a_renewal = std::uint32_t{1} << 31U;
+
 template <std::atomic<std::uint32_t> Acknowledged::*counter>
 std::uint32_t lowest(const FifoMemory& memory, const std::vector<Rank>& readers) {
   std::uint32_t low = (memory.acknowledged[readers[0]].*counter).load(std::memory_order_acquire);
@@ -91,7 +95,18 @@ bool ShmSender::taken(std::uint32_t end) {
 // What was skipped by rewinding nobody acknowledges.
 void ShmSender::take_back_units() {
   const std::uint32_t low = lowest<&Acknowledged::units>(memory_, readers_);
-  if (before(units_taken_, low)) units_taken_ = low;
+  if (before(units_taken_, low)) take_back_to(low);
+}
+
+// Where no message begins any more a flag stays what it was; or 0, as of a message at position 2^32 - 1. When
+// its position came again it would pass for a message. So, once in a while, all that are taken back are made
+// flags of the lap before, which nobody awaits; nothing has been written there since.
+void ShmSender::take_back_to(std::uint32_t end) {
+  // No more than a lap is taken back at once: what this leaves out has nothing of a renewal's first lap.
+  if (end % units_of_a_renewal < 2 * memory_.units)
+    for (std::uint32_t unit = units_taken_; unit != end; ++unit)
+      flag(unit).store(word_for(unit - memory_.units, Tag{}), std::memory_order_relaxed);
+  units_taken_ = end;
 }
 
 // Short transfers would otherwise walk through all of the ring, which no cache keeps where ranks are many.
@@ -105,7 +120,10 @@ void ShmSender::rewind() {
   }
   if (unit_ - looked_ < patience_) return;
   take_back_units();
-  if (units_taken_ == unit_) unit_ = units_taken_ = front_after(unit_, memory_.units);
+  if (units_taken_ == unit_) {
+    unit_ = front_after(unit_, memory_.units);
+    take_back_to(unit_);
+  }
   looked_ = unit_;
   patience_ = std::min(2 * patience_, memory_.units / 8);
 }

@@ -5,7 +5,8 @@
 /// flag word each. Both ends know every message's size, so they agree on the form of each message, and on its
 /// place but for one thing: where ranks are many, a sender whose ring is empty may start at its front again,
 /// whose pages are still in the caches. So a receiver looks at both places. Positions count up for ever (mod
-/// 2^32); a word holds (tag << 32) | (position + 1), so a stale word never fits.
+/// 2^32); a word holds (tag << 32) | (position + 1), so a stale word never fits: flags where no message began
+/// for long are written anew before positions come again.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +33,8 @@ struct FifoMemory {
   std::size_t line_message;  ///< longest message in lines
   std::size_t longest;       ///< message of schedules
   bool rewinds;              ///< an empty ring is written from its front again
+  /// Position that both ends begin at: tests begin near to where positions wrap.
+  std::uint32_t first_unit = 0;
 };
 
 /// Where the next message of some units starts: messages are contiguous, so the end of the ring is skipped
@@ -96,6 +99,7 @@ class ShmSender : public Sender {
   bool lines_free(std::uint32_t needed);
   bool units_free(std::uint32_t end);
   void take_back_units();
+  void take_back_to(std::uint32_t end);
   void rewind();
   void write_line(std::uint32_t position, const std::byte* data, std::size_t bytes, Tag tag);
   void write_lines(const std::byte* data, std::size_t bytes, Tag tag);
@@ -105,7 +109,7 @@ class ShmSender : public Sender {
   std::vector<Rank> readers_;
   Traffic& traffic_;
   std::uint32_t line_ = 0, lines_taken_ = 0;  ///< next position; lowest acknowledgement seen
-  std::uint32_t unit_ = 0, units_taken_ = 0;
+  std::uint32_t unit_ = memory_.first_unit, units_taken_ = unit_;
   std::uint32_t looked_ = 0;    ///< where it last looked whether the ring was empty: once a position, so that
                                 ///< reserved room stays
   std::uint32_t patience_ = 1;  ///< units until it looks again
@@ -161,7 +165,7 @@ class ShmReceiver : public Receiver {
   Acknowledged& mine_;
   Traffic& traffic_;
   std::uint32_t line_ = 0, lines_told_ = 0;
-  std::uint32_t unit_ = 0, units_told_ = 0;
+  std::uint32_t unit_ = memory_.first_unit, units_told_ = unit_;
   std::uint32_t lines_read_ = 0;  ///< of the message being read
   std::uint32_t held_lines_ = 0;  ///< of the acquired message
   std::uint32_t held_end_ = 0;    ///< unit position after the acquired message
