@@ -2,6 +2,7 @@
 /// Ranks of one host that are threads of this process.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -12,18 +13,17 @@
 
 namespace tutti::transport::testing {
 
-inline Transports shm_ranks(int ranks) {
-  const auto groups = local_groups(ranks);
-  Transports transports(static_cast<std::size_t>(ranks));
+inline Transports shm_ranks_of(const std::vector<Group>& groups) {
+  Transports transports(groups.size());
   std::vector<std::jthread> threads;
-  threads.reserve(static_cast<std::size_t>(ranks));
-  for (int r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      transports[static_cast<std::size_t>(r)] =
-          std::make_unique<shm::ShmTransport>(groups[static_cast<std::size_t>(r)], r % 2 == 0);
-    });
+  threads.reserve(groups.size());
+  for (std::size_t r = 0; r < groups.size(); ++r)
+    threads.emplace_back(
+        [&, r] { transports[r] = std::make_unique<shm::ShmTransport>(groups[r], r % 2 == 0); });
   threads.clear();
   return transports;
 }
+
+inline Transports shm_ranks(int ranks) { return shm_ranks_of(local_groups(ranks)); }
 
 }  // namespace tutti::transport::testing

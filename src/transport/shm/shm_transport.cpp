@@ -142,9 +142,10 @@ void ShmTransport::populate() {
     const std::byte* const begin = arena_->at(arena_->layout().offset_of(writer, reader, channel));
     fault_in(begin, static_cast<std::size_t>(memory.slots + memory.room * unit_bytes - begin));
   };
-  // Two ranks have no use for multicast; more use it for the second phase, and for broadcasts, mostly of rank
-  // 0.
-  if (n > 2) {
+  // Two ranks have no use for multicast, and it leads to no other host; more use it for the second phase, and
+  // for broadcasts, mostly of rank 0.
+  const bool multicasts = n > 2 && all_local();
+  if (multicasts) {
     fault_in_channel(0, 0, lone_channel);
     if (local_rank_ == 0)
       multicast_sender(lone_channel);
@@ -154,7 +155,7 @@ void ShmTransport::populate() {
   for (Rank r = 0; r < n; ++r)
     for (int channel = 0; channel < 2; ++channel) {
       const Rank peer = locals_[static_cast<std::size_t>(r)];
-      if (n > 2) {
+      if (multicasts) {
         fault_in_channel(r, r, channel);
         if (r == local_rank_)
           multicast_sender(channel);
