@@ -1,5 +1,6 @@
 // Sends and receives of any length in shared memory: in parts through slots, or read where they lie.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -205,6 +206,37 @@ TEST_F(MessageFifo, AShortLastPartIsAwaitedWhereItComes) {
   EXPECT_NO_THROW(receiver_.suspect(data.size(), 7));
   ASSERT_TRUE(receiver_.try_receive(into.data(), data.size(), 7));
   EXPECT_TRUE(are_equal(into, data));
+}
+
+// Also where the last message that the sender was told of, or the beginning, lies 2^32 units behind.
+TEST(MessageFifos, ATimedMessageIsAwaitedWhereverItEnds) {
+  const Bytes data = filled(shm::long_message, 1);
+  constexpr std::uint32_t most = 1000;
+  const auto first_awaited = [&](std::uint32_t first_unit) {
+    const auto arena = shm::Arena::create(2);
+    const std::vector<pid_t> two_processes{::getpid(), ::getppid()};
+    const std::vector<Rank> ranks{0, 1};
+    const shm::DirectMemory from(arena, 0, two_processes, ranks, true);
+    shm::DirectMemory to(arena, 1, two_processes, ranks, true);
+    shm::FifoMemory memory(*arena, 0, 1, message_channel);
+    memory.first_unit = first_unit;
+    memory.acknowledged[1].units = first_unit;
+    shm::Wakes senders(arena), receivers(arena);
+    Traffic traffic;
+    shm::MessageSender sender(senders, memory, 1, traffic, from, false);
+    shm::MessageReceiver receiver(receivers, memory, 0, 1, traffic, to);
+    Bytes into(data.size());
+    std::uint32_t number = 1;
+    for (; number < most; ++number) {
+      EXPECT_TRUE(sender.try_send(data.data(), data.size(), 7, true));
+      if (!sender.flushed()) break;
+      EXPECT_TRUE(receiver.try_receive(into.data(), into.size(), 7));
+    }
+    return number;
+  };
+  const std::uint32_t number = first_awaited(0);
+  ASSERT_LT(number, most) << "none is timed";
+  EXPECT_EQ(first_awaited(0U - number * shm::units_for(data.size())), number);
 }
 
 // On few ranks, and on many, whose rings are short.

@@ -138,8 +138,8 @@ bool MessageSender::flushed() {
   ShmSender::flushed();
   if (!awaited_) return true;
   const bool asks = message_.timed_for != nullptr && !begun_;
-  if (asks ? acknowledged().told.load(std::memory_order_acquire) != awaited_end_ : !taken(awaited_end_))
-    return false;
+  if (asks && acknowledged().told.load(std::memory_order_acquire) != awaited_end_) return false;
+  if (!taken(awaited_end_)) return false;  // positions come again: it may be told of a message long ago
   awaited_ = false;
   if (asks) record_time();
   return true;
