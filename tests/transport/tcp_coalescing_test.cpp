@@ -243,7 +243,7 @@ TEST_F(TcpCoalescing, EndsWithTheTransport) {
   send(3);
   ASSERT_TRUE(holds());
   late_->stop();
-  sender_->finish(Deadline(10s));
+  tcp::finish({&sender_, 1}, Deadline(10s));
   expect_all();
 }
 

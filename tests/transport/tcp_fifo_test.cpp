@@ -169,14 +169,19 @@ TEST_F(TcpReceiverTest, AnEndInTheMiddleIsALoss) {
 }
 
 /// A network that takes a few KiB at a time.
+SocketPair narrow_pair() {
+  SocketPair pair = socket_pair();
+  const int small = 4096;
+  ::setsockopt(pair.ours.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+  return pair;
+}
+
 class TcpSenderTest : public ::testing::Test {
  protected:
   TcpSenderTest() {
     auto streams = std::make_shared<tcp::Streams>(2);
     for (std::size_t s = 0; s < 2; ++s) {
-      auto pair = socket_pair();
-      const int small = 4096;
-      ::setsockopt(pair.ours.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+      auto pair = narrow_pair();
       theirs_.at(s) = std::move(pair.theirs);
       streams->connect(s, PrivateDescriptor(std::move(pair.ours)));
     }
@@ -190,6 +195,18 @@ class TcpSenderTest : public ::testing::Test {
       idle = got > 0 ? 0 : idle + 1;
       if (got > 0) all.insert(all.end(), part.begin(), part.begin() + got);
       sender_->progress();
+    }
+    return all;
+  }
+  /// How many bytes stream 0 brings until it ends.
+  std::size_t read_to_the_end() {
+    const Deadline deadline(std::chrono::seconds(10));
+    std::vector<std::byte> part(5000);
+    std::size_t all = 0;
+    while (bootstrap::wait_for(theirs_[0].get(), POLLIN, deadline)) {
+      const auto got = bootstrap::receive_some(theirs_[0].get(), part);
+      if (!got) break;
+      all += *got;
     }
     return all;
   }
@@ -256,19 +273,30 @@ TEST_F(TcpSenderTest, StagesLongMessagesInNoMoreRoomThanItsCreditsNeed) {
 TEST_F(TcpSenderTest, FinishingSendsWhatIsStaged) {
   std::vector<std::byte> bytes(50'000);
   ASSERT_TRUE(sender_->try_send(bytes.data(), bytes.size(), 0, false));
-  std::jthread reader([&] {
-    const Deadline deadline(std::chrono::seconds(10));
-    std::vector<std::byte> part(5000);
-    std::size_t all = 0;
-    while (bootstrap::wait_for(theirs_[0].get(), POLLIN, deadline)) {
-      const auto got = bootstrap::receive_some(theirs_[0].get(), part);
-      if (!got) break;
-      all += *got;
-    }
-    EXPECT_EQ(all, sizeof(Frame) + bytes.size());
-  });
-  sender_->finish(Deadline(std::chrono::seconds(10)));
+  std::jthread reader([&] { EXPECT_EQ(read_to_the_end(), sizeof(Frame) + bytes.size()); });
+  tcp::finish({&sender_, 1}, Deadline(std::chrono::seconds(10)));
   EXPECT_TRUE(sender_->flushed());
+}
+
+// The other peer would lose its last messages.
+TEST_F(TcpSenderTest, APeerThatDoesNotReadHoldsUpNoOtherThatFinishes) {
+  SocketPair deaf = narrow_pair();
+  auto streams = std::make_shared<tcp::Streams>(1);
+  streams->connect(0, PrivateDescriptor(std::move(deaf.ours)));
+  std::array<std::unique_ptr<tcp::TcpSender>, 2> senders;
+  senders[0] = std::make_unique<tcp::TcpSender>(tcp::FifoName{5, 2}, std::move(streams), counters_, late_);
+  senders[1] = std::move(sender_);
+  std::vector<std::byte> bytes(50'000);
+  for (const auto& sender : senders) {
+    ASSERT_TRUE(sender->try_send(bytes.data(), bytes.size(), 0, false));
+    ASSERT_FALSE(sender->flushed());
+  }
+  std::jthread reader([&] {
+    EXPECT_EQ(read_to_the_end(), sizeof(Frame) + bytes.size());
+    deaf.theirs.reset();
+  });
+  tcp::finish(senders, Deadline(std::chrono::seconds(20)));
+  EXPECT_TRUE(senders[1]->flushed());
 }
 
 TEST_F(TcpSenderTest, FinishingDoesNotTouchMemoryOfAFailedCall) {
@@ -276,7 +304,7 @@ TEST_F(TcpSenderTest, FinishingDoesNotTouchMemoryOfAFailedCall) {
   ASSERT_TRUE(sender_->try_send(bytes->data(), bytes->size(), 0, true));
   bytes.reset();
   const auto begin = Clock::now();
-  sender_->finish(Deadline(std::chrono::seconds(20)));
+  tcp::finish({&sender_, 1}, Deadline(std::chrono::seconds(20)));
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
 }
 
@@ -284,7 +312,7 @@ TEST_F(TcpSenderTest, FinishingIsBounded) {
   std::vector<std::byte> bytes(50'000);
   ASSERT_TRUE(sender_->try_send(bytes.data(), bytes.size(), 0, false));
   const auto begin = Clock::now();
-  sender_->finish(Deadline(std::chrono::milliseconds(100)));
+  tcp::finish({&sender_, 1}, Deadline(std::chrono::milliseconds(100)));
   EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(100));
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
 }
@@ -300,7 +328,7 @@ TEST_F(TcpSenderTest, FinishingSendsWhatTheNetworkTakesAlsoBehindTheDeadline) {
     return all;
   };
   ASSERT_GT(take(), 0U);
-  sender_->finish(Deadline(std::chrono::seconds(0)));
+  tcp::finish({&sender_, 1}, Deadline(std::chrono::seconds(0)));
   EXPECT_GT(take(), 0U);
 }
 

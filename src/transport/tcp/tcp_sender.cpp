@@ -126,12 +126,6 @@ void TcpSender::stage(std::uint64_t message) {
   e.data = copy;
 }
 
-// False where nothing is queued, or what refers to memory that may be gone.
-bool TcpSender::may_finish() {
-  const auto locked = late_.lock();
-  return backlogged_ && !reads_caller_memory();
-}
-
 bool TcpSender::reads_caller_memory() {
   for (const auto& stream : streams_)
     for (auto message = stream.next; message < end_; message += streams_.size()) {
@@ -256,26 +250,35 @@ void TcpSender::append_waits(std::vector<pollfd>& waits) const {
     if (stream.next < end_) waits.push_back({stream.fd, POLLOUT, 0});
 }
 
-void TcpSender::finish(const Deadline& deadline) noexcept {
+bool TcpSender::try_finish() noexcept {
+  if (finished_) return true;
+  const auto locked = late_.lock();
   try {
-    std::vector<pollfd> waits;
-    while (may_finish()) {
-      waits.clear();
-      add_waits(waits);
-      ::poll(waits.data(), waits.size(), deadline.poll_ms());
-      progress();
-      if (deadline.passed()) break;
+    if (backlogged_ && !reads_caller_memory()) {
+      write();
+      if (backlogged_) return false;
     }
   } catch (const std::exception&) {
-    return;  // the peer is gone, and what was queued with it
+    // The peer is gone, and what was queued with it.
   }
-  const auto locked = late_.lock();
-  if (backlogged_) return;
+  finished_ = true;
+  if (backlogged_) return true;
   for (const auto& stream : streams_) {
     ::shutdown(stream.fd, SHUT_WR);
-    while (has_input(stream.fd) && awaits_acknowledgement(stream.fd) && !deadline.passed())
-      ::poll(nullptr, 0, 1);
+    if (has_input(stream.fd) && awaits_acknowledgement(stream.fd)) finished_ = false;
   }
+  return finished_;
+}
+
+void finish(std::span<const std::unique_ptr<TcpSender>> senders, const Deadline& deadline) noexcept {
+  const auto over = [&] {
+    bool all = true;
+    for (const auto& sender : senders)
+      if (sender && !sender->try_finish()) all = false;
+    return all;
+  };
+  constexpr int nap_ms = 1;  // nothing announces an acknowledgement
+  while (!over() && !deadline.passed()) ::poll(nullptr, 0, nap_ms);
 }
 
 }  // namespace tutti::transport::tcp

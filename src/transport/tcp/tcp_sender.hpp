@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/deadline.hpp"
@@ -51,11 +52,11 @@ class TcpSender final : public Sender {
   /// that have to become writable for the rest. What fails is left for the rank to find.
   void flush_held(std::vector<pollfd>& blocked) noexcept;
   [[nodiscard]] bool holds() const { return holds_; }
-  /// Writes what is queued, until `deadline`, but once at least, and says end of data, so that closing loses
-  /// nothing (a socket with unread input is reset when it is closed: there the peer's acknowledgement is
-  /// awaited). A queue that still refers to the caller's memory is dropped instead: that call has failed, and
-  /// its memory may be gone.
-  void finish(const Deadline& deadline) noexcept;
+  /// Writes what the kernel takes of what is queued, and then says end of data, so that closing loses nothing
+  /// (a socket with unread input is reset when it is closed: there the peer's acknowledgement is awaited). A
+  /// queue that still refers to the caller's memory is dropped instead: that call has failed, and its memory
+  /// may be gone. Whether that is done; else it is to be called again.
+  bool try_finish() noexcept;
 
  private:
   struct Entry {
@@ -75,7 +76,6 @@ class TcpSender final : public Sender {
   [[nodiscard]] Staging& staging(std::uint64_t message, std::size_t bytes);
   [[nodiscard]] bool has_slot(std::uint64_t message) const;
   [[nodiscard]] bool full() const;
-  [[nodiscard]] bool may_finish();
   [[nodiscard]] bool reads_caller_memory();
   void push(const std::byte* data, std::size_t bytes, Tag tag);
   [[nodiscard]] bool may_hold(std::size_t bytes);
@@ -98,9 +98,14 @@ class TcpSender final : public Sender {
   std::vector<Staging> short_, long_;  ///< likewise; of messages up to `longest_held`, and of longer ones
   std::uint64_t end_ = 0;              ///< messages accepted so far
   bool holds_ = false;                 ///< all that is queued is held back, and staged
+  bool finished_ = false;              ///< see try_finish
   std::size_t held_bytes_ = 0;         ///< of messages with their headers
   /// Something is queued. Only this rank's thread makes it true, so that one may look without the lock.
   std::atomic<bool> backlogged_{false};
 };
+
+/// Before their sockets close: all finish, side by side, until `deadline`, but once at least. Empty ones are
+/// passed over.
+void finish(std::span<const std::unique_ptr<TcpSender>> senders, const Deadline& deadline) noexcept;
 
 }  // namespace tutti::transport::tcp

@@ -48,9 +48,7 @@ TcpTransport::TcpTransport(Group group, std::shared_ptr<TcpListener> listener,
 TcpTransport::~TcpTransport() {
   if (fork_generation() != generation_) return;
   late_->stop();
-  const Deadline deadline(linger);
-  for (auto& sender : senders_)
-    if (sender) sender->finish(deadline);
+  finish(senders_, Deadline(linger));
 }
 
 void TcpTransport::exchange_addresses() {

@@ -54,7 +54,7 @@ class TcpTransport final : public Transport {
   /// Bytes that sockets have taken or given, also of messages that are not complete.
   [[nodiscard]] std::uint64_t moved() const { return counters_.moved.load(std::memory_order_relaxed); }
 
-  /// How long the destructor waits for a peer that does not read.
+  /// How long the destructor waits for peers that do not read.
   static constexpr std::chrono::milliseconds linger{1000};
 
  private:
