@@ -129,11 +129,11 @@ UniqueId make_id(const Rendezvous& rendezvous) {
 
 UniqueId reserve_id(std::string_view interface) { return listen_on(interface).first; }
 
-FileDescriptor take_listener(const UniqueId& id) {
+FileDescriptor take_listener(const UniqueId& id, std::chrono::milliseconds patience) {
   if (auto held = take_held(id)) return held;
   const auto endpoint = read(id).endpoint;
   try {
-    return listen_at(endpoint);
+    return listen_at(endpoint, patience);
   } catch (const Error& error) {
     const auto [code, ranks, text] = to_fault(error);
     const auto* refused = dynamic_cast<const SystemError*>(&error);

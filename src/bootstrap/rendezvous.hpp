@@ -34,8 +34,9 @@ UniqueId make_id(const Rendezvous& rendezvous);
 UniqueId reserve_id(std::string_view interface);
 
 /// The listener of an id: the one that UniqueId::create left in this process, or else a new one at the id's
-/// endpoint. Throws Error(system) when that cannot be had (rank 0 is in the wrong process).
-FileDescriptor take_listener(const UniqueId& id);
+/// endpoint, with so much patience. Throws Error(system) when that cannot be had (rank 0 is in the wrong
+/// process).
+FileDescriptor take_listener(const UniqueId& id, std::chrono::milliseconds patience = port_patience);
 /// Closes the listener that this process holds for the id, if any.
 void drop_listener(const UniqueId& id);
 

@@ -48,15 +48,18 @@ class Solo final : public Session {
 };
 
 std::shared_ptr<Session> found(const UniqueId& id, int size, std::chrono::milliseconds timeout) {
+  const Deadline deadline(timeout);
   const auto [endpoint, secret, loopback] = read(id);
   std::array<int, 2> pair{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair.data()) != 0)
     throw_errno("socketpair");
   FileDescriptor hubs(pair[0]), mine(pair[1]);
-  auto hub = std::make_unique<Hub>(take_listener(id), secret, size, timeout, std::move(hubs));
+  auto listener = take_listener(id, std::min(timeout, port_patience));
+  const std::chrono::milliseconds left(deadline.poll_ms());
+  auto hub = std::make_unique<Hub>(std::move(listener), secret, size, left, std::move(hubs));
   auto member = std::make_shared<Member>(Member::Identity{0, size, secret, endpoint.address}, std::move(mine),
                                          std::move(hub));
-  member->await_welcome(timeout);
+  member->await_welcome(left);
   return member;
 }
 

@@ -75,13 +75,13 @@ FileDescriptor open_socket(int family) {
   return socket;
 }
 
-FileDescriptor listen_at(const Endpoint& endpoint) {
+FileDescriptor listen_at(const Endpoint& endpoint, std::chrono::milliseconds patience) {
   auto address = parse(endpoint);
   auto socket = open_socket(address.storage.ss_family);
   // A port that is named may have connections of an earlier group, be it in TIME_WAIT.
   if (endpoint.port != 0) set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   // And a rank that calls before anybody listens may have it for its own end, for a moment (try_connect).
-  const Deadline deadline(std::chrono::seconds(1));
+  const Deadline deadline(patience);
   while (::bind(socket.get(), address.get(), address.size) != 0) {
     if (errno != EADDRINUSE || endpoint.port == 0 || deadline.passed())
       throw_errno("listening at " + to_string(endpoint));

@@ -28,9 +28,11 @@ std::string to_string(const Endpoint& endpoint);
 /// Of an address family. Throws Error(system).
 FileDescriptor open_socket(int family);
 
-/// Listens at that address only; port 0: the system chooses. Waits up to a second for a port that is in use.
-/// Throws Error(invalid_argument) for text that is no numeric address, Error(system).
-FileDescriptor listen_at(const Endpoint& endpoint);
+/// How long a port that is in use is waited for.
+inline constexpr std::chrono::milliseconds port_patience{1000};
+/// Listens at that address only; port 0: the system chooses. Waits for a port that is in use. Throws
+/// Error(invalid_argument) for text that is no numeric address, Error(system).
+FileDescriptor listen_at(const Endpoint& endpoint, std::chrono::milliseconds patience = port_patience);
 
 /// How long to wait, and whom to ask meanwhile.
 struct Limit {
