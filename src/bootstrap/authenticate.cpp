@@ -22,6 +22,9 @@ static_assert(sizeof(Hello) == 16 && std::endian::native == std::endian::little)
 
 constexpr int refused_pause_ms = 250;  ///< rank 0 counts those that it refuses
 constexpr std::chrono::seconds longest_refusal{1}, longest_unreachable{3};
+/// For the answer to a claim, beyond the limit. Who has a claim may count the connection as made, and would
+/// take this rank for dead; so it may still say that it gives up, or find its group complete.
+constexpr std::chrono::milliseconds answer_linger{500};
 
 using Challenge = std::span<const std::byte, challenge_bytes>;
 
@@ -63,7 +66,9 @@ Outcome handshake(int socket, const Secret& secret, const Hello& hello, const Li
   std::memcpy(claim.data() + challenge_bytes, &hello, sizeof hello);
   std::ranges::copy(prove(secret, Role::connector, theirs, mine, hello), claim.end() - proof_bytes);
   Digest answer{};
-  if (!send_all(socket, claim, limit) || !receive_all(socket, answer, limit)) return Outcome::closed;
+  if (!send_all(socket, claim, limit)) return Outcome::closed;
+  const auto left = std::chrono::milliseconds(limit.deadline.poll_ms());
+  if (!receive_all(socket, answer, {Deadline(left + answer_linger), limit.check})) return Outcome::closed;
   return equal(prove(secret, Role::acceptor, theirs, mine, hello), answer) ? Outcome::proved
                                                                            : Outcome::refused;
 }

@@ -68,8 +68,8 @@ enum class Listening : std::uint8_t {
 /// The connecting end: connects to a numeric address, proves, and checks the other side's proof. Blocking,
 /// bounded by the limit. An attempt is given up when the other side's first word takes longer than
 /// `patience`, which is doubled for the next one. Not later: once it has this rank's claim, the other side
-/// may count the connection as made. Throws Error: timeout, peer_lost (see Listening), unauthorized, system,
-/// and what the limit's check throws.
+/// may count the connection as made; so its answer to that is awaited for half a second beyond the limit.
+/// Throws Error: timeout, peer_lost (see Listening), unauthorized, system, and what the limit's check throws.
 FileDescriptor connect_authenticated(const std::string& address, std::uint16_t port, const Secret& secret,
                                      const Hello& hello, const Limit& limit,
                                      Listening listening = Listening::soon,

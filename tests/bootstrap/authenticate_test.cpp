@@ -184,6 +184,23 @@ TEST(Authenticate, AListenerThatComesLateIsFound) {
   connector.join();
 }
 
+// The other side counts the connection as made, and would tell all that this rank died.
+TEST(Authenticate, ADeadlineDoesNotCutOffTheAnswerToAClaim) {
+  const auto listener = listen_at({"127.0.0.1", 0});
+  const auto port = local_endpoint(listener.get()).port;
+  const Deadline deadline(500ms);
+  const std::jthread connector([&] {
+    const auto thrown = thrown_by([&] { connect_authenticated("127.0.0.1", port, secret, {}, deadline); });
+    EXPECT_FALSE(thrown.code) << thrown.text;
+  });
+  EXPECT_TRUE(wait_for(listener.get(), POLLIN, deadline));
+  Accepting accepting(accept_from(listener.get()), secret, 5s);
+  EXPECT_EQ(accepting.advance(), Accepting::State::pending);
+  EXPECT_TRUE(wait_for(accepting.fd(), POLLIN, deadline)) << "no claim";
+  ::poll(nullptr, 0, deadline.poll_ms());
+  EXPECT_EQ(settle(accepting), Accepting::State::authenticated);
+}
+
 /// Answers one connection after the other, with a secret each.
 void answer(int listener, const std::vector<Secret>& secrets) {
   for (const auto& one : secrets) {
