@@ -138,9 +138,9 @@ class Registration {
 class Communicator : public Operations<Communicator, void> {
  public:
   /// Joins the group named by `id` as `rank` of `size`, at most 2^20. Rank 0 must be in the process that made
-  /// the id. Throws Error: timeout naming the ranks that did not come, peer_lost, unauthorized,
-  /// invalid_argument, mismatch (other options), unsupported (a forced transport), system; aborted when
-  /// another rank could not, with its reason.
+  /// the id, or, once that has ended, in one on its host. Throws Error: timeout naming the ranks that did not
+  /// come, peer_lost, unauthorized, invalid_argument, mismatch (other options), unsupported (a forced
+  /// transport), system; aborted when another rank could not, with its reason.
   Communicator(const UniqueId& id, Rank rank, int size, const Options& options = Options::from_environment());
   /// As the launcher says: tutti's own variables, PMIx (Open MPI's mpirun, Slurm), PMI (MPICH's mpiexec),
   /// torchrun-style variables, Slurm's; none of them: one rank. Threads of a process that call this at once
