@@ -42,7 +42,7 @@ inline constexpr std::uint32_t max_notifications = 1U << 16;
 struct WindowOptions {
   /// For messages; need not be unique.
   std::string name = "window";
-  /// Numbers of notifications: 0 to `notifications` - 1; at least one. Each takes 8 bytes a rank, on every
+  /// Numbers of notifications: 0 to `notifications` - 1; at least one. Each takes 16 bytes a rank, on every
   /// rank.
   std::uint32_t notifications = 64;
 };
