@@ -20,14 +20,14 @@ struct Options {
   /// for what is not shared memory or RDMA, and rank 0 for those that join, unless its address is in the
   /// unique id or follows from a host's name (Slurm, torchrun). Empty: the one by which this rank reaches
   /// rank 0. One that does not exist or is down is an Error(invalid_argument). TUTTI_INTERFACE.
-  std::string interface;
+  std::string interface = {};
   /// Force a transport: "shm", "verbs" (RDMA; docs/rdma.md) or "tcp"; empty: the best that reaches each peer.
   /// TUTTI_TRANSPORT.
-  std::string transport;
+  std::string transport = {};
   /// Force an algorithm ("ring", "two_shot", ...) for every operation that has one of that name; a name that
   /// none has is an Error(invalid_argument), and so are those that need memory of others ("direct"), which no
   /// communicator has from the start. TUTTI_ALGORITHM.
-  std::string algorithm;
+  std::string algorithm = {};
   /// Ranks a node, for algorithms that know nodes ("hierarchical", "hierarchical_tree"): every so many
   /// consecutive ranks are one. 0: as many as the hosts have, when all but the last have the same number of
   /// consecutive ones. TUTTI_NODE_SIZE.
@@ -40,11 +40,11 @@ struct Options {
   /// Congestion control of TCP connections: a name that the kernel knows, or "system" for its default. Empty:
   /// "reno" where the round trip is shorter than a millisecond, whose window grows by round trips, not by the
   /// clock (docs/experiments-devices.md); else the default. TUTTI_TCP_CONGESTION.
-  std::string tcp_congestion;
+  std::string tcp_congestion = {};
   /// Constants of this machine, by which algorithms are chosen: a file that tutti-tune wrote, or "off".
   /// Empty: the file where tutti-tune leaves it, in XDG_CACHE_HOME or ~/.cache, if it is there and can be
   /// used; Communicator::predict says if not. Ranks take what rank 0 finds. TUTTI_TUNING.
-  std::string tuning;
+  std::string tuning = {};
   /// Results of calls of at least this many bytes are written past the caches, by non-temporal stores. By
   /// default results in registered memory when the last cache, of which 32 MiB count at most, cannot hold the
   /// buffers of all ranks; of other calls whose results all together exceed it, some are made either way, and
