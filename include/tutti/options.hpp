@@ -19,7 +19,8 @@ struct Options {
   /// Network interface (name, address, or "default": that of the default route) at which this rank listens
   /// for what is not shared memory or RDMA, and rank 0 for those that join, unless its address is in the
   /// unique id or follows from a host's name (Slurm, torchrun). Empty: the one by which this rank reaches
-  /// rank 0. One that does not exist or is down is an Error(invalid_argument). TUTTI_INTERFACE.
+  /// rank 0. One that does not exist, is down or has link-local addresses only is an Error(invalid_argument);
+  /// that there is no default route, an Error(system). TUTTI_INTERFACE.
   std::string interface = {};
   /// Force a transport: "shm", "verbs" (RDMA; docs/rdma.md) or "tcp"; empty: the best that reaches each peer.
   /// TUTTI_TRANSPORT.
