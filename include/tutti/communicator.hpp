@@ -204,14 +204,15 @@ class Communicator : public Operations<Communicator, void> {
   /// Error(system) where it cannot be locked for RDMA devices (ulimit -l).
   [[nodiscard]] Registration register_memory(void* data, std::size_t bytes);
 
-  /// Runs calls of `schedule.collective` with its root by this schedule, until another `use` or
-  /// `use_default`. It is proved first: Error(invalid_schedule) with the fault, or when it is for another
-  /// number of ranks, reaches into buffers of other ranks (which need not be reachable), or reduces in
-  /// another order than Options::rank_order asks; where it holds only out of place, calls in place copy their
-  /// input. Calls with blocks of different sizes go on by the library's own; so do, under
-  /// Options::rank_order, sums, products and averages of 8- and 16-bit floats which the schedule would round
-  /// more than once (not Proof::one_fold). Results are bitwise equal on all ranks only if the schedule folds
-  /// in the same order for each (Proof::same_everywhere).
+  /// Runs calls of `schedule.collective` with its root by this schedule, until another `use` for that
+  /// collective, whatever the root, or `use_default`. It is proved first: Error(invalid_schedule) with the
+  /// fault, or when it is for another number of ranks, reaches into buffers of other ranks (which need not be
+  /// reachable), confuses chunks that may differ in length (docs/schedules.md), or reduces in another order
+  /// than Options::rank_order asks; where it holds only out of place, calls in place copy their input. Calls
+  /// with blocks of different sizes go on by the library's own; so do, under Options::rank_order, sums,
+  /// products and averages of 8- and 16-bit floats which the schedule would round more than once (not
+  /// Proof::one_fold). Results are bitwise equal on all ranks only if the schedule folds in the same order
+  /// for each (Proof::same_everywhere).
   /// Neither communicators made from this one nor a Gpu of it take the schedule: they choose by themselves.
   /// Collective: all ranks pass the same one, else the next such call is a mismatch.
   void use(const Schedule& schedule);
