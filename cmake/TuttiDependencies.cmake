@@ -1,22 +1,22 @@
 # What the library needs, and what it uses when it is there. docs/dependencies.md says what each is for.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
-pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
+# Names of its own: who uses tutti may give others to the same packages, or to more at once, and have them already.
+pkg_check_modules(TUTTI_HWY REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(TUTTI_SODIUM REQUIRED IMPORTED_TARGET libsodium)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)  # headers only: nothing for those who link tutti
-set(tutti_dependencies Threads::Threads PkgConfig::HWY PkgConfig::SODIUM fmt::fmt
+set(tutti_dependencies Threads::Threads PkgConfig::TUTTI_HWY PkgConfig::TUTTI_SODIUM fmt::fmt
   $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 set(tutti_pkgconfig_requires "libhwy libsodium fmt")
 
 # tutti_use(PREFIX PACKAGE [VERSION]): a package that pkg-config knows, where it is: TUTTI_HAVE_<PREFIX>, here and in the sources.
-# <PREFIX>_FOUND is no answer: the build folder remembers it, also when the option was turned off since, and a project that tutti is
-# a part of may set it.
+# TUTTI_<PREFIX>_FOUND is no answer: the build folder remembers it, also when the option was turned off since.
 macro(tutti_use prefix package)
-  pkg_check_modules(${prefix} IMPORTED_TARGET ${package}${ARGN})
-  if(${prefix}_FOUND)
+  pkg_check_modules(TUTTI_${prefix} IMPORTED_TARGET ${package}${ARGN})
+  if(TUTTI_${prefix}_FOUND)
     set(TUTTI_HAVE_${prefix} TRUE)
-    list(APPEND tutti_dependencies PkgConfig::${prefix})
+    list(APPEND tutti_dependencies PkgConfig::TUTTI_${prefix})
     string(APPEND tutti_pkgconfig_requires " ${package}")
     add_compile_definitions(TUTTI_HAVE_${prefix}=1)
   endif()
