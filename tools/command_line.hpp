@@ -10,12 +10,14 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <tutti/error.hpp>
+#include <tutti/options.hpp>
 #include <tutti/version.hpp>
 
 #include "exit_status.hpp"
@@ -70,6 +72,17 @@ inline void add_timeout(CLI::App& app, std::chrono::milliseconds& timeout) {
   app.add_option_function<double>("--timeout", set,
                                   "Seconds to wait for other ranks (default: TUTTI_TIMEOUT, else 30)")
       ->check(timeout_seconds());
+}
+
+/// Reads `options` from the environment, for the command line to override. What is wrong with a variable is
+/// returned, to be thrown once the command line is parsed: --help and --version have no need of it.
+inline std::exception_ptr read_environment(Options& options) {
+  try {
+    options = Options::from_environment();
+    return nullptr;
+  } catch (const Error&) {
+    return std::current_exception();
+  }
 }
 
 /// A name that somebody forgot to fill in would write nothing, in silence.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include "exit_status.hpp"
 #include "perf/measure.hpp"
@@ -119,6 +120,14 @@ TEST(Settings, BadOnesAreUsageErrors) {
   EXPECT_FALSE(settings_of({"all_reduce", "--ranks", "2", "--no-pin"}).pin);
   EXPECT_EQ(settings_of({"all_gather_v", "--algorithm", "ring"}).options.algorithm, "ring");
   EXPECT_GE(settings_of({"all_reduce", "--timeout", "1e3"}).options.timeout, std::chrono::seconds(1000));
+}
+
+TEST(Settings, HelpNeedsNoVariables) {
+  ::setenv("TUTTI_TIMEOUT", "soon", 1);
+  EXPECT_EQ(std::get<int>(parse({"--help"})), 0);
+  EXPECT_EQ(std::get<int>(parse({"--version"})), 0);
+  EXPECT_EQ(std::get<int>(parse({"all_reduce"})), usage_error);
+  ::unsetenv("TUTTI_TIMEOUT");
 }
 
 TEST(Quantile, InterpolatesBetweenNeighbours) {

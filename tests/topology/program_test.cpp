@@ -187,6 +187,7 @@ TEST_F(Program, TakesTheWorldsOptionsFromTheEnvironment) {
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.output, HasSubstr("TUTTI_TIMEOUT"));
   EXPECT_EQ(launch("TUTTI_TIMEOUT=soon ", "show dgx-h100").status, 0) << "waits for nobody";
+  EXPECT_EQ(launch("TUTTI_TIMEOUT=soon ", "world --help").status, 0);
 }
 
 TEST_F(Program, SaysItsVersion) {

@@ -1,5 +1,7 @@
 #include "doctor/settings.hpp"
 
+#include <exception>
+
 #include "command_line.hpp"
 #include "own_ranks.hpp"
 
@@ -20,8 +22,9 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("--json", settings.json, "Write the findings to this file as well; -: to stdout instead")
       ->check(file_name());
   return settings_or_end(app, settings, [&] {
-    settings.options = Options::from_environment();
+    const std::exception_ptr wrong_variable = read_environment(settings.options);
     app.parse(argc, argv);
+    if (wrong_variable) std::rethrow_exception(wrong_variable);
     check_own_ranks(settings.ranks);
   });
 }

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <span>
 
@@ -25,6 +26,7 @@ constexpr int most_shown = 64;  ///< ranks whose means are listed
 struct WorldRequest {
   bool gpus = false;
   Options options;
+  std::exception_ptr wrong_variable;
 };
 
 /// The means between the first rank and each other one: every kind of pair that there is, mostly.
@@ -71,8 +73,12 @@ void add_world(CLI::App& app, Command& chosen) {
   command->add_option("--interface", request->options.interface,
                       "Network interface to meet at (default: TUTTI_INTERFACE)");
   add_timeout(*command, request->options.timeout);
-  command->preparse_callback([request](std::size_t) { request->options = Options::from_environment(); });
-  command->callback([request, &chosen] { chosen = [request] { show_world(*request); }; });
+  command->preparse_callback(
+      [request](std::size_t) { request->wrong_variable = read_environment(request->options); });
+  command->callback([request, &chosen] {
+    if (request->wrong_variable) std::rethrow_exception(request->wrong_variable);
+    chosen = [request] { show_world(*request); };
+  });
 }
 
 }  // namespace tutti::topo
