@@ -59,6 +59,16 @@ TEST(Doctor, WritesJsonInsteadOfWords) {
   EXPECT_GT(pair.at("bandwidth_gbs"), 0);
 }
 
+// The byte is that of a name in Latin-1.
+TEST(Doctor, TellsOtherNamesThanThoseOfUtf8) {
+  const Outcome outcome = run_command(doctor + " --interface \"$(printf '\\351th0')\" --json - 2>/dev/null");
+  const auto json = nlohmann::json::parse(outcome.output);
+  std::string network;
+  for (const auto& finding : json.at("machines").at(0).at("findings"))
+    if (finding.at("area") == "network") network = finding.at("what").get<std::string>();
+  EXPECT_THAT(network, HasSubstr("interface \xef\xbf\xbdth0, which was asked for, does not exist"));
+}
+
 TEST(Doctor, RunsUnderMpirun) {
   const std::string mpirun = TUTTI_MPIRUN;
   if (mpirun.empty()) GTEST_SKIP() << "there is no mpirun";

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "json_text.hpp"
+
 namespace tutti::doctor {
 
 namespace {
@@ -85,7 +87,7 @@ std::string to_json(const Report& report) {
   for (const auto& [machine, findings] : report.machines)
     json["machines"].push_back(
         {{"name", machine.name}, {"ranks", machine.ranks}, {"findings", to_json(findings)}});
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace tutti::doctor

@@ -11,6 +11,7 @@
 #include "base/processors.hpp"
 #include "base/system_error.hpp"
 #include "bootstrap/environment.hpp"
+#include "json_text.hpp"
 #include "topology/host.hpp"
 
 namespace tutti::doctor {
@@ -36,7 +37,7 @@ Team::Team(const std::string& interface, std::chrono::milliseconds timeout)
 Team::~Team() { session_->leave(std::chrono::seconds(5)); }
 
 std::vector<nlohmann::json> Team::gather(const nlohmann::json& mine) {
-  const std::string text = mine.dump();
+  const std::string text = json_text(mine);
   std::vector<nlohmann::json> all;
   // Others may be busy measuring until their own deadline.
   for (const auto& bytes : session_->all_gather(std::as_bytes(std::span(text)), 3 * timeout_)) {

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "json_text.hpp"
 #include "perf/report.hpp"
 
 namespace tutti::perf {
@@ -44,7 +45,7 @@ std::string to_json(const Settings& settings, const std::vector<Place>& places,
   const Summary summary = summarise(rows);
   json["wrong"] = or_null(summary.wrong);
   json["average_busbw_gbs"] = summary.average_busbw;
-  return json.dump(2) + '\n';
+  return json_text(json, 2) + '\n';
 }
 
 }  // namespace tutti::perf

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "json_text.hpp"
 #include "output_file.hpp"
 #include "run_tool.hpp"
 #include "sim/plot.hpp"
@@ -43,7 +44,7 @@ void run(const sim::Settings& settings) {
       if (json) all.push_back(sim::to_json(network, answer));
     }
   }
-  if (json) json->write(all.dump(2) + '\n');
+  if (json) json->write(json_text(all, 2) + '\n');
   if (plot) plot->write(sim::plot(settings.collective, std::move(points)));
 }
 

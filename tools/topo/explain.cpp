@@ -11,6 +11,7 @@
 
 #include "command_line.hpp"
 #include "communicator/select.hpp"
+#include "json_text.hpp"
 #include "own_ranks.hpp"
 #include "sim/report.hpp"
 #include "sim/settings.hpp"
@@ -130,7 +131,7 @@ void answer(const Request& request) {
                               request.ranks == 0 && !described ? local_ranks : request.ranks);
   const Explanation found = explain(request, world);
   if (request.json)
-    fmt::print("{}\n", to_json(request, world, found).dump(2));
+    fmt::print("{}\n", json_text(to_json(request, world, found), 2));
   else
     print(request, world, found);
 }
