@@ -36,6 +36,21 @@ TEST(DoctorRdma, DevicesThatCannotBeOpened) {
   EXPECT_THAT(examine(facts).at(0).remedy, HasSubstr("/dev/infiniband/uverbs0"));
 }
 
+TEST(DoctorRdma, SomeDevicesThatCannotBeOpened) {
+  RdmaFacts facts = with(port("InfiniBand"));
+  facts.kernel = {"mlx5_0", "mlx5_1", "mlx5_2"};
+  facts.nodes = {"/dev/infiniband/uverbs0"};
+  const Finding away = examine(facts).at(1);
+  EXPECT_EQ(away.level, Level::note);
+  EXPECT_THAT(away.what, HasSubstr("3 RDMA devices, 2 of which cannot be opened: mlx5_1, mlx5_2"));
+  EXPECT_THAT(away.remedy, HasSubstr("--device"));
+  EXPECT_THAT(examine(facts).back().what, HasSubstr("tutti uses mlx5_0 port 1"));
+  facts.nodes = {"/dev/infiniband/uverbs0", "/dev/infiniband/uverbs1", "/dev/infiniband/uverbs2"};
+  EXPECT_THAT(examine(facts).at(1).remedy, HasSubstr("ibverbs-providers"));
+  facts.closed = {facts.nodes[1], facts.nodes[2]};
+  EXPECT_THAT(examine(facts).at(1).remedy, HasSubstr("/dev/infiniband/uverbs1 and /dev/infiniband/uverbs2"));
+}
+
 TEST(DoctorRdma, PortsOfInfiniBand) {
   RdmaPort one = port("InfiniBand");
   EXPECT_EQ(worst(examine(with(one))), Level::ok);

@@ -1,8 +1,10 @@
 #include "doctor/rdma.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace tutti::doctor {
 
@@ -82,17 +84,30 @@ Finding examine_choice(const RdmaFacts& facts) {
           .remedy = "until then machines reach each other by TCP"};
 }
 
-Finding examine_unopened(const RdmaFacts& facts) {
-  Finding finding{.area = "rdma", .level = Level::warning};
-  finding.what = fmt::format("the kernel has {} RDMA device{}, none of which can be opened",
-                             facts.kernel.size(), facts.kernel.size() == 1 ? "" : "s");
-  if (facts.nodes.empty())
-    finding.remedy = "modprobe ib_uverbs; in containers --device=/dev/infiniband";
-  else if (!facts.closed.empty())
-    finding.remedy =
-        fmt::format("let this user read and write {} (chmod, udev rule, group)", facts.closed.front());
-  else
+std::vector<std::string> unopened(const RdmaFacts& facts) {
+  std::vector<std::string> devices;
+  std::ranges::copy_if(facts.kernel, std::back_inserter(devices), [&](const std::string& device) {
+    return std::ranges::find(facts.ports, device, &RdmaPort::device) == facts.ports.end();
+  });
+  return devices;
+}
+
+/// Where others can be opened, that may be as it should be: a container is given some.
+Finding examine_unopened(const RdmaFacts& facts, const std::vector<std::string>& devices) {
+  Finding finding{.area = "rdma", .level = facts.ports.empty() ? Level::warning : Level::note};
+  finding.what = fmt::format("the kernel has {} RDMA device{}, ", facts.kernel.size(),
+                             facts.kernel.size() == 1 ? "" : "s");
+  finding.what += facts.ports.empty() ? "none of which can be opened"
+                                      : fmt::format("{} of which cannot be opened: {}", devices.size(),
+                                                    fmt::join(devices, ", "));
+  finding.data = {{"unopened", devices}};
+  if (!facts.closed.empty())
+    finding.remedy = fmt::format("let this user read and write {} (chmod, udev rule, group)",
+                                 fmt::join(facts.closed, " and "));
+  else if (facts.nodes.size() > facts.kernel.size() - devices.size())
     finding.remedy = "install the user-space drivers: apt install ibverbs-providers";
+  else
+    finding.remedy = "modprobe ib_uverbs; in containers --device=/dev/infiniband";
   return finding;
 }
 
@@ -131,9 +146,10 @@ Findings examine(const RdmaFacts& facts) {
                         .remedy = "apt install libibverbs-dev, then build again",
                         .data = {{"built", false}}});
   if (facts.kernel.empty() || !facts.built) return findings;
-  if (facts.ports.empty()) return {examine_unopened(facts)};
   for (const auto& port : facts.ports) findings.push_back(examine_port(port, facts.why_no_iwarp));
-  findings.push_back(examine_choice(facts));
+  if (const auto devices = unopened(facts); !devices.empty())
+    findings.push_back(examine_unopened(facts, devices));
+  if (!facts.ports.empty()) findings.push_back(examine_choice(facts));
   return findings;
 }
 
