@@ -92,6 +92,10 @@ TEST(DoctorRdma, NoUsablePort) {
   facts.why_none = "no active port";
   EXPECT_EQ(worst(examine(facts)), Level::warning);
   EXPECT_THAT(examine(facts).back().what, HasSubstr("no active port"));
+  EXPECT_THAT(examine(facts).back().remedy, HasSubstr("TCP"));
+  facts.refused = true;
+  EXPECT_EQ(worst(examine(facts)), Level::error);
+  EXPECT_THAT(examine(facts).back().remedy, Not(HasSubstr("TCP")));
 }
 
 constexpr const char* open_driver =

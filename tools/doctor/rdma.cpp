@@ -78,6 +78,12 @@ Finding examine_port(const RdmaPort& port, const std::string& why_no_iwarp) {
 Finding examine_choice(const RdmaFacts& facts) {
   if (!facts.choice.empty())
     return {.area = "rdma", .what = "tutti uses " + facts.choice, .data = {{"choice", facts.choice}}};
+  if (facts.refused)
+    return {
+        .area = "rdma",
+        .level = Level::error,
+        .what = "TUTTI_VERBS_* ask for what cannot be: " + facts.why_none,
+        .remedy = "set them otherwise, or not at all: until then ranks of several machines fail with this"};
   return {.area = "rdma",
           .level = Level::warning,
           .what = "tutti uses none of these ports: " + facts.why_none,
@@ -149,7 +155,7 @@ Findings examine(const RdmaFacts& facts) {
   for (const auto& port : facts.ports) findings.push_back(examine_port(port, facts.why_no_iwarp));
   if (const auto devices = unopened(facts); !devices.empty())
     findings.push_back(examine_unopened(facts, devices));
-  if (!facts.ports.empty()) findings.push_back(examine_choice(facts));
+  if (!facts.ports.empty() || facts.refused) findings.push_back(examine_choice(facts));
   return findings;
 }
 

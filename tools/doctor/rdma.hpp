@@ -39,6 +39,7 @@ struct RdmaFacts {
   std::vector<RdmaPort> ports{};      ///< of all devices that could be opened
   std::string choice{};               ///< "rx0 port 1, GID 1 10.8.0.1: why"; empty: none
   std::string why_none{};             ///< why there is no choice
+  bool refused = false;               ///< because TUTTI_VERBS_* ask for what cannot be: no communicator, then
   std::string why_no_iwarp{};         ///< why iWARP ports cannot be connected; empty: they can
 };
 
@@ -46,7 +47,7 @@ RdmaFacts read_rdma(const Root& root);
 Findings examine(const RdmaFacts& facts);
 
 /// The part of `read_rdma` that needs libibverbs: built, ports but for `initializing`, choice, why_none,
-/// why_no_iwarp.
+/// refused, why_no_iwarp.
 void read_devices(RdmaFacts& facts);
 
 }  // namespace tutti::doctor

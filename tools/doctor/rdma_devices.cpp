@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include <tutti/error.hpp>
 
+#include "bootstrap/frame.hpp"
 #include "transport/verbs/choice.hpp"
 #include "transport/verbs/connection_manager.hpp"
 #include "transport/verbs/probe.hpp"
@@ -53,14 +55,16 @@ void read_devices(RdmaFacts& facts) {
     facts.why_no_iwarp = verbs::ConnectionManager::why_unavailable();
   try {
     const auto options = verbs::VerbsOptions::from_environment();
+    std::string choice;
     for (const auto& chosen : verbs::choose_ports(devices, options, -1, facts.why_none)) {
       const auto gid = verbs::working_gid(*table, chosen, options);
-      facts.choice +=
-          fmt::format("{}{} port {}, GID {} {} ({})", facts.choice.empty() ? "" : "; ", chosen.device.name,
-                      chosen.port.number, gid.gid.index, verbs::to_string(gid.gid), gid.reason);
+      choice += fmt::format("{}{} port {}, GID {} {} ({})", choice.empty() ? "" : "; ", chosen.device.name,
+                            chosen.port.number, gid.gid.index, verbs::to_string(gid.gid), gid.reason);
     }
+    facts.choice = std::move(choice);  // all of them work, or tutti does without
   } catch (const Error& error) {
-    facts.why_none = error.what();
+    facts.why_none = bootstrap::to_fault(error).text;
+    facts.refused = error.code() == ErrorCode::invalid_argument;
   }
 }
 #else
