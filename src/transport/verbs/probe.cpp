@@ -1,9 +1,12 @@
 #include "transport/verbs/probe.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include <tutti/error.hpp>
 
@@ -19,6 +22,16 @@ constexpr std::chrono::milliseconds patience{1500};
 constexpr int probe_timeout = 16;  // 0.27 s a try
 constexpr int probe_retries = 3;
 constexpr std::size_t half = 64;
+
+[[noreturn]] void refuse_gid(const ChosenPort& port, int index) {
+  std::vector<int> there(port.port.gids.size());
+  std::ranges::transform(port.port.gids, there.begin(), &Gid::index);
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("RDMA device {} port {} has no GID {}, which TUTTI_VERBS_GID_INDEX asks for; {}",
+                          port.device.name, port.port.number, index,
+                          there.empty() ? "it has none: give its interface an address"
+                                        : fmt::format("it has {}", fmt::join(there, ", "))));
+}
 
 /// Waits for the completions of the write and of its immediate.
 std::string await(Rail& rail, std::uint32_t expected) {
@@ -82,6 +95,7 @@ std::string prove_gid(Verbs& verbs, const ChosenPort& port, const ChosenGid& gid
 
 ChosenGid working_gid(Verbs& verbs, const ChosenPort& port, const VerbsOptions& options) {
   const auto candidates = gid_candidates(port.port, options.gid_index);
+  if (candidates.empty() && options.gid_index >= 0) refuse_gid(port, options.gid_index);
   std::string tried;
   for (const auto& candidate : candidates) {
     const auto wrong = options.prove_gid ? prove_gid(verbs, port, candidate, options) : std::string();
@@ -91,10 +105,8 @@ ChosenGid working_gid(Verbs& verbs, const ChosenPort& port, const VerbsOptions& 
   }
   throw Error(ErrorCode::system,
               fmt::format("RDMA device {} port {}: {}", port.device.name, port.port.number,
-                          candidates.empty() && options.gid_index >= 0
-                              ? fmt::format("GID {} does not exist; see ibv_devinfo -v", options.gid_index)
-                          : candidates.empty() ? "it has no GID; give its interface an address"
-                                               : "no GID works: " + tried));
+                          candidates.empty() ? "it has no GID; give its interface an address"
+                                             : "no GID works: " + tried));
 }
 
 }  // namespace tutti::transport::verbs

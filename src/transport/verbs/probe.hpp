@@ -15,7 +15,7 @@ std::string prove_gid(Verbs& verbs, const ChosenPort& port, const ChosenGid& gid
                       const VerbsOptions& options);
 
 /// The first address of the port that proves itself. Throws Error(system) that lists what was tried, and why
-/// each failed.
+/// each failed; Error(invalid_argument) where the options ask for one that there is not.
 ChosenGid working_gid(Verbs& verbs, const ChosenPort& port, const VerbsOptions& options);
 
 }  // namespace tutti::transport::verbs
