@@ -17,6 +17,7 @@
 #include <tutti/local.hpp>
 
 #include "command_line.hpp"
+#include "run_tool.hpp"
 
 namespace {
 
@@ -341,9 +342,7 @@ bool run(const Section& section, int ranks) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int measure_all(int argc, char** argv) {
   CLI::App app("Figures of operations on GPU buffers, ranks as threads on one device.");
   Settings settings;
   app.add_option("--ranks", settings.ranks, "Ranks")->check(CLI::Range(1, 8));
@@ -363,4 +362,10 @@ int main(int argc, char** argv) {
   int failed = 0;
   for (const Section& section : sections) failed += run(section, settings.ranks) ? 0 : 1;
   return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return tutti::run_tool("gpu-bench", [&] { return measure_all(argc, argv); });
 }

@@ -2,23 +2,14 @@
 /// How a tool ends.
 #pragma once
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 
 #include "output_file.hpp"
+#include "standard_descriptors.hpp"
 
 namespace tutti {
-
-/// Where whoever started this has closed a standard stream, its descriptor would be that of what the library
-/// opens first, which would get what is printed. What cannot be written to takes its place.
-inline void keep_standard_descriptors() {
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-}
 
 /// The exit status that `work` returns; EXIT_FAILURE after a message when it throws, or when what it printed
 /// is lost: on a full disk, say, which often shows only when the last of it is written.

@@ -94,8 +94,15 @@ inline Call parse_point(const std::string& text, const Backend& backend) {
   return call_of(parse_operation(text.substr(0, colon)), bytes, backend.rank(), backend.size());
 }
 
+/// Whether what was printed is written, too; says so where it is lost: on a full disk, say.
+inline bool is_written() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
+  std::fputs("error: cannot write the standard output\n", stderr);
+  return false;
+}
+
 /// Measures all points of `options`. Operations that the library lacks are left out. True when all results
-/// were right.
+/// were right, and are written.
 inline bool run(Backend& backend, const Options& options) {
   std::vector<Call> calls;
   std::size_t largest = 0;
@@ -103,7 +110,10 @@ inline bool run(Backend& backend, const Options& options) {
     calls.push_back(parse_point(point, backend));
     largest = std::max(largest, calls.back().bytes());
   }
-  if (options.first) return first_calls(backend, options, calls);
+  if (options.first) {
+    const bool all_right = first_calls(backend, options, calls);
+    return is_written() && all_right;
+  }
   const Memory in(largest, options.kind), out(largest, options.kind);
   const auto attached_in = backend.attach(in.floats(), in.bytes());
   const auto attached_out = backend.attach(out.floats(), out.bytes());
@@ -130,7 +140,7 @@ inline bool run(Backend& backend, const Options& options) {
       all_right = all_right && right;
     }
   }
-  return all_right;
+  return is_written() && all_right;
 }
 
 }  // namespace bench

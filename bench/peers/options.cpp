@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "../../tools/standard_descriptors.hpp"
 #include "../../tools/whole_numbers.hpp"
 
 namespace bench {
@@ -73,6 +74,7 @@ void CommandLine::require(const char* name, int& value, const char* help) {
 }
 
 std::optional<int> CommandLine::parse(int argc, char** argv) try {
+  tutti::keep_standard_descriptors();
   tutti::take_no_octal_numbers(*app_);
   app_->parse(argc, argv);
   return std::nullopt;

@@ -41,7 +41,8 @@ class CommandLine {
            const std::vector<std::string>& choices = {});
   void require(const char* name, std::string& value, const char* help);
   void require(const char* name, int& value, const char* help);
-  /// The exit status with which to end at once: after --help, or after a message about what is wrong.
+  /// The exit status with which to end at once: after --help, or after a message about what is wrong. Comes
+  /// before a library opens anything: none of that gets the descriptor of a standard stream that is closed.
   std::optional<int> parse(int argc, char** argv);
 
  private:

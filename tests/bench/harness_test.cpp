@@ -1,11 +1,16 @@
 #include "../../bench/peers/harness.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <span>
 #include <stdexcept>
 #include <vector>
+
+#include "base/file_descriptor.hpp"
 
 namespace {
 
@@ -40,6 +45,25 @@ TEST(Harness, WhatRewritesItsInputsDoesSoFromItsFirstCallOn) {
   EXPECT_TRUE(bench::run(backend, rewriting));
   testing::internal::GetCapturedStdout();
   EXPECT_EQ(backend.same, 1);  // the call after the last one, which checks
+}
+
+TEST(Harness, LostResultsAreAFailure) {
+  for (const bool first : {false, true}) {
+    bench::Options lost;
+    lost.points = {"all_reduce:256"};
+    lost.modes = {"unchanged"};
+    lost.first = first;
+    lost.seconds = 0.001;
+    Counting backend;
+    std::fflush(stdout);
+    const tutti::FileDescriptor before(::dup(STDOUT_FILENO)), full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+    ::dup2(full.get(), STDOUT_FILENO);
+    testing::internal::CaptureStderr();
+    EXPECT_FALSE(bench::run(backend, lost));
+    ::dup2(before.get(), STDOUT_FILENO);
+    std::clearerr(stdout);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "error: cannot write the standard output\n");
+  }
 }
 
 TEST(Harness, PointsAreAnOperationAndANumberOfBytes) {
