@@ -140,7 +140,7 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(1, threads));
   app.add_option("--mebibytes", mebibytes, "Of each buffer")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 24));  // in bytes, that is a number still
   app.add_option("--passes", passes, "The median counts")->capture_default_str()->check(CLI::PositiveNumber);
   tutti::take_no_octal_numbers(app);
   CLI11_PARSE(app, argc, argv);

@@ -87,10 +87,11 @@ inline Call parse_point(const std::string& text, const Backend& backend) {
   if (colon == std::string::npos) throw std::invalid_argument("not of the form operation:bytes: " + text);
   const std::string number = text.substr(colon + 1);
   const char* const end = number.data() + number.size();
+  constexpr std::size_t most = std::size_t{1} << 44U;  // as tools; what rounding it up adds does not overflow
   std::size_t bytes = 0;
   const auto read = std::from_chars(number.data(), end, bytes);
-  if (read.ec != std::errc() || read.ptr != end || tutti::has_leading_zero(number))
-    throw std::invalid_argument("\"" + number + "\" is no number of bytes: " + text);
+  if (read.ec != std::errc() || read.ptr != end || tutti::has_leading_zero(number) || bytes > most)
+    throw std::invalid_argument("\"" + number + "\" is no number of bytes up to 2^44: " + text);
   return call_of(parse_operation(text.substr(0, colon)), bytes, backend.rank(), backend.size());
 }
 

@@ -70,8 +70,8 @@ TEST(Harness, PointsAreAnOperationAndANumberOfBytes) {
   Counting backend;
   EXPECT_EQ(bench::parse_point("all_reduce:1024", backend).bytes(), 1024U);
   EXPECT_EQ(bench::parse_point("barrier:0", backend).bytes(), 0U);
-  for (const char* wrong :
-       {"all_reduce", "all_reduce:", "all_reduce:8K", "all_reduce:-1", "all_reduce:010", "juggle:8"})
+  for (const char* wrong : {"all_reduce", "all_reduce:", "all_reduce:8K", "all_reduce:-1", "all_reduce:010",
+                            "juggle:8", "all_reduce:18446744073709551615"})
     EXPECT_THROW((void)bench::parse_point(wrong, backend), std::invalid_argument) << wrong;
 }
 
