@@ -2,6 +2,7 @@
 /// How a tool ends.
 #pragma once
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -17,6 +18,7 @@ template <class Work>
 int run_tool(const char* tool, Work work) {
   try {
     keep_standard_descriptors();
+    std::signal(SIGXFSZ, SIG_IGN);  // writing fails instead, which is told, and leaves no half of a file
     const int status = work();
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) cannot_write("the standard output");
     return status;

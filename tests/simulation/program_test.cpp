@@ -37,9 +37,10 @@ class Program : public testing::Test {
 #endif
   }
 
-  static Outcome run([[maybe_unused]] const std::string& arguments) {
+  static Outcome run([[maybe_unused]] const std::string& arguments,
+                     [[maybe_unused]] const std::string& before = "") {
 #ifdef TUTTI_SIM
-    return test::run_command(TUTTI_SIM " " + arguments);
+    return test::run_command(before + TUTTI_SIM " " + arguments);
 #else
     return {};
 #endif
@@ -221,6 +222,15 @@ TEST_F(Program, WritesResultsToTheStandardOutput) {
   EXPECT_EQ(nlohmann::json::parse(results.output).size(), 2U);
   EXPECT_THAT(run("all_reduce 1K 2K --json - >/dev/null").output, StartsWith(" nodes   ranks   bytes"));
   EXPECT_THAT(run("all_reduce 1K 2K --plot - 2>/dev/null").output, StartsWith("<svg"));
+}
+
+TEST_F(Program, LeavesNoPartOfAFileThatMayNotBeSoLong) {
+  const std::string file = scratch(".json"), draft = scratch(".json.new");
+  const Outcome outcome = run("all_reduce 1K --json " + file, "ulimit -f 1; ");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("cannot write " + file));
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_FALSE(std::filesystem::exists(draft));
 }
 
 TEST_F(Program, SaysWhatIsWrong) {
