@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "base/processors.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "command.hpp"
 #include "doctor/finding.hpp"
@@ -94,11 +96,15 @@ TEST(Doctor, AGroupThatDoesNotComeTogetherIsAnError) {
 }
 
 TEST(Doctor, BlamesNoFirewallForARankZeroInTheWrongPlace) {
+  const std::vector<int> allowed = allowed_processors();
+  ASSERT_FALSE(allowed.empty());
   const std::string id = bootstrap::make_id({{"192.0.2.77", 4321}, {}}).to_string();
-  const Outcome outcome = run_command("TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_ID=" + id + " " + doctor);
+  const Outcome outcome = run_command("taskset --cpu-list " + std::to_string(allowed.back()) +
+                                      " env TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_ID=" + id + " " + doctor);
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.output, HasSubstr("come together"));
   EXPECT_THAT(outcome.output, Not(HasSubstr("firewall")));
+  EXPECT_THAT(outcome.output, ::testing::ContainsRegex(" 1 of [0-9]+ processors may be used"));
 }
 
 TEST(Doctor, StartsNoRanksUnderALauncherOfSeveral) {

@@ -1,7 +1,6 @@
 #include "doctor/consultation.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <map>
 #include <optional>
@@ -9,6 +8,7 @@
 
 #include <tutti/error.hpp>
 
+#include "base/processors.hpp"
 #include "bootstrap/environment.hpp"
 #include "doctor/examine.hpp"
 #include "doctor/measure.hpp"
@@ -70,7 +70,7 @@ Findings pairs(Team& team, const std::vector<Machine>& machines, const Settings&
 /// Everything but the group works: this machine alone.
 Report alone(const Settings& settings, const Error& error) {
   Machine machine{
-      .name = "this machine", .ranks = {0}, .processors = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))};
+      .name = "this machine", .ranks = {0}, .processors = static_cast<int>(allowed_processors().size())};
   Report report;
   report.machines.push_back({machine, examine_machine(Root(), {.count = 1, .processors = machine.processors},
                                                       settings.options.interface)});
