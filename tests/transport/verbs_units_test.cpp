@@ -174,6 +174,7 @@ TEST(VerbsChoice, TheFastestAndNearestDevice) {
   EXPECT_EQ(verbs::choose_ports(devices, options, 0, why).at(0).device.name, "near");
   options.devices = {"all"};
   EXPECT_EQ(verbs::choose_ports(devices, options, 0, why).size(), 3U);
+  EXPECT_EQ(verbs::choose_ports(std::vector(10, device("many", 100, 0)), options, 0, why).size(), 8U);
   options.devices = {"far", "slow"};
   const auto named = verbs::choose_ports(devices, options, 0, why);
   ASSERT_EQ(named.size(), 2U);

@@ -4,8 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include <tutti/error.hpp>
+
+#include "transport/verbs/wire.hpp"
 
 namespace tutti::transport::verbs {
 
@@ -61,6 +64,11 @@ std::vector<ChosenPort> choose_named(const std::vector<Device>& devices, const V
   return chosen;
 }
 
+std::vector<ChosenPort> as_many_as_are_used(std::vector<ChosenPort> ports) {
+  if (ports.size() > max_rails) ports.resize(max_rails);
+  return ports;
+}
+
 int gid_class(const Gid& gid) {
   return (gid.roce_v2 ? 0 : 3) + (gid.is_ipv4() ? 0 : gid.is_link_local() ? 2 : 1);
 }
@@ -77,7 +85,7 @@ std::string gid_kind(const Gid& gid) {
 std::vector<ChosenPort> choose_ports(const std::vector<Device>& devices, const VerbsOptions& options,
                                      int near_node, std::string& why_none) {
   const bool all = options.devices == std::vector<std::string>{"all"};
-  if (!options.devices.empty() && !all) return choose_named(devices, options);
+  if (!options.devices.empty() && !all) return as_many_as_are_used(choose_named(devices, options));
   std::vector<ChosenPort> chosen;
   for (const auto& device : devices)
     if (const Port* port = usable_port(device, options.port); port != nullptr && port->active)
@@ -86,7 +94,7 @@ std::vector<ChosenPort> choose_ports(const std::vector<Device>& devices, const V
     why_none = "no RDMA device";
   else if (chosen.empty())
     why_none = "no active port on " + idle_devices(devices);
-  if (all) return chosen;
+  if (all) return as_many_as_are_used(std::move(chosen));
   std::ranges::stable_sort(chosen, {}, [&](const ChosenPort& one) {
     return std::pair(-one.port.gigabits, one.device.numa_node == near_node ? 0 : 1);
   });

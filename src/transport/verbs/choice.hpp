@@ -16,9 +16,9 @@ struct ChosenPort {
   Port port;
 };
 
-/// The ports to use as rails, best first. Empty, with the cause in `why_none`, when there are none. Throws
-/// Error(invalid_argument) for options that name what does not exist (lists what does) or cannot be used.
-/// `near_node`: the NUMA node to prefer, or -1.
+/// The ports to use as rails, best first, `max_rails` at most. Empty, with the cause in `why_none`, when
+/// there are none. Throws Error(invalid_argument) for options that name what does not exist (lists what does)
+/// or cannot be used. `near_node`: the NUMA node to prefer, or -1.
 std::vector<ChosenPort> choose_ports(const std::vector<Device>& devices, const VerbsOptions& options,
                                      int near_node, std::string& why_none);
 

@@ -92,7 +92,6 @@ void VerbsTransport::open_rails() {
   const auto devices =
       discover(*shared_.verbs, system_devices, named ? shared_.options.devices : std::vector<std::string>{});
   auto ports = choose_ports(devices, shared_.options, this_node(), why_none_);
-  if (ports.size() > max_rails) ports.resize(max_rails);
   for (auto& port : ports) {
     auto gid = working_gid(*shared_.verbs, port, shared_.options);
     shared_.rails.push_back(std::make_unique<Rail>(*shared_.verbs, std::move(port), std::move(gid),
