@@ -183,6 +183,10 @@ TEST(VerbsChoice, TheFastestAndNearestDevice) {
   EXPECT_EQ(why, "no RDMA device");
   EXPECT_TRUE(verbs::choose_ports({devices[1]}, {}, 0, why).empty());
   EXPECT_EQ(why, "no active port on down");
+  options = {};
+  options.port = 2;
+  EXPECT_TRUE(verbs::choose_ports(devices, options, 0, why).empty());
+  EXPECT_EQ(why, "no active port 2 (TUTTI_VERBS_PORT) on slow, down, far, near");
 }
 
 TEST(VerbsChoice, WhatDoesNotExistIsRefusedWithWhatDoes) {

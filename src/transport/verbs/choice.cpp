@@ -93,7 +93,9 @@ std::vector<ChosenPort> choose_ports(const std::vector<Device>& devices, const V
   if (devices.empty())
     why_none = "no RDMA device";
   else if (chosen.empty())
-    why_none = "no active port on " + idle_devices(devices);
+    why_none = fmt::format("no active port{} on {}",
+                           options.port == 0 ? "" : fmt::format(" {} (TUTTI_VERBS_PORT)", options.port),
+                           idle_devices(devices));
   if (all) return as_many_as_are_used(std::move(chosen));
   std::ranges::stable_sort(chosen, {}, [&](const ChosenPort& one) {
     return std::pair(-one.port.gigabits, one.device.numa_node == near_node ? 0 : 1);
