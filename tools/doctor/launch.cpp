@@ -4,6 +4,7 @@
 
 #include "bootstrap/rendezvous.hpp"
 #include "children.hpp"
+#include "doctor/team.hpp"
 
 namespace tutti::doctor {
 
@@ -26,8 +27,8 @@ std::optional<int> start_ranks(int ranks, const Options& options) {
       become_rank(rank, ranks, id);
       return std::nullopt;
     }
-  // The others tell each other what they found after the failure, of which Team waits for three timeouts.
-  return children.wait(3 * options.timeout + std::chrono::seconds(5));
+  // The others tell each other what they found after the failure.
+  return children.wait(longest_busy(options.timeout) + std::chrono::seconds(5));
 }
 
 }  // namespace tutti::doctor

@@ -16,8 +16,7 @@ namespace {
 /// Nothing when a connection came about, else why not.
 std::string why_not(const bootstrap::Endpoint& endpoint) {
   try {
-    // A silent firewall and three lost first packets look alike before 3 s.
-    if (bootstrap::try_connect(endpoint, Deadline(std::chrono::seconds(5)))) return {};
+    if (bootstrap::try_connect(endpoint, Deadline(longest_probe))) return {};
     return errno == ETIMEDOUT ? "no answer" : std::generic_category().message(errno);
   } catch (const Error& error) {
     const std::string text = error.what();

@@ -39,8 +39,7 @@ Team::~Team() { session_->leave(std::chrono::seconds(5)); }
 std::vector<nlohmann::json> Team::gather(const nlohmann::json& mine) {
   const std::string text = json_text(mine);
   std::vector<nlohmann::json> all;
-  // Others may be busy measuring until their own deadline.
-  for (const auto& bytes : session_->all_gather(std::as_bytes(std::span(text)), 3 * timeout_)) {
+  for (const auto& bytes : session_->all_gather(std::as_bytes(std::span(text)), longest_busy(timeout_))) {
     const auto* const begin = reinterpret_cast<const char*>(bytes.data());
     all.push_back(nlohmann::json::parse(begin, begin + bytes.size()));
   }

@@ -20,6 +20,14 @@ struct Machine {
   int processors = 0;        ///< that they may run on, all together
 };
 
+/// How long a rank tries to connect to machines that do not answer: a silent firewall and three lost first
+/// packets look alike before 3 s.
+inline constexpr std::chrono::seconds longest_probe{5};
+/// How long ranks wait for one that is busy: measuring until its own deadline, or trying to connect.
+inline std::chrono::milliseconds longest_busy(std::chrono::milliseconds timeout) {
+  return 3 * timeout + 2 * longest_probe;
+}
+
 class Team {
  public:
   /// Throws as join_from_environment.
