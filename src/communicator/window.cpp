@@ -28,6 +28,8 @@ void check_window(std::span<std::byte> memory, const WindowOptions& options) {
     throw Error(ErrorCode::invalid_argument, "WindowOptions::notifications is " +
                                                  std::to_string(options.notifications) +
                                                  "; it must be 1 to " + std::to_string(max_notifications));
+  if (memory.data() == nullptr && !memory.empty())
+    throw Error(ErrorCode::invalid_argument, "the memory given to a window is null, but not of 0 bytes");
   if (!memory.empty() && owner_of(memory.data()) == Owner::device)
     throw Error(ErrorCode::invalid_argument,
                 "windows are of host memory, and this is memory of a CUDA device");

@@ -39,6 +39,11 @@ TEST_P(WindowOptionsOfOneRank, AreRefusedOnAll) {
     EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << thrown.text;
     EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
     EXPECT_THAT(thrown.text, HasSubstr("rank 1: WindowOptions::notifications is 0"));
+    const auto memory = seat.allocate(64);
+    const auto of_null = thrown_by([&] { seat.window({seat.rank == 1 ? nullptr : memory.get(), 64}, {}); });
+    EXPECT_EQ(of_null.code, ErrorCode::invalid_argument) << of_null.text;
+    EXPECT_EQ(of_null.ranks, std::vector<Rank>{1});
+    EXPECT_THAT(of_null.text, HasSubstr("rank 1: the memory given to a window is null"));
     // The communicator is as it was.
     auto place = seat.place(64);
     place.window.notify((seat.rank + 1) % 3, 1);
