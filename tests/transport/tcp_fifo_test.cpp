@@ -1,5 +1,6 @@
 // Both ends of a FIFO on a socket pair, where every partial read and write can be arranged.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -7,6 +8,7 @@
 
 #include <tutti/error.hpp>
 
+#include "bootstrap/ranks.hpp"
 #include "bootstrap/socket.hpp"
 #include "rig.hpp"
 #include "transport/tcp/tcp_receiver.hpp"
@@ -16,6 +18,7 @@ namespace tutti::transport::testing {
 
 namespace {
 
+using bootstrap::test::thrown_by;
 using tcp::Frame;
 
 struct SocketPair {
@@ -166,6 +169,29 @@ TEST_F(TcpReceiverTest, AnEndInTheMiddleIsALoss) {
     EXPECT_EQ(error.code(), ErrorCode::peer_lost);
     EXPECT_EQ(error.ranks(), std::vector<Rank>{4});
   }
+}
+
+/// A page that nobody may touch.
+class TabooPage {
+ public:
+  TabooPage() = default;
+  TabooPage(const TabooPage&) = delete;
+  TabooPage& operator=(const TabooPage&) = delete;
+  ~TabooPage() { ::munmap(at_, bytes); }
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(at_); }
+  static constexpr std::size_t bytes = 4096;
+
+ private:
+  void* at_ = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+};
+
+TEST_F(TcpReceiverTest, ABufferThatIsNotThereIsNoLossOfThePeer) {
+  const TabooPage page;
+  put(frame(7, 1000, 0), 1000);
+  arrive(sizeof(Frame) + 1000);
+  const auto thrown = thrown_by([&] { receiver_.try_receive(page.data(), 1000, 7); });
+  EXPECT_EQ(thrown.code, ErrorCode::system) << thrown.text;
+  EXPECT_TRUE(thrown.ranks.empty());
 }
 
 /// A network that takes a few KiB at a time.
@@ -330,6 +356,13 @@ TEST_F(TcpSenderTest, FinishingSendsWhatTheNetworkTakesAlsoBehindTheDeadline) {
   ASSERT_GT(take(), 0U);
   tcp::finish({&sender_, 1}, Deadline(std::chrono::seconds(0)));
   EXPECT_GT(take(), 0U);
+}
+
+TEST_F(TcpSenderTest, ABufferThatIsNotThereIsNoLossOfThePeer) {
+  const TabooPage page;
+  const auto thrown = thrown_by([&] { sender_->try_send(page.data(), 1000, 0, true); });
+  EXPECT_EQ(thrown.code, ErrorCode::system) << thrown.text;
+  EXPECT_TRUE(thrown.ranks.empty());
 }
 
 TEST_F(TcpSenderTest, AClosedPeerIsALoss) {

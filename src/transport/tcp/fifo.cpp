@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <system_error>
+
 #include <tutti/error.hpp>
 
 namespace tutti::transport::tcp {
@@ -14,6 +17,15 @@ void throw_lost(const FifoName& name, const std::string& cause) {
           "error first, then shrink or restart the group",
           name.channel, name.peer, cause),
       {name.peer});
+}
+
+void throw_failed(const FifoName& name, int why) {
+  const std::string cause = std::generic_category().message(why);
+  if (why != EFAULT) throw_lost(name, cause);
+  throw Error(ErrorCode::system,
+              fmt::format("tcp channel {} to rank {}: {}; this rank's buffer is shorter than its call says, "
+                          "or no longer mapped, or read-only, or of a file that has become shorter",
+                          name.channel, name.peer, cause));
 }
 
 }  // namespace tutti::transport::tcp

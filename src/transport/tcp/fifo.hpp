@@ -25,8 +25,11 @@ struct FifoName {
   int channel = 0;
 };
 
-/// Throws Error(peer_lost) that names the peer. `cause`: "closed its connection", or the text of an errno.
+/// Throws Error(peer_lost) that names the peer. `cause`: "it closed the connection", or the text of an errno.
 [[noreturn]] void throw_lost(const FifoName& name, const std::string& cause);
+/// Of what a system call on the connection failed with, an errno: Error(system) where that is this rank's own
+/// memory, else as `throw_lost`.
+[[noreturn]] void throw_failed(const FifoName& name, int why);
 
 /// Shared by all FIFOs of a transport.
 struct Counters {

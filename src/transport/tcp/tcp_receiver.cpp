@@ -8,7 +8,6 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
-#include <system_error>
 
 #include <tutti/error.hpp>
 
@@ -86,7 +85,7 @@ bool TcpReceiver::read(std::byte* into, std::size_t bytes, Tag tag) {
     if (got == 0) throw_lost(name_, "it closed the connection");
     if (got < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
-      throw_lost(name_, std::generic_category().message(errno));
+      throw_failed(name_, errno);
     }
     got_ += static_cast<std::size_t>(got);
     counters_.moved.fetch_add(static_cast<std::uint64_t>(got), std::memory_order_relaxed);

@@ -12,7 +12,6 @@
 #include <cassert>
 #include <cerrno>
 #include <exception>
-#include <system_error>
 #include <utility>
 
 #include "base/uninterrupted.hpp"
@@ -196,7 +195,7 @@ void TcpSender::write(Stream& stream) {
         uninterrupted([&] { return ::sendmsg(stream.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL); });
     if (written < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      throw_lost(name_, std::generic_category().message(errno));
+      throw_failed(name_, errno);
     }
     counters_.moved.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_relaxed);
     advance(stream, static_cast<std::size_t>(written));
