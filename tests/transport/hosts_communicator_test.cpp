@@ -42,6 +42,10 @@ void collectives(Rank rank, int /*socket*/) {
   require(why.find(": tcp: tcp via eth0 10.77.0.") != std::string::npos, why);
   require(why.find(" (shm: not on this host") != std::string::npos, why);
   require(why.find("; verbs: ") != std::string::npos, "why RDMA was refused is not said: " + why);
+  std::vector<std::int64_t> memory(8);
+  const Window window(comm, memory);
+  const std::string way = window.path(1 - rank);
+  require(way.find(", because: verbs: ") != std::string::npos, "why not by RDMA is not said: " + way);
   Communicator other = comm.duplicate();
   other.barrier();
   comm.barrier();
