@@ -166,8 +166,10 @@ TEST_P(RulesTest, CopiesToEverySink) {
       for (std::size_t count = 1; count <= sinks.size(); ++count) {
         for (const bool block_copies : {false, true}) {
           kernels::copy(std::span(pointers).first(count), source.data(), bytes, streaming, block_copies);
-          EXPECT_TRUE(sinks[count - 1].holds(source)) << bytes << " bytes, sink " << count - 1;
-          std::fill_n(pointers[count - 1], bytes, std::byte{});
+          for (std::size_t k = 0; k < count; ++k) {
+            EXPECT_TRUE(sinks[k].holds(source)) << bytes << " bytes, sink " << k << " of " << count;
+            std::fill_n(pointers[k], bytes, std::byte{});
+          }
         }
       }
       for (const Buffer& sink : sinks) EXPECT_TRUE(sink.guards_intact());
