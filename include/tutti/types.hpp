@@ -41,8 +41,8 @@ inline constexpr int reduce_op_count = 5;  ///< of them
 /// A reduction and the factor that every rank's contribution is multiplied by before it is reduced. The
 /// factor may differ between ranks, but either all give one (to the constructor, or by `scaled_sum`), of
 /// which 1 is one, too, or none does. Integers: a whole factor of up to 2^53 multiplies as integers do and
-/// wraps; with others the product is truncated toward zero, and what does not fit is the nearest that does.
-/// The idea is NCCL's `ncclRedOpCreatePreMulSum`.
+/// wraps; with others the product, one of float64 numbers, is truncated toward zero, and what does not fit is
+/// the nearest that does. The idea is NCCL's `ncclRedOpCreatePreMulSum`.
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
   double factor = 1.0;
