@@ -14,7 +14,9 @@ struct VerifyOptions {
   int credits = 0;  ///< messages a FIFO holds; 0: `schedule.credits`
   /// How often every lane runs its steps (scratch is shared by all runs). Those of a barrier run once.
   int pieces = 1;
-  bool in_place = false;  ///< input and output share memory where the collective allows it
+  /// Input and output share memory where the collective allows it. What holds on all ranks in place and on
+  /// all out of place holds on some in place, too.
+  bool in_place = false;
   bool views = false;  ///< a message is a view of the sender's memory, read until the receiver's step has run
 };
 

@@ -122,7 +122,16 @@ TEST(Verify, InPlace) {
       two("all_to_all \"x\" ranks 2 chunks 2", "out[0] = in[0]\nout[1] = from 1\nto 1 = in[1]",
           "to 0 = in[0]\nout[1] = in[1]\nout[0] = from 0");
   EXPECT_EQ(fault(text), "proved");
-  EXPECT_EQ(fault(text, {0, 1, true, false}), "rank 1: output chunk 0 holds the wrong data at the end");
+  const std::string overwritten = "reads an input that, in place, the output has overwritten";
+  EXPECT_EQ(fault(text, {0, 1, true, false}), "rank 0, lane 0, step 2: " + overwritten);
+  // Right where both ranks are in place, and where none is: two mistakes make up for each other.
+  const std::string both = two(sum,
+                               "to 1 = in[0]\nscratch[0] = in[0] + from 1 complete\nout[0] = from 1\n"
+                               "to 1 = in[0]\nout[0] = scratch[0]",
+                               "to 0 = in[0]\nto 0 = in[0]\nout[0] = from 0\n"
+                               "out[0] = from 0 + in[0] complete");
+  EXPECT_EQ(fault(both), "proved");
+  EXPECT_EQ(fault(both, {0, 1, true, false}), "rank 0, lane 0, step 3: " + overwritten);
 }
 
 TEST(Verify, OneSided) {

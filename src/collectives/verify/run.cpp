@@ -12,6 +12,12 @@ namespace {
 
 bool is_message(const Operand& operand) { return operand.kind == Operand::Kind::message; }
 
+// Some ranks may call in place and others not: what a rank reads must not depend on which it does.
+void require_untouched(const Value& value, Rank owner, int chunk, int piece) {
+  if (!value.holds_same(contribution(owner, chunk, piece)))
+    throw Flaw{"reads an input that, in place, the output has overwritten"};
+}
+
 }  // namespace
 
 Run::Run(const Schedule& schedule, const VerifyOptions& options, const Contract& contract, Memory& memory,
@@ -149,9 +155,12 @@ std::vector<Value> Run::fold(Process& process, const Step& step) {
   for (const Operand& source : step.sources) {
     const Payload* payload = is_message(source) ? &fifo(process, source, false).front() : nullptr;
     const std::size_t cell = payload != nullptr ? 0 : memory_.at(source, process.rank, piece);
+    const bool is_input = payload == nullptr && source.space == Space::input;
+    const Rank owner = source.rank < 0 ? process.rank : source.rank;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Value& value = payload != nullptr ? payload->values[i]
                                               : memory_.read(cell + i, now(process), process.clock->steps);
+      if (is_input) require_untouched(value, owner, source.first + static_cast<int>(i), piece);
       if (&source == step.sources.data()) {
         values[i] = value;
       } else {
