@@ -45,14 +45,16 @@ Picture picture_of(const Planner::Setting& setting, Collective collective, const
 }
 
 // The fastest and why no other; then what the communicator's own choice takes.
-std::string simulated(const Picture& picture, const Plan& plan) {
+std::string simulated(const Picture& picture, const Plan& plan, int node_size) {
   const simulation::Ranking ranking = simulation::rank_candidates(picture.network, picture.question);
   std::string text = simulation::describe(picture.network, ranking);
   if (plan.choice.algorithm == nullptr || plan.choice.algorithm->one_sided) return text;
   simulation::Question own = picture.question;
   own.algorithm = plan.name;
   own.piece = plan.program.piece;
-  const auto chosen = simulation::rank_candidates(picture.network, own);
+  simulation::Network as_called = picture.network;
+  as_called.node_size = node_size;  // nodes that Options::node_size makes are no hosts
+  const auto chosen = simulation::rank_candidates(as_called, own);
   return text + fmt::format("the communicator's choice, {} in pieces of {}: {:.2f} us\n", plan.name,
                             simulation::size_text(static_cast<double>(plan.program.piece)),
                             chosen.candidates.at(0).result.seconds * 1e6);
@@ -77,7 +79,8 @@ std::string Impl::predict(const Call& call) {
   const Planner::Setting& setting = planner->setting();
   try {
     const Picture picture = picture_of(setting, *collective, *plan, call.type);
-    text += "the simulator, with constants " + picture.constants + "\n" + simulated(picture, *plan);
+    text += "the simulator, with constants " + picture.constants + "\n" +
+            simulated(picture, *plan, setting.node_size);
   } catch (const Error& error) {
     text += std::string("not simulated: ") + error.what() + "\n";
   }

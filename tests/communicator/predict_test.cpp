@@ -108,6 +108,27 @@ rank 1
       options);
 }
 
+// Of one host, which has no nodes by itself.
+TEST(Prediction, OfTheChoiceKnowsItsNodes) {
+  const auto choice = [](int node_size) {
+    Options options;
+    options.algorithm = "hierarchical";
+    options.node_size = node_size;
+    std::string line;
+    run_local(
+        4,
+        [&](Communicator& comm) {
+          const std::vector<float> in(elements, 1.0F);
+          std::vector<float> out(elements);
+          const std::string text = comm.predict(sum_of(in, out));
+          if (comm.rank() == 0) line = text.substr(text.find("the communicator's choice, hierarchical"));
+        },
+        options);
+    return line;
+  };
+  EXPECT_NE(choice(2), choice(4));
+}
+
 TEST(Prediction, NeedsACallThatIsRight) {
   run_local(2, [](Communicator& comm) {
     Call call{.operation = Operation::all_reduce, .type = DataType::float32, .count = 7};
