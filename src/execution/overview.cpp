@@ -35,7 +35,8 @@ Overview overview_of(const Schedule& schedule) {
         of_rank.add(step, others);
         for (const auto* operands : {&step.sources, &step.sinks})
           for (const Operand& o : *operands)
-            overview.largest_count = std::max(overview.largest_count, o.count);
+            if (o.kind == Operand::Kind::message)
+              overview.largest_count = std::max(overview.largest_count, o.count);
       }
     for (std::size_t c = 0; c < max_channels; ++c)
       overview.multicasts.push_back(others > 1 && of_rank.used[c] && !of_rank.broken[c]);

@@ -11,7 +11,7 @@ namespace tutti::execution {
 /// Does not depend on sizes, and is kept with the schedule: to go through all ranks' steps again when a call
 /// has a new size, and nothing of them is in the caches, took eight ranks 10 us each.
 struct Overview {
-  int largest_count = 1;  ///< chunks of an operand
+  int largest_count = 1;  ///< chunks of a message
   /// [rank * max_channels + channel]: each message that the rank sends there goes to all others at once, two
   /// or more of them. Senders and receivers decide by this.
   std::vector<bool> multicasts;

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
 #include <vector>
+
+#include <tutti/error.hpp>
 
 #include "collectives/algorithms.hpp"
 #include "execution/lower.hpp"
@@ -87,6 +90,26 @@ TEST(Lower, ALoneWriterHasAMulticastOfItsOwn) {
   for (Rank rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(used(Collective::broadcast, whole, rank), std::set{transport::lone_channel});
     EXPECT_EQ(used(Collective::all_gather, blocks(1000), rank), std::set{0});
+  }
+}
+
+TEST(Lower, OnlyMessagesMustBeShort) {
+  constexpr int chunks = 2048, sent = 64;
+  Builder b("copied at once", Collective::broadcast, 2, chunks);
+  b.at(0).store(out(0, chunks)).fold(in(0, chunks));
+  for (int c = 0; c < chunks; c += sent) {
+    b.at(0).fold(in(c, sent)).to(1, 0, sent);
+    b.at(1).store(out(c, sent)).from(0, 0, sent);
+  }
+  const Schedule schedule = std::move(b).build();
+  execution::Shape shape;
+  shape.divisible = true;
+  shape.total = 4 << 20;
+  for (Rank rank = 0; rank < 2; ++rank) {
+    gpu::NamedChannels channels;
+    const auto program = execution::lower(schedule, execution::overview_of(schedule), rank, shape,
+                                          {.piece = 64 << 10, .max_message = 64 << 10}, channels);
+    EXPECT_EQ(program.piece, (64U << 10) / sent);
   }
 }
 
