@@ -14,6 +14,7 @@
 #include "topology/discover.hpp"
 #include "tuning/clear_costs.hpp"
 #include "tuning/file.hpp"
+#include "variable.hpp"
 
 namespace tutti::tuning {
 namespace {
@@ -125,7 +126,7 @@ std::string predicted() {
 }
 
 TEST_F(Files, ThatWereFoundAndCannotBeUsedEndNoProgram) {
-  ::setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
+  const test::Variable cache("XDG_CACHE_HOME", folder_.c_str());
   const std::string file = file_of(topology::hash_of_parts(topology::discover()));
   std::filesystem::create_directories(folder_ / "tutti" / "tuning");
   for (const char* damage : {"{\"tutti_tuning\": 99}", "\xff\xfe{", "", "[7"}) {
@@ -137,12 +138,11 @@ TEST_F(Files, ThatWereFoundAndCannotBeUsedEndNoProgram) {
   EXPECT_THAT(predicted(), HasSubstr("shm: defaults, as what was measured here cannot be used (tutti: "
                                      "invalid_argument: tuning \"" +
                                      file));
-  ::unsetenv("XDG_CACHE_HOME");
 }
 
 TEST_F(Files, OfAMachineThatCannotBeLookedAtEndNoProgram) {
 #if TUTTI_HAVE_HWLOC
-  ::setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
+  const test::Variable cache("XDG_CACHE_HOME", folder_.c_str());
   write("tutti/tuning/some.json", of(slow_bytes));
   // A link as fast as none is.
   const std::string seen = folder_ / "machine.xml";
@@ -161,11 +161,9 @@ TEST_F(Files, OfAMachineThatCannotBeLookedAtEndNoProgram) {
   </object>
 </topology>
 )";
-  ::setenv("HWLOC_XMLFILE", seen.c_str(), 1);
+  const test::Variable machine("HWLOC_XMLFILE", seen.c_str());
   EXPECT_THROW(topology::discover(), Error);
   EXPECT_THAT(from_json(text_of(""))->refused(), HasSubstr("pci_link_speed"));
-  ::unsetenv("HWLOC_XMLFILE");
-  ::unsetenv("XDG_CACHE_HOME");
 #else
   GTEST_SKIP() << "this build is without hwloc";
 #endif
@@ -180,7 +178,7 @@ TEST_F(Files, ThatAreNamedMustBeThere) {
 }
 
 TEST_F(Files, OfThisMachineAreFoundByItsHash) {
-  ::setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
+  const test::Variable cache("XDG_CACHE_HOME", folder_.c_str());
   EXPECT_EQ(text_of(""), "");
   const std::uint64_t machine = topology::hash_of_parts(topology::discover());
   EXPECT_EQ(std::filesystem::path(file_of(machine)).parent_path(), folder_ / "tutti" / "tuning");
@@ -191,7 +189,6 @@ TEST_F(Files, OfThisMachineAreFoundByItsHash) {
   std::ofstream(file_of(machine)) << to_json(tuning);
   EXPECT_EQ(text_of(""), to_json(tuning));
   EXPECT_EQ(text_of("off"), "");
-  ::unsetenv("XDG_CACHE_HOME");
 }
 
 }  // namespace
