@@ -25,6 +25,7 @@
 #include "transport/verbs/status.hpp"
 #include "transport/verbs/stripe.hpp"
 #include "transport/verbs/wire.hpp"
+#include "variable.hpp"
 #include "verbs_fake.hpp"
 #include "verbs_faulty.hpp"
 
@@ -215,24 +216,36 @@ TEST(VerbsChoice, APartitionNeedsAFullMember) {
   EXPECT_TRUE(verbs::share_partition(0, 0x0001)) << "not known";
 }
 
+/// As the environment says, where only this variable says something.
+verbs::VerbsOptions options_by(const std::string& name, const std::string& value) {
+  const test::Variable set(name.c_str(), value.c_str());
+  return verbs::VerbsOptions::from_environment();
+}
+
 TEST(VerbsOptions, AreReadFromTheEnvironment) {
-  ::setenv("TUTTI_VERBS_DEVICES", "a,b", 1);
-  ::setenv("TUTTI_VERBS_TIMEOUT", "14", 1);
-  ::setenv("TUTTI_VERBS_MTU", "2048", 1);
-  ::setenv("TUTTI_VERBS_PKEY_INDEX", "3", 1);
-  const auto options = verbs::VerbsOptions::from_environment();
-  EXPECT_EQ(options.devices, (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(options.timeout, 14);
-  EXPECT_EQ(options.mtu, 2048);
-  EXPECT_EQ(options.pkey_index, 3);
-  ::setenv("TUTTI_VERBS_MTU", "1500", 1);
-  EXPECT_THROW(static_cast<void>(verbs::VerbsOptions::from_environment()), Error);
-  ::unsetenv("TUTTI_VERBS_MTU");
-  ::setenv("TUTTI_VERBS_TIMEOUT", "32", 1);
-  EXPECT_THROW(static_cast<void>(verbs::VerbsOptions::from_environment()), Error);
-  ::unsetenv("TUTTI_VERBS_TIMEOUT");
-  ::unsetenv("TUTTI_VERBS_DEVICES");
-  ::unsetenv("TUTTI_VERBS_PKEY_INDEX");
+  using verbs::VerbsOptions;
+  EXPECT_EQ(options_by("TUTTI_VERBS_DEVICES", "a,b").devices, (std::vector<std::string>{"a", "b"}));
+  struct Row {
+    const char* name;
+    int VerbsOptions::*field;
+    int least, most;
+  };
+  for (const Row& row : {Row{"PORT", &VerbsOptions::port, 1, 255},
+                         {"GID_INDEX", &VerbsOptions::gid_index, 0, 255},
+                         {"PKEY_INDEX", &VerbsOptions::pkey_index, 0, 65535},
+                         {"SERVICE_LEVEL", &VerbsOptions::service_level, 0, 15},
+                         {"TRAFFIC_CLASS", &VerbsOptions::traffic_class, 0, 255},
+                         {"MTU", &VerbsOptions::mtu, 256, 4096},
+                         {"TIMEOUT", &VerbsOptions::timeout, 1, 31},
+                         {"RETRIES", &VerbsOptions::retries, 0, 7},
+                         {"CONNECTED_PEERS", &VerbsOptions::connected_peers, 1, 1 << 20}}) {
+    const std::string name = std::string("TUTTI_VERBS_") + row.name;
+    for (const int value : {row.least, row.most})
+      EXPECT_EQ(options_by(name, std::to_string(value)).*row.field, value) << name;
+    for (const int value : {row.least - 1, row.most + 1})
+      EXPECT_THROW(static_cast<void>(options_by(name, std::to_string(value))), Error) << name << value;
+  }
+  EXPECT_THROW(static_cast<void>(options_by("TUTTI_VERBS_MTU", "1500")), Error);
 }
 
 TEST(VerbsDevices, AreFound) {
