@@ -50,6 +50,8 @@ std::vector<Mismatch> mismatches() {
       {"large counts", all_reduce(100'000), all_reduce(200'000), "all_reduce(100000 x",
        "all_reduce(200000 x"},
       {"count 0", all_reduce(10), all_reduce(0), "all_reduce(10 x", "all_reduce(0 x"},
+      // No message of theirs differs, but the next one's.
+      {"type of nothing", all_reduce(0), all_reduce(0, DataType::int32), "0 x float32", "0 x int32"},
       {"type", all_reduce(10), all_reduce(10, DataType::int32), "10 x float32", "10 x int32"},
       {"large type", all_reduce(50'000), all_reduce(50'000, DataType::int32), "50000 x float32",
        "50000 x int32"},
