@@ -72,16 +72,21 @@ TEST_P(LargeArguments, OfWhichOnlyAllRanksTogetherOverflowAreRefused) {
   run_local(
       2,
       [](Communicator& comm) {
+        const std::vector<std::size_t> each(2, std::size_t{1} << 60U);
         for (const Operation operation : {Operation::reduce_scatter, Operation::all_gather, Operation::gather,
-                                          Operation::scatter, Operation::all_to_all}) {
-          const auto thrown = thrown_by([&] {
-            comm.call({.operation = operation,
-                       .type = DataType::float32,
-                       .root = comm.rank(),
-                       .in = large_in,
-                       .out = large_out,
-                       .count = std::size_t{1} << 60U});
-          });
+                                          Operation::scatter, Operation::all_to_all, Operation::all_gather_v,
+                                          Operation::reduce_scatter_v, Operation::all_to_all_v}) {
+          Call call{.operation = operation,
+                    .type = DataType::float32,
+                    .root = comm.rank(),
+                    .in = large_in,
+                    .out = large_out,
+                    .count = each[0]};
+          if (operation == Operation::all_gather_v || operation == Operation::all_to_all_v)
+            call.out_counts = each;
+          if (operation == Operation::reduce_scatter_v || operation == Operation::all_to_all_v)
+            call.in_counts = each;
+          const auto thrown = thrown_by([&] { comm.call(call); });
           EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << name(operation);
           EXPECT_THAT(thrown.text, testing::HasSubstr("overflows"));
         }
