@@ -85,17 +85,21 @@ TEST_P(Ended, WithWorkUnderWay) {
 // 2, which has waited for long and then stood still, finds both at once.
 TEST(EndedBefore, IsTheCauseAlsoForWhoSeesThatAnotherHasFailedForIt) {
   struct Waiting {
+    std::atomic<int> begun;
     std::atomic<bool> go_on;
   };
   const Shared<Waiting> waiting;
   auto children = fork_ranks(4, over("shm", 20s), [&](Communicator& comm) {
     ::alarm(60);  // a rank that hangs ends
     comm.barrier();
+    ++waiting->begun;
     while (comm.rank() < 2 && !waiting->go_on) std::this_thread::sleep_for(1ms);
     expect_lost(thrown_by([&] { comm.barrier(); }), 1);
   });
   const auto tell = [&](std::size_t rank, int signal) { ::kill(children[rank].process(), signal); };
-  std::this_thread::sleep_for(900ms);  // so that rank 2 has waited for half a second
+  for (const tutti::Deadline deadline(20s); waiting->begun != 4 && !deadline.passed();)
+    std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(600ms);  // so that rank 2 has waited for half a second
   tell(2, SIGSTOP);
   tell(1, SIGKILL);
   EXPECT_EQ(children[1].wait(), -SIGKILL);
