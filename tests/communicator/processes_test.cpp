@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <csignal>
-#include <fstream>
 #include <optional>
 
 #include "base/process.hpp"
@@ -19,13 +18,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using testing::HasSubstr;
-
-bool is_stopped(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string number, name, state;
-  file >> number >> name >> state;
-  return state == "T";
-}
 
 class Killed : public testing::TestWithParam<std::tuple<const char*, int>> {};
 INSTANTIATE_TEST_SUITE_P(Local, Killed,

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iterator>
 #include <string>
@@ -104,6 +105,14 @@ inline void run_processes(
     const std::function<void(Rank)>& first = [](Rank) {}) {
   auto children = fork_ranks(ranks, options, body, first);
   for (auto& child : children) EXPECT_EQ(child.wait(), 0);
+}
+
+/// Whether a process stands still, as by SIGSTOP.
+inline bool is_stopped(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string number, name, state;
+  file >> number >> name >> state;
+  return state == "T";
 }
 
 /// Whether the kernel lets children of this process read each other's memory, by cross-memory attach: what it

@@ -190,7 +190,8 @@ TEST(WindowDeadlines, ATransferThatIsLateSaysWhichOne) {
         place.window.get(1, {.local = 0, .remote = 0, .bytes = 8}).wait();
         const auto other = static_cast<pid_t>(place.as<std::uint64_t>()[0]);
         place.window.notify(1, 5).wait();
-        std::this_thread::sleep_for(100ms);
+        for (const Deadline deadline(10s); !is_stopped(other) && !deadline.passed();)
+          std::this_thread::yield();
         const auto start = steady_clock::now();
         Transfer late = place.window.put(1, {.local = 0, .remote = 0, .bytes = bytes}, {.deadline = 200ms});
         const auto thrown = thrown_by([&] { late.wait(); });
