@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <future>
 #include <memory>
 #include <random>
 
@@ -373,7 +374,8 @@ TEST(Asynchronously, TestsMoveOtherCommunicators) {
 
 TEST(Asynchronously, TestsFindOutWhatWaitsWould) {
   for (const char* transport : {"shm", "tcp"})
-    for (const bool aborts : {true, false})  // first the one with time to choose algorithms, once a process
+    for (const bool aborts : {true, false}) {  // first the one with time to choose algorithms, once a process
+      std::promise<void> found;
       run_local(
           2,
           [&](Communicator& comm) {
@@ -381,7 +383,7 @@ TEST(Asynchronously, TestsFindOutWhatWaitsWould) {
             comm.barrier();
             if (comm.rank() == 1) {
               if (aborts) comm.abort("enough");
-              std::this_thread::sleep_for(2s);
+              found.get_future().wait_for(20s);
               return;
             }
             const auto thrown = thrown_by([&] {
@@ -389,9 +391,11 @@ TEST(Asynchronously, TestsFindOutWhatWaitsWould) {
               for (const Deadline deadline(20s); !work.test() && !deadline.passed();)
                 std::this_thread::yield();
             });
+            found.set_value();
             EXPECT_EQ(thrown.code, aborts ? ErrorCode::aborted : ErrorCode::timeout) << thrown.text;
           },
           over(transport, aborts ? 30s : 1s));
+    }
 }
 
 // Waiting costs no sleep a step: a hundred thousand elements in a hundred calls take seconds if each step
