@@ -158,22 +158,33 @@ TEST_P(WithoutHub, ADeathIsNoticedAndNamed) { expect_death_is_noticed(GetParam()
 TEST_P(WithoutHub, ADeathIsNoticedAlsoWhereRankZeroWasKilled) { expect_death_is_noticed(GetParam(), false); }
 
 TEST_P(WithoutHub, AnAbortIsNoticedAndNamed) {
+  struct Course {
+    std::atomic<bool> rank_zero_has_ended;
+    std::atomic<std::int64_t> aborted_at;
+    std::atomic<int> noticed;
+  };
+  const Shared<Course> course;
   auto children = fork_ranks(4, over(GetParam(), 20s), [&](Communicator& comm) {
+    ::alarm(60);  // a rank that hangs ends
     std::optional<Communicator> part = comm.split(comm.rank() == 0 ? -1 : 0);
     if (!part) return;
-    const auto start = Clock::now();
     if (comm.rank() == 3) {
-      std::this_thread::sleep_for(1500ms);  // rank 0's process has ended
+      while (!course->rank_zero_has_ended) std::this_thread::sleep_for(1ms);
+      course->aborted_at = Clock::now().time_since_epoch().count();
       part->abort("enough");
-      std::this_thread::sleep_for(3s);
+      while (course->noticed != 2) std::this_thread::sleep_for(1ms);  // or they could notice its end
       return;
     }
     const auto thrown = thrown_by([&] { part->barrier(); });
+    const auto noticed = Clock::now();
+    ++course->noticed;
     EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
     EXPECT_THAT(thrown.ranks, testing::Contains(2)) << thrown.text;
-    EXPECT_LT(Clock::now() - start, 2500ms);
+    EXPECT_LT(noticed - Clock::time_point(Clock::duration(course->aborted_at.load())), 1s);
   });
-  for (auto& child : children) EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(children[0].wait(), 0);
+  course->rank_zero_has_ended = true;
+  for (const std::size_t r : {1U, 2U, 3U}) EXPECT_EQ(children[r].wait(), 0) << "rank " << r;
 }
 
 // What failed is seen in shared memory before the hub, in rank 0's process, can say why. Rank 2 waits for
