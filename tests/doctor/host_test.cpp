@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "bootstrap/ranks.hpp"
@@ -194,11 +195,11 @@ TEST(DoctorNetwork, WithoutADefaultRoute) {
 TEST(DoctorNetwork, ReadsSpeedAndMtu) {
   FakeRoot fake;
   fake.file("/sys/class/net/lo/mtu", "65536\n").file("/sys/class/net/lo/speed", "-1\n");
-  for (const Nic& one : read_network(fake.root(), "").nics)
-    if (one.interface.name == "lo") {
-      EXPECT_EQ(one.mtu, 65536);
-      EXPECT_EQ(one.megabits, std::nullopt);
-    }
+  const NetworkFacts facts = read_network(fake.root(), "");
+  const auto lo = std::ranges::find_if(facts.nics, [](const Nic& one) { return one.interface.name == "lo"; });
+  ASSERT_TRUE(lo != facts.nics.end()) << "every host has a loopback";
+  EXPECT_EQ(lo->mtu, 65536);
+  EXPECT_EQ(lo->megabits, std::nullopt);
 }
 
 TEST(DoctorNetwork, AnAliasIsAsFastAsItsDevice) {
