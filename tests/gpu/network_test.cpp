@@ -250,9 +250,9 @@ TEST_P(GpuNetwork, AnAbortEndsARunningKernel) {
           comm.abort("the test says so");
           return;
         }
-        gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
-        api->synchronize(nullptr);
         try {
+          gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+          api->synchronize(nullptr);
           gpu.check();
           ADD_FAILURE() << "the abort was not noticed";
         } catch (const Error& error) {
