@@ -196,6 +196,7 @@ TEST(Repeats, OnlyACallThatIsTheSameInEveryPart) {
   EXPECT_TRUE(differs([&](Call& c) { c.in = memory + 1; }));
   EXPECT_TRUE(differs([&](Call& c) { c.out = memory; }));
   EXPECT_TRUE(differs([](Call& c) { c.count = 2; }));
+  EXPECT_TRUE(differs([](Call& c) { c.within = Within::meeting; }));
   EXPECT_FALSE(differs([&](Call& c) { c.in_counts = counts; }));
 }
 
