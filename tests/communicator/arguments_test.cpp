@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <utility>
 
 #include "communicator/check.hpp"
 #include "communicator/exercise.hpp"
@@ -198,6 +199,16 @@ TEST(Repeats, OnlyACallThatIsTheSameInEveryPart) {
   EXPECT_TRUE(differs([](Call& c) { c.count = 2; }));
   EXPECT_TRUE(differs([](Call& c) { c.within = Within::meeting; }));
   EXPECT_FALSE(differs([&](Call& c) { c.in_counts = counts; }));
+}
+
+// As two halves of one array.
+TEST(ArgumentsOfACall, MayFollowEachOtherInMemory) {
+  float memory[6] = {};
+  for (const auto& [in, out] : {std::pair(memory, memory + 3), {memory + 3, memory}}) {
+    const Call call{
+        .operation = Operation::all_reduce, .type = DataType::float32, .in = in, .out = out, .count = 3};
+    EXPECT_EQ(thrown_by([&] { check(call, 0, 2); }).text, "");
+  }
 }
 
 TEST(ArgumentsOfRunLocal, AreOneRankOrMore) {
