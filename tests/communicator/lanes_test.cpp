@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "communicator/select.hpp"
 #include "communicator/task.hpp"
 #include "execution/executor.hpp"
 
@@ -136,6 +137,23 @@ TEST(Lanes, LeaveTheBuffersOfOthersSoon) {
   EXPECT_TRUE(execution.advance());
   EXPECT_EQ(copied(output, 0), static_cast<std::int64_t>(piece));
   EXPECT_EQ(copied(output, 1), static_cast<std::int64_t>(piece));
+}
+
+// Who waits does not see that a rank moves before it is done with a piece, nor gets its buffers back.
+TEST(Lanes, WorkOnBuffersOfOthersPieceByPiece) {
+  for (const Collective collective :
+       {Collective::all_reduce, Collective::all_gather, Collective::broadcast, Collective::all_to_all})
+    for (const bool attach_only : {false, true}) {
+      Circumstances call;
+      call.collective = collective;
+      call.bytes = std::size_t{1} << 30U;
+      call.ranks = 2;
+      call.one_sided = true;
+      call.attach_only = attach_only;
+      const Choice choice = select(call);
+      ASSERT_NE(choice.algorithm, nullptr);
+      EXPECT_LE(choice.piece, std::size_t{32} << 20U) << choice.algorithm->name;
+    }
 }
 
 // It may be as much as a call has data, and tasks are kept for other calls.

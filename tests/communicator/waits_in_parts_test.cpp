@@ -238,24 +238,31 @@ TEST(WaitsInPartsOfTheTime, InWhichALongMessageOfAnotherIsReceivedDoNotCount) {
       over("shm", 500ms));
 }
 
-// Threads reach each other's memory: a peer works on this rank's, 32 MiB each time that it is asked.
-TEST(WaitsInPartsOfTheTime, InWhichAPeerIsAtWorkOnABufferDoNotCountAgainstIt) {
+// Threads reach each other's memory: a peer works on that of the others, a block each time that it is asked,
+// and tells them when it has all of them.
+TEST(WaitsInPartsOfTheTime, InWhichAPeerIsAtWorkOnBuffersDoNotCountAgainstIt) {
+  constexpr std::size_t ranks = 6, bytes = std::size_t{1} << 20U;  // a block: such go this way at once
   run_local(
-      2,
+      ranks,
       [](Communicator& comm) {
         const bool reads = comm.rank() == 1;
-        constexpr std::size_t bytes = std::size_t{128} << 20U;
-        const std::vector<std::uint8_t> sent(reads ? 0 : bytes, 7);
-        std::vector<std::uint8_t> received(reads ? bytes : 0);
-        const std::vector<std::size_t> to{0, sent.size()}, from{received.size(), 0};
-        if (!reads) return comm.all_to_all_v(sent, to, {}, received, from, {});
-        int asked = 0;
-        for (Work work = comm.async().all_to_all_v(sent, to, {}, received, from, {}); !work.test(); ++asked)
-          std::this_thread::sleep_for(500ms);
-        EXPECT_GT(asked, 2) << "it was done in one go";
-        EXPECT_EQ(received, std::vector<std::uint8_t>(bytes, 7));
+        std::vector<std::size_t> to(ranks), from(ranks);
+        if (!reads) {
+          to[1] = bytes;
+          const std::vector<std::uint8_t> sent(bytes, 7);
+          return comm.all_to_all_v(sent, to, {}, std::span<std::uint8_t>(), from, {});
+        }
+        for (std::size_t r = 0; r < ranks; ++r) from[r] = r == 1 ? 0 : bytes;
+        std::vector<std::uint8_t> received((ranks - 1) * bytes);
+        Work work = comm.async().all_to_all_v(std::span<const std::uint8_t>(), to, {}, received, from, {});
+        // The block after its own comes first, rank 0's last.
+        const auto begun = [&] { return received[bytes] == 7; };
+        const auto complete = [&] { return received[0] == 7; };
+        while (!work.test()) std::this_thread::sleep_for(begun() && !complete() ? 700ms : 1ms);
+        EXPECT_EQ(comm.stats().bytes_direct, received.size()) << "it went another way";
+        EXPECT_EQ(received, std::vector<std::uint8_t>(received.size(), 7));
       },
-      over("shm", 1s));
+      over("shm", 2500ms));
 }
 
 // Of a rank that was stopped, a job that was suspended say, in the middle of a long message.
