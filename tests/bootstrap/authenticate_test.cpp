@@ -193,12 +193,21 @@ TEST(Authenticate, ADeadlineDoesNotCutOffTheAnswerToAClaim) {
     const auto thrown = thrown_by([&] { connect_authenticated("127.0.0.1", port, secret, {}, deadline); });
     EXPECT_FALSE(thrown.code) << thrown.text;
   });
+  Ends other = make_ends(secret);  // hears and says what this connection brings and takes, when it may
   EXPECT_TRUE(wait_for(listener.get(), POLLIN, deadline));
-  Accepting accepting(accept_from(listener.get()), secret, 5s);
-  EXPECT_EQ(accepting.advance(), Accepting::State::pending);
-  EXPECT_TRUE(wait_for(accepting.fd(), POLLIN, deadline)) << "no claim";
+  const auto connection = accept_from(listener.get());
+  const auto pass = [](const FileDescriptor& from, const FileDescriptor& to, std::size_t bytes) {
+    const auto all = receive(from.get(), bytes);
+    EXPECT_EQ(all.size(), bytes);
+    EXPECT_EQ(send_some(to.get(), all), all.size());
+  };
+  EXPECT_EQ(other.accepting.advance(), Accepting::State::pending);
+  pass(other.connector, connection, 32);
+  EXPECT_TRUE(wait_for(connection.get(), POLLIN, deadline)) << "no claim";
   ::poll(nullptr, 0, deadline.poll_ms());
-  EXPECT_EQ(settle(accepting), Accepting::State::authenticated);
+  pass(connection, other.connector, 32 + sizeof(Hello) + 32);
+  EXPECT_EQ(settle(other.accepting), Accepting::State::authenticated);
+  pass(other.connector, connection, 32);
 }
 
 /// Answers one connection after the other, with a secret each.
