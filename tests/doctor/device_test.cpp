@@ -22,6 +22,11 @@ RdmaFacts with(const RdmaPort& port) {
 
 TEST(DoctorRdma, WithoutDeviceOrLibrary) {
   EXPECT_EQ(worst(examine(RdmaFacts{.built = true})), Level::note);
+  const Findings refused =
+      examine(RdmaFacts{.built = true, .why_none = "rx0 does not exist", .refused = true});
+  EXPECT_THAT(refused.front().what, Not(HasSubstr("TCP")));
+  EXPECT_EQ(refused.back().level, Level::error);
+  EXPECT_THAT(refused.back().what, HasSubstr("rx0 does not exist"));
   const Findings unbuilt = examine(RdmaFacts{.kernel = {"mlx5_0"}});
   EXPECT_EQ(unbuilt.front().level, Level::warning);
   EXPECT_THAT(unbuilt.front().remedy, HasSubstr("libibverbs-dev"));

@@ -61,6 +61,20 @@ TEST(Doctor, WritesJsonInsteadOfWords) {
   EXPECT_GT(pair.at("bandwidth_gbs"), 0);
 }
 
+#ifdef TUTTI_HAVE_VERBS
+TEST(Doctor, RdmaVariablesAreWrongWithoutDevicesToo) {
+  const std::string alone = doctor + " --no-pairs";
+  for (const std::string wrong : {"TUTTI_VERBS_PORT=first ", "TUTTI_VERBS_DEVICES=none_of_this_name "}) {
+    const Outcome outcome = run_command(wrong + alone);
+    EXPECT_EQ(outcome.status, 1) << wrong;
+    EXPECT_THAT(outcome.output, HasSubstr("TUTTI_VERBS_* ask for what cannot be")) << wrong;
+  }
+  EXPECT_THAT(run_command("TUTTI_TRANSPORT=tcp TUTTI_VERBS_PORT=first " + alone).output,
+              Not(HasSubstr("ask for what cannot be")))
+      << "uses no RDMA";
+}
+#endif
+
 // The byte is that of a name in Latin-1.
 TEST(Doctor, TellsOtherNamesThanThoseOfUtf8) {
   const Outcome outcome = run_command(doctor + " --interface \"$(printf '\\351th0')\" --json - 2>/dev/null");

@@ -141,17 +141,18 @@ RdmaFacts read_rdma(const Root& root) {
 Findings examine(const RdmaFacts& facts) {
   Findings findings;
   if (facts.kernel.empty())
-    findings.push_back({.area = "rdma",
-                        .level = Level::note,
-                        .what = "no RDMA device: machines reach each other by TCP",
-                        .data = {{"devices", 0}}});
+    findings.push_back(
+        {.area = "rdma",
+         .level = Level::note,
+         .what = std::string("no RDMA device") + (facts.refused ? "" : ": machines reach each other by TCP"),
+         .data = {{"devices", 0}}});
   if (!facts.built)
     findings.push_back({.area = "rdma",
                         .level = facts.kernel.empty() ? Level::note : Level::warning,
                         .what = "this tutti is built without RDMA",
                         .remedy = "apt install libibverbs-dev, then build again",
                         .data = {{"built", false}}});
-  if (facts.kernel.empty() || !facts.built) return findings;
+  if (!facts.built) return findings;
   for (const auto& port : facts.ports) findings.push_back(examine_port(port, facts.why_no_iwarp));
   if (const auto devices = unopened(facts); !devices.empty())
     findings.push_back(examine_unopened(facts, devices));

@@ -9,6 +9,7 @@
 #include <tutti/error.hpp>
 
 #include "bootstrap/frame.hpp"
+#include "bootstrap/variables.hpp"
 #include "transport/verbs/choice.hpp"
 #include "transport/verbs/connection_manager.hpp"
 #include "transport/verbs/probe.hpp"
@@ -46,7 +47,6 @@ RdmaPort plain(const verbs::Device& device, const verbs::Port& port) {
 
 void read_devices(RdmaFacts& facts) {
   facts.built = true;
-  if (facts.kernel.empty()) return;
   const auto table = verbs::real_verbs();
   const auto devices = verbs::discover(*table);
   for (const auto& device : devices)
@@ -64,7 +64,8 @@ void read_devices(RdmaFacts& facts) {
     facts.choice = std::move(choice);  // all of them work, or tutti does without
   } catch (const Error& error) {
     facts.why_none = bootstrap::to_fault(error).text;
-    facts.refused = error.code() == ErrorCode::invalid_argument;
+    const std::string forced = bootstrap::variable("TUTTI_TRANSPORT").value_or("verbs");
+    facts.refused = error.code() == ErrorCode::invalid_argument && forced == "verbs";  // others use no RDMA
   }
 }
 #else
