@@ -79,8 +79,8 @@ constexpr Operand message(Rank peer, int channel = 0, int count = 1) {
 /// copy. All operands hold the same number of chunks. A step runs when all its messages have arrived and all
 /// its sinks have room.
 struct Step {
-  std::vector<Operand> sources;
-  std::vector<Operand> sinks;
+  std::vector<Operand> sources{};
+  std::vector<Operand> sinks{};
   bool complete =
       false;  ///< the fold is the finished reduction over all ranks (an average divides here, once)
   bool operator==(const Step&) const = default;
@@ -96,14 +96,14 @@ using Lane = std::vector<Step>;
 /// all_to_all: the output), the other side one chunk. Data longer than a message is processed in pieces: each
 /// lane runs its steps once for every piece of every chunk, lanes independently of each other.
 struct Schedule {
-  std::string name;
+  std::string name{};
   Collective collective = Collective::all_reduce;
   Rank root = 0;
   int ranks = 0;
   int chunks = 0;   ///< chunks of the divisible buffer, see above
   int scratch = 0;  ///< scratch chunks a rank
   int credits = 1;  ///< messages that each FIFO must be able to hold for the schedule not to deadlock
-  std::vector<std::vector<Lane>> lanes;  ///< [rank][lane]
+  std::vector<std::vector<Lane>> lanes{};  ///< [rank][lane]
   bool operator==(const Schedule&) const = default;
 };
 
