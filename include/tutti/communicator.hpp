@@ -220,9 +220,10 @@ class Communicator : public Operations<Communicator, void> {
   void use_default(Collective collective);
 
   /// Which transport, algorithm, message size and path a call would take, and why; several lines. Connects to
-  /// peers that the call would send to, where that takes a network and no call did so before. Throws what the
-  /// call itself would until then: Error(invalid_argument, invalid_schedule), aborted when the communicator
-  /// is unusable, or forked; timeout, peer_lost or system where a peer is not reached.
+  /// peers that a collective would send to, where that takes a network and no call did so before; of a send
+  /// it does not. Throws what the call itself would until then: Error(invalid_argument, invalid_schedule),
+  /// aborted when the communicator is unusable, or forked; timeout, peer_lost or system where a peer is not
+  /// reached.
   [[nodiscard]] std::string explain(const Call& call) const;
   /// `explain`, and what the simulator makes of the call on the machines that the ranks are on: the means of
   /// each kind of pair and why better ones are refused, lanes, chunk and predicted time of the fastest
