@@ -68,6 +68,34 @@ TEST_P(WindowArguments, OfSizesThatDifferAreRefusedBeyondThem) {
   });
 }
 
+TEST_P(WindowArguments, SomeRanksMayHaveNoMemory) {
+  run(GetParam(), 3, [](Seat& seat) {
+    const auto memory = seat.allocate(64);
+    const bool has_some = seat.rank != 1;
+    Window window = seat.window(has_some ? std::span(memory.get(), 64) : std::span<std::byte>(), {});
+    EXPECT_EQ(window.bytes(0), 64U);
+    EXPECT_EQ(window.bytes(1), 0U);
+    if (seat.rank == 0) {
+      EXPECT_EQ(thrown_by([&] { window.put(1, {.bytes = 1}); }).code, ErrorCode::invalid_argument);
+      *memory = std::byte{7};
+      window.put(2, {.bytes = 8}, {.notify = 1});
+      window.put(1, {}, {.notify = 1});
+      window.wait_notification(1, 1, 1);
+    } else {
+      window.wait_notification(1, 1, 0);
+      if (has_some) {
+        EXPECT_EQ(*memory, std::byte{7});
+      } else {
+        EXPECT_EQ(thrown_by([&] { window.get(0, {.bytes = 1}); }).code, ErrorCode::invalid_argument);
+        window.notify(0, 1);
+        EXPECT_EQ(window.fetch_add(2, 8, 1), 0U);
+      }
+    }
+    window.flush();
+    seat.barrier();
+  });
+}
+
 // Words are aligned by their addresses, not by their offsets.
 TEST_P(WindowArguments, AtomicsAreOfAlignedWordsOfMemoryThatIsNot) {
   run(GetParam(), 2, [](Seat& seat) {
