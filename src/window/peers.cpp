@@ -182,7 +182,8 @@ class Chooser {
   [[nodiscard]] std::unique_ptr<transport::tcp::TcpMemory> over_tcp(Rank rank, const std::string& why) const {
     const Contact& to = contact(rank);
     return std::make_unique<transport::tcp::TcpMemory>(
-        setting_.memory.data(), rank, [setting = &setting_, rank, to] { return connect(*setting, rank, to); },
+        setting_.group.rank, setting_.memory.data(), rank,
+        [setting = &setting_, rank, to] { return connect(*setting, rank, to); },
         fmt::format("tcp to {} port {}, because: {}", to.address, to.port, why));
   }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -35,10 +36,10 @@ std::pair<FileDescriptor, FileDescriptor> connected_sockets() {
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-std::unique_ptr<tcp::TcpMemory> memory_over(FileDescriptor connection) {
+std::unique_ptr<tcp::TcpMemory> memory_over(FileDescriptor connection, std::byte* mine = nullptr) {
   auto shared = std::make_shared<PrivateDescriptor>(std::move(connection));
   return std::make_unique<tcp::TcpMemory>(
-      nullptr, 0, [shared] { return std::move(*shared); }, "a test");
+      1, mine, 0, [shared] { return std::move(*shared); }, "a test");
 }
 
 /// Rank 0 of three, who serves the others.
@@ -106,6 +107,28 @@ TEST_F(TcpWindow, AnEmptyQuestionIsAnswered) {
   const tcp::WindowServer server(served, 0, {10, world_of_rank_1, world_of_rank_2}, inbox_);
   const auto memory = reached_by(world_of_rank_2);
   EXPECT_EQ(memory->ask({}, Deadline(std::chrono::seconds(20))).size(), 1U);
+}
+
+TEST(TcpWindowMemory, ThatIsNotThereIsNoLossOfThePeer) {
+  constexpr std::size_t bytes = 4096;
+  void* const taboo = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  for (const bool is_put : {true, false}) {
+    auto sockets = connected_sockets();
+    const auto memory = memory_over(std::move(sockets.second), static_cast<std::byte*>(taboo));
+    const Block block{.bytes = 1000};
+    const auto thrown = thrown_by([&] {
+      if (is_put) return memory->put({&block, 1});
+      memory->get({&block, 1});
+      const tcp::WindowFrame answer{.kind = tcp::WindowKind::data, .number = 1, .b = block.bytes};
+      const std::vector<std::byte> data(block.bytes);
+      ASSERT_EQ(::write(sockets.first.get(), &answer, sizeof answer), static_cast<ssize_t>(sizeof answer));
+      ASSERT_EQ(::write(sockets.first.get(), data.data(), data.size()), static_cast<ssize_t>(data.size()));
+      memory->done();
+    });
+    EXPECT_EQ(thrown.code, ErrorCode::system) << thrown.text;
+    EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+  }
+  ::munmap(taboo, bytes);
 }
 
 /// A connection that is served by nobody but the test.
@@ -242,7 +265,7 @@ TEST(TcpWindowQuestions, AQuestionOutlivesItsAsker) {
   auto [server, mine] = connected_sockets();
   const auto connection = std::make_shared<PrivateDescriptor>(std::move(mine));
   tcp::TcpMemory memory(
-      data.data(), 0, [connection] { return std::move(*connection); }, "a test");
+      1, data.data(), 0, [connection] { return std::move(*connection); }, "a test");
   const Block all{.local = 0, .remote = 0, .bytes = data.size()};
   memory.put({&all, 1});
   std::vector question(24, std::byte{1});

@@ -25,15 +25,24 @@ constexpr std::size_t gathered = 32;  ///< parts of one system call
 
 }  // namespace
 
-TcpMemory::TcpMemory(std::byte* mine, Rank target, std::function<PrivateDescriptor()> connect,
+TcpMemory::TcpMemory(Rank me, std::byte* mine, Rank target, std::function<PrivateDescriptor()> connect,
                      std::string what)
-    : mine_(mine), target_(target), connect_(std::move(connect)), what_(std::move(what)) {}
+    : me_(me), mine_(mine), target_(target), connect_(std::move(connect)), what_(std::move(what)) {}
 
 void TcpMemory::lost(const std::string& cause) const {
   throw Error(ErrorCode::peer_lost,
               fmt::format("rank {} {}: it destroyed its window, or died; look at its own error first",
                           target_, cause),
               {target_});
+}
+
+void TcpMemory::check_mine(int why) const {
+  if (why != EFAULT) return;
+  throw Error(ErrorCode::system,
+              fmt::format("{}; the memory of this rank's window is no longer mapped, or read-only, or of a "
+                          "file that has become shorter",
+                          std::generic_category().message(why)),
+              {me_});
 }
 
 void TcpMemory::start(const WindowFrame& frame, const std::byte* payload, std::size_t bytes) {
@@ -118,6 +127,7 @@ void TcpMemory::write() {
       const int why = errno;
       if (why == EAGAIN || why == EWOULDBLOCK) return;
       read();  // what was done before is known
+      check_mine(why);
       lost("closed the connection (" + std::generic_category().message(why) + ")");
     }
     written_ += static_cast<std::size_t>(sent);
@@ -176,8 +186,12 @@ bool TcpMemory::read_some() {
   const bool head = payload_left_ == 0;
   const auto into = head ? std::as_writable_bytes(std::span(&head_, 1)).subspan(head_got_)
                          : std::span(payload_, payload_left_);
+  errno = 0;  // stays so where the connection was closed in order
   const auto got = bootstrap::receive_some(socket_.get(), into);
-  if (!got) lost("closed the connection");
+  if (!got) {
+    check_mine(errno);
+    lost("closed the connection");
+  }
   if (*got == 0) return false;
   if (head) {
     head_got_ += *got;

@@ -21,8 +21,9 @@ namespace tutti::transport::tcp {
 class TcpMemory final : public RemoteMemory {
  public:
   /// `connect`: makes an authenticated connection to the target's server; called once, on first use. `what`:
-  /// for `explain`.
-  TcpMemory(std::byte* mine, Rank target, std::function<PrivateDescriptor()> connect, std::string what);
+  /// for `explain`. `mine`: the memory of rank `me`.
+  TcpMemory(Rank me, std::byte* mine, Rank target, std::function<PrivateDescriptor()> connect,
+            std::string what);
 
   [[nodiscard]] std::string explain() const override { return what_; }
   void put(std::span<const Block> blocks) override;
@@ -60,7 +61,11 @@ class TcpMemory final : public RemoteMemory {
   bool read_some();
   void take(const WindowFrame& frame);
   [[noreturn]] void lost(const std::string& cause) const;
+  /// Of what a system call on the connection failed with, an errno: returns unless that is this rank's own
+  /// memory.
+  void check_mine(int why) const;
 
+  Rank me_;
   std::byte* mine_;
   Rank target_;
   std::function<PrivateDescriptor()> connect_;
