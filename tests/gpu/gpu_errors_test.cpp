@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -301,17 +302,20 @@ TEST_F(GpuTest, ADeadlineInAnEarlierCallNamesNoOther) {
 }
 
 TEST_F(GpuTest, AnAbortEndsARunningKernel) {
+  std::promise<void> enqueued;
   run_local(
       2,
       [&](Communicator& comm) {
         Gpu gpu(comm, small);
         const OnGpu<float> buffer(memory, 64);
         if (comm.rank() == 1) {
+          enqueued.get_future().wait_for(std::chrono::seconds(20));
           std::this_thread::sleep_for(std::chrono::milliseconds(50));
           comm.abort("the test says so");
           return;
         }
         gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+        enqueued.set_value();
         api->synchronize(nullptr);
         EXPECT_EQ(code_of([&] { gpu.check(); }, "the test says so"), ErrorCode::aborted);
       },

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <span>
 #include <thread>
 
@@ -240,19 +241,22 @@ TEST_P(GpuNetwork, ADeadlineNamesTheRank) {
 }
 
 TEST_P(GpuNetwork, AnAbortEndsARunningKernel) {
+  std::promise<void> enqueued;
   run_local(
       2,
       [&](Communicator& comm) {
         Gpu gpu(comm, hosts_of(1));
         const OnGpu<float> buffer(memory, 64);
         if (comm.rank() == 1) {
+          enqueued.get_future().wait_for(std::chrono::seconds(20));
           std::this_thread::sleep_for(std::chrono::milliseconds(50));
           comm.abort("the test says so");
           return;
         }
+        gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+        enqueued.set_value();
+        api->synchronize(nullptr);
         try {
-          gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
-          api->synchronize(nullptr);
           gpu.check();
           ADD_FAILURE() << "the abort was not noticed";
         } catch (const Error& error) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <future>
 #include <latch>
 #include <sstream>
 
@@ -127,17 +128,20 @@ TEST_F(Lifecycle, SurvivorsGoOnAlsoWhereAWindowFailed) {
 }
 
 TEST_F(Lifecycle, AnAbortEndsKernelsOfAllRanks) {
+  std::promise<void> enqueued;
   on_threads(
       2,
       [&](int rank, ncclComm_t comm, cudaStream_t stream) {
         const Floats a(*api, std::vector<float>(10, 1));
         if (rank == 0) {
           ASSERT_EQ(ncclAllReduce(a.data(), a.data(), 10, ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+          enqueued.set_value();
           const ncclResult_t error = changed_from(ncclSuccess, comm);
           EXPECT_EQ(error, ncclRemoteError);
           expect_told("abort");
           api->synchronize(stream);  // the kernel has ended
         } else {
+          enqueued.get_future().wait_for(std::chrono::seconds(20));
           std::this_thread::sleep_for(std::chrono::milliseconds(50));
         }
         EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
