@@ -105,6 +105,12 @@ class Child {
     wait();
   }
   void kill() const { ::kill(pid_, SIGKILL); }
+  /// Returns when all of its threads stand still, or it has ended.
+  void stop() const {
+    ::kill(pid_, SIGSTOP);
+    siginfo_t seen{};
+    ::waitid(P_PID, static_cast<id_t>(pid_), &seen, WSTOPPED | WEXITED | WNOWAIT);
+  }
   [[nodiscard]] pid_t process() const { return pid_; }
   /// Exit code, or minus the signal.
   int wait() {

@@ -212,7 +212,7 @@ TEST(Processes, HearTheCauseAlsoWhereRankZeroIsLate) {
   });
   while (course->begun != 3) std::this_thread::sleep_for(1ms);
   std::this_thread::sleep_for(700ms);
-  ::kill(children[0].process(), SIGSTOP);
+  children[0].stop();
   course->rank_zero_is_stopped = true;
   std::this_thread::sleep_for(100ms);
   ::kill(children[0].process(), SIGCONT);
@@ -251,7 +251,7 @@ TEST(Processes, ThatWereStoppedForLongWaitOn) {
   });
   while (course->waiting != 2) std::this_thread::sleep_for(1ms);
   std::this_thread::sleep_for(100ms);  // it sleeps now and then
-  for (const auto stopped : {0U, 2U}) ::kill(children[stopped].process(), SIGSTOP);
+  for (const auto stopped : {0U, 2U}) children[stopped].stop();
   std::this_thread::sleep_for(timeout + 1s);
   for (const auto stopped : {0U, 2U}) ::kill(children[stopped].process(), SIGCONT);
   while (!course->waits_again) std::this_thread::sleep_for(1ms);

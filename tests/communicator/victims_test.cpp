@@ -100,11 +100,11 @@ TEST(EndedBefore, IsTheCauseAlsoForWhoSeesThatAnotherHasFailedForIt) {
   for (const tutti::Deadline deadline(20s); waiting->begun != 4 && !deadline.passed();)
     std::this_thread::sleep_for(1ms);
   std::this_thread::sleep_for(600ms);  // so that rank 2 has waited for half a second
-  tell(2, SIGSTOP);
+  children[2].stop();
   tell(1, SIGKILL);
   EXPECT_EQ(children[1].wait(), -SIGKILL);
   std::this_thread::sleep_for(50ms);  // the hub tells; what rank 1 had sent is granted twice as long
-  tell(0, SIGSTOP);
+  children[0].stop();
   EXPECT_EQ(children[3].wait(), 0);
   tell(2, SIGCONT);
   EXPECT_EQ(children[2].wait(), 0);
