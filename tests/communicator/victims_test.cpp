@@ -82,7 +82,7 @@ TEST_P(Ended, WithWorkUnderWay) {
 }
 
 // Rank 3 fails because rank 1 has died, but its words do not come through: the hub has stopped by then. Rank
-// 2, which has waited for long and then stood still, finds both at once.
+// 2, which has waited and then stood still, finds both at once.
 TEST(EndedBefore, IsTheCauseAlsoForWhoSeesThatAnotherHasFailedForIt) {
   struct Waiting {
     std::atomic<int> begun;
@@ -99,7 +99,7 @@ TEST(EndedBefore, IsTheCauseAlsoForWhoSeesThatAnotherHasFailedForIt) {
   const auto tell = [&](std::size_t rank, int signal) { ::kill(children[rank].process(), signal); };
   for (const tutti::Deadline deadline(20s); waiting->begun != 4 && !deadline.passed();)
     std::this_thread::sleep_for(1ms);
-  std::this_thread::sleep_for(600ms);  // so that rank 2 has waited for half a second
+  std::this_thread::sleep_for(100ms);  // so that rank 2 waits
   children[2].stop();
   tell(1, SIGKILL);
   EXPECT_EQ(children[1].wait(), -SIGKILL);
