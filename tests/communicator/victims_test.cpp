@@ -8,6 +8,7 @@
 #include <functional>
 #include <stdexcept>
 #include <thread>
+#include <tuple>
 
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
@@ -48,7 +49,8 @@ struct LastCall {
 
 // Of exit, static objects are destroyed; the communicator on the stack is not, and its work is under way.
 TEST_P(Ended, WithWorkUnderWay) {
-  const auto [transport, count] = GetParam();
+  const char* const transport = std::get<0>(GetParam());
+  const auto count = static_cast<std::size_t>(std::get<1>(GetParam()));
   const LastCall last_calls[] = {
       {"by exit()", [] { std::exit(testing::Test::HasFailure() ? 1 : 0); }, 0},
       {"by an exception that nobody catches",
@@ -61,7 +63,7 @@ TEST_P(Ended, WithWorkUnderWay) {
       const auto start = std::chrono::steady_clock::now();
       auto children = fork_ranks(3, over(transport, 20s), [&](Communicator& comm) {
         ::alarm(60);  // a rank that hangs ends
-        std::vector<float> data(static_cast<std::size_t>(count));
+        std::vector<float> data(count);
         comm.all_reduce(std::span(data));
         if (comm.rank() == victim) {
           const rlimit none{0, 0};
