@@ -90,13 +90,18 @@ class OutputFile {
     return S_ISREG(there.st_mode) && there.st_nlink == 1 && there.st_uid == ::geteuid();
   }
 
-  /// False where nothing can take its place: its folder takes no other file or has one of the draft's name,
-  /// or it is mounted.
+  /// False where nothing can take its place: its folder takes no other file, or it is mounted.
   [[nodiscard]] bool replace(const std::string& text) const {
     namespace fs = std::filesystem;
-    const fs::path draft = target_.string() + ".new";
     std::error_code none, failed;
-    std::FILE* const made = std::fopen(draft.c_str(), "wxe");
+    fs::path draft = target_.string() + ".new";
+    std::FILE* made = std::fopen(draft.c_str(), "wxe");
+    // Others may be writing to the same file, on other hosts, too, and some have been killed at it.
+    constexpr int most_drafts = 1000;
+    for (int others = 1; made == nullptr && errno == EEXIST && others < most_drafts; ++others) {
+      draft = target_.string() + ".new" + std::to_string(others);
+      made = std::fopen(draft.c_str(), "wxe");
+    }
     if (made == nullptr) return false;
     if (const fs::file_status before = fs::status(target_, none); fs::exists(before))
       fs::permissions(draft, before.permissions(), none);

@@ -111,9 +111,14 @@ TEST_F(OutputFiles, KeepTheirOtherNames) {
 TEST_F(OutputFiles, AreNotWhatSomebodyElseLeftUnderTheNameOfADraft) {
   const fs::path left = folder_ / "results.json.new";
   std::ofstream(left) << "half of";
+  std::ofstream(file_) << "of yesterday";
+  std::ifstream reading(file_);
   OutputFile(file_).write("results");
   EXPECT_EQ(text_in(file_), "results");
   EXPECT_EQ(text_in(left), "half of");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(reading), {}), "of yesterday")
+      << "who reads it meanwhile reads the whole of one";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 2) << "no other draft stays";
 }
 
 TEST_F(OutputFiles, AreNotReplacedUnderADescriptor) {
