@@ -19,6 +19,7 @@ namespace tutti::tuning {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Given = nlohmann::json;  // reads keys in a tree: ordered_json compares each with all before it
 constexpr int version = 2;
 constexpr std::array cost_names = {"call", "alpha", "overhead", "step", "copy", "fold"};
 
@@ -26,7 +27,7 @@ constexpr std::array cost_names = {"call", "alpha", "overhead", "step", "copy", 
 [[noreturn]] void refuse(const std::string& why) { throw std::invalid_argument(why); }
 
 // get<> alone takes 2.5 for 2, true for 1 and -1 for 2^64 - 1.
-std::uint64_t whole(const Json& json, const std::string& what, std::uint64_t least, std::uint64_t most) {
+std::uint64_t whole(const Given& json, const std::string& what, std::uint64_t least, std::uint64_t most) {
   const bool is_whole = json.is_number_unsigned();
   const std::uint64_t number = is_whole ? json.get<std::uint64_t>() : 0;
   if (!is_whole || number < least || number > most)
@@ -34,16 +35,16 @@ std::uint64_t whole(const Json& json, const std::string& what, std::uint64_t lea
   return number;
 }
 
-int count(const Json& json, const std::string& what, std::uint64_t least) {
+int count(const Given& json, const std::string& what, std::uint64_t least) {
   return static_cast<int>(whole(json, what, least, std::numeric_limits<int>::max()));
 }
 
-std::size_t size(const Json& json, const std::string& what) {
+std::size_t size(const Given& json, const std::string& what) {
   return whole(json, what, 1, largest_of(largest_class));
 }
 
 // Products of a few of them, of bytes and of steps remain numbers.
-double positive(const Json& json, const std::string& what) {
+double positive(const Given& json, const std::string& what) {
   constexpr double least = 1e-100, most = 1e100;
   const auto number = json.get<double>();
   if (number < least || number > most)
@@ -52,8 +53,8 @@ double positive(const Json& json, const std::string& what) {
 }
 
 // Whatever else stands there would count as a list of one, or of none.
-const Json::array_t& list(const Json& json, const char* key) {
-  return json.at(key).get_ref<const Json::array_t&>();
+const Given::array_t& list(const Given& json, const char* key) {
+  return json.at(key).get_ref<const Given::array_t&>();
 }
 
 Json json_of(const Curve& curve) {
@@ -71,16 +72,16 @@ Json json_of(const Curve& curve) {
           {"points", std::move(points)}};
 }
 
-Curve curve_of(const Json& json) {
+Curve curve_of(const Given& json) {
   Curve curve{.transport = json.at("transport").get<std::string>(),
               .ranks = count(json.at("ranks"), "ranks", 1),
               .cpus = count(json.at("cpus"), "cpus", 0)};
-  for (const Json& from : list(json, "points")) {
+  for (const Given& from : list(json, "points")) {
     Point point{.bytes = size(from.at("bytes"), "bytes")};
     if (!curve.points.empty() && point.bytes <= curve.points.back().bytes) refuse("sizes do not ascend");
     for (std::size_t i = 0; i < cost_names.size(); ++i)
       point.costs.*simulation::host_costs[i] = positive(from.at(cost_names[i]), cost_names[i]);
-    for (const auto& [key, factor] : from.at("factors").get_ref<const Json::object_t&>())
+    for (const auto& [key, factor] : from.at("factors").get_ref<const Given::object_t&>())
       point.factors[key] = positive(factor, key);
     curve.points.push_back(point);
   }
@@ -89,7 +90,7 @@ Curve curve_of(const Json& json) {
 }
 
 // The algorithm of the sizes above those of the range before it, up to `up_to`.
-void keep_range(const Json& json, std::map<Scene, Choices>& kept) {
+void keep_range(const Given& json, std::map<Scene, Choices>& kept) {
   const auto operation = json.at("operation").get<std::string>();
   const auto called = json.at("algorithm").get<std::string>();
   const Algorithm* algorithm = algorithm_named(operation, called);
@@ -139,17 +140,17 @@ std::string to_json(const Tuning& tuning) {
 std::unique_ptr<const Tuning> from_json(std::string_view text, const std::string& name) {
   try {
     if (nests_too_deep(text)) refuse(fmt::format("it nests deeper than {}", most_json_depth));
-    const Json json = Json::parse(text);
+    const Given json = Given::parse(text);
     if (json.at("tutti_tuning") != version) refuse("its version is not that of this library");
     if (auto refused = json.value("refused", ""); !refused.empty())
       return std::make_unique<const Tuning>(std::move(refused));
     std::vector<Curve> curves;
-    for (const Json& curve : list(json, "curves")) curves.push_back(curve_of(curve));
+    for (const Given& curve : list(json, "curves")) curves.push_back(curve_of(curve));
     auto tuning = std::make_unique<Tuning>(
         whole(json.at("machine"), "machine", 0, std::numeric_limits<std::uint64_t>::max()),
         std::move(curves));
     std::map<Scene, Choices> kept;
-    for (const Json& range : list(json, "choices")) keep_range(range, kept);
+    for (const Given& range : list(json, "choices")) keep_range(range, kept);
     for (auto& [scene, choices] : kept) tuning->keep(scene, std::move(choices));
     return tuning;
   } catch (const std::exception& error) {

@@ -381,6 +381,13 @@ TEST(Json, IsNotDeep) {
   expect_refused(nested(most_json_depth + 1));
 }
 
+// In a time that grows as the text does.
+TEST(Json, ManyKeys) {
+  std::string text = "{";
+  for (int i = 0; i < 200'000; ++i) text += "\"" + std::to_string(i) + "\": 0,\n";
+  EXPECT_EQ(from_json(text + to_json(Tuning(7, {})).substr(1))->machine(), 7U);
+}
+
 TEST(Json, KnowsTheLargestSize) {
   Tuning tuning = of(slow_bytes);
   Choices choices;
