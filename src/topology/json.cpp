@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <stdexcept>
 #include <string>
 
 #include <tutti/error.hpp>
@@ -22,9 +23,8 @@ using Json = nlohmann::ordered_json;
 using Given = nlohmann::json;  // reads keys in a tree: ordered_json compares each with all before it
 constexpr int format_version = 1;
 
-[[noreturn]] void refuse(const std::string& why) {
-  throw Error(ErrorCode::invalid_argument, "topology in JSON: " + why);
-}
+// Becomes an Error, behind the row that it is about.
+[[noreturn]] void refuse(const std::string& why) { throw std::invalid_argument(why); }
 
 template <class Kind, std::size_t N>
 Kind kind_named(const std::array<Kind, N>& kinds, const std::string& text) {
@@ -141,12 +141,15 @@ Link link_from(const Given& json, const std::map<std::string, NodeId>& named) {
 /// Calls `read` with all rows of a list, and says of a mistake in which one it is.
 template <class Read>
 void for_each(const Given& json, const char* list, Read read) {
+  // Whatever else stands there would count as a list of one, or of none.
+  const Given& rows = json.at(list);
+  if (!rows.is_array()) refuse(fmt::format("\"{}\" is no list", list));
   int number = 0;
-  for (const Given& row : json.at(list)) {
+  for (const Given& row : rows) {
     ++number;
     try {
       read(row);
-    } catch (const Given::exception& error) {
+    } catch (const std::exception& error) {
       refuse(fmt::format("row {} of \"{}\": {}", number, list, error.what()));
     }
   }
@@ -185,14 +188,15 @@ std::string to_json(const Machine& machine) {
 }
 
 Machine from_json(std::string_view text) {
-  if (nests_too_deep(text)) refuse(fmt::format("nests deeper than {}", most_json_depth));
+  Machine machine;
   try {
-    Machine machine = machine_from(Given::parse(text));
-    check(machine);
-    return machine;
-  } catch (const Given::exception& error) {
-    refuse(error.what());
+    if (nests_too_deep(text)) refuse(fmt::format("nests deeper than {}", most_json_depth));
+    machine = machine_from(Given::parse(text));
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::invalid_argument, std::string("topology in JSON: ") + error.what());
   }
+  check(machine);
+  return machine;
 }
 
 std::uint64_t hash(const Machine& machine) { return fnv1a(body(machine)); }

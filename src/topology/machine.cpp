@@ -15,7 +15,8 @@ namespace tutti::topology {
 namespace {
 
 [[noreturn]] void refuse(const Machine& machine, const std::string& why) {
-  throw Error(ErrorCode::invalid_argument, fmt::format("topology \"{}\": {}", machine.name, why));
+  const std::string which = machine.name.empty() ? "topology" : "topology \"" + machine.name + '"';
+  throw Error(ErrorCode::invalid_argument, which + ": " + why);
 }
 
 bool is_rate(double value) { return std::isfinite(value) && value >= 0 && value < 1e9; }

@@ -1,4 +1,5 @@
 // The graph itself, and tutti's own form of it.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "base/json_depth.hpp"
@@ -156,12 +157,18 @@ TEST(MachineJson, ErrorsSayWhatIsWrongAndWhere) {
   EXPECT_THAT(
       refusal(R"({"tutti_topology": 1, "nodes": [{"node": "gpu0"}], "links": [{"link": "pcie", "a": "gpu0",
                           "b": "cpu0", "bandwidth_gbs": 1, "latency_us": 1}]})"),
-      HasSubstr("ends at \"cpu0\""));
-  EXPECT_THAT(refusal(R"({"tutti_topology": 1, "nodes": 7, "links": []})"), HasSubstr("JSON"));
+      HasSubstr("JSON: row 1 of \"links\": a link ends at \"cpu0\""));
+  for (const char* rows : {"7", "null", R"({"node": {"node": "gpu0"}})"})
+    EXPECT_THAT(refusal(fmt::format(R"({{"tutti_topology": 1, "nodes": {}, "links": []}})", rows)),
+                HasSubstr("JSON: \"nodes\" is no list"));
   EXPECT_THAT(refusal(R"({"tutti_topology": 1, "nodes": [{"node": "gpu0"}, {"node": 1}], "links": []})"),
               HasSubstr("row 2 of \"nodes\""));
   EXPECT_THAT(refusal(R"({"tutti_topology": 1, "nodes": [{"node": "gpu0", "pci": "\"/><x"}], "links": []})"),
               HasSubstr("is no PCI address"));
+  EXPECT_THAT(refusal(with(to_json(known("nvl72")), R"("package":1)", R"("package":1.5)")),
+              HasSubstr("JSON: row 3 of \"nodes\": \"package\" is no whole number"));
+  EXPECT_THAT(refusal(R"({"tutti_topology": 1, "nodes": [{"node": "gpu0"}, {"node": "gpu0"}], "links": []})"),
+              HasSubstr("topology: two nodes are gpu0"));
 }
 
 TEST(MachineJson, NumbersAreNotCutToFit) {
