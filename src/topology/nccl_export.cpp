@@ -101,8 +101,11 @@ class Exporter {
 
   /// Invented where the bus is hidden, as hypervisors' own files do: NCCL only compares them.
   static std::string address(const Node& node) {
-    const int block = node.kind == NodeKind::bridge ? 0xfe : 0xfd;
-    return node.pci.empty() ? fmt::format("ffff:{:02x}:{:02x}.0", block, node.index % 32) : node.pci;
+    constexpr int a_bus = 32;  // devices; of more, the next ones are in another domain
+    const int bus = node.kind == NodeKind::bridge ? 0xfe : 0xfd;
+    return node.pci.empty()
+               ? fmt::format("{:04x}:{:02x}:{:02x}.0", 0xffff - node.index / a_bus, bus, node.index % a_bus)
+               : node.pci;
   }
 
   void gpu(NodeId id, int depth) {

@@ -3,6 +3,7 @@
 
 #include "samples.hpp"
 #include "topology/affinity.hpp"
+#include "topology/assemble.hpp"
 #include "topology/nccl.hpp"
 #include "topology/paths.hpp"
 
@@ -201,6 +202,19 @@ TEST_F(NcclFile, WhatIsWrittenReadsAsTheSameMachine) {
       }
     }
   }
+}
+
+// Addresses are invented for as many devices as there are.
+TEST_F(NcclFile, WrittenOfManyDevicesThatAreOnNoBus) {
+  Machine machine;
+  const NodeId cpu = add_cpu(machine, Node{});
+  for (int i = 0; i < 40; ++i)
+    add_device(machine, cpu, {.kind = NodeKind::gpu, .details = {{"sm", "90"}}}, std::nullopt);
+  add_peer_links(machine, machine.find("gpu1"), machine.find("gpu33"), LinkKind::nvlink, 4, 20);
+  const Machine back = from_text(to_nccl_xml(machine), "many");
+  EXPECT_EQ(back.count(NodeKind::gpu), 40U);
+  EXPECT_NE(link_between(back, "gpu1", "gpu33", LinkKind::nvlink), nullptr) << to_nccl_xml(machine);
+  EXPECT_THAT(back.unseen, Not(Contains(HasSubstr("the address of another"))));
 }
 
 // Of links but those of PCIe and cables, a file of tutti's may name either end first.
