@@ -202,11 +202,17 @@ Machine from_json(std::string_view text) {
 std::uint64_t hash(const Machine& machine) { return fnv1a(body(machine)); }
 
 std::uint64_t hash_of_parts(const Machine& machine) {
+  // Display controllers count as GPUs where a driver computes on them, and bridges where they lead to such.
+  const auto is_always_seen = [](const Node& node) {
+    const std::string kind = detail(node, "class");
+    const bool by_driver = kind.starts_with("0x03") && !kind.starts_with("0x0302");
+    return !node.pci.empty() && node.kind != NodeKind::bridge && !by_driver;
+  };
   std::set<std::string> parts;
   for (const Node& node : machine.nodes) {
     if (node.kind == NodeKind::cpu)
       parts.insert(json_of(node).dump(-1, ' ', false, Json::error_handler_t::replace));
-    else if (!node.pci.empty())
+    else if (is_always_seen(node))
       parts.insert(fmt::format("{} {}", name(node.kind), node.pci));
   }
   return fnv1a(fmt::format("{}", fmt::join(parts, "\n")));

@@ -111,8 +111,9 @@ std::string detail(const Node& node, const std::string& key, std::string_view ot
 void check(const Machine& machine);
 /// Equal for machines of one build: all but name and what was unseen. 64 bits of FNV-1a over the JSON form.
 std::uint64_t hash(const Machine& machine);
-/// Equal as long as the machine has the same processors and the same devices on its PCI bus, whatever cables
-/// are plugged in, interfaces exist and drivers are loaded.
+/// Equal as long as the machine has the same processors, and the same adapters and GPUs on its PCI bus,
+/// whatever cables are plugged in, interfaces exist and drivers are loaded: display controllers, which may be
+/// GPUs, are left out.
 std::uint64_t hash_of_parts(const Machine& machine);
 
 }  // namespace tutti::topology

@@ -141,6 +141,13 @@ TEST(HashOfParts, IsThatOfProcessorsAndDevices) {
   EXPECT_EQ(hash_of_parts(other), hash_of_parts(machine)) << "an interface came, and cables changed";
   add_device(other, 0, {.kind = NodeKind::gpu, .pci = "0000:ff:00.0"}, std::nullopt);
   EXPECT_NE(hash_of_parts(other), hash_of_parts(machine));
+  Machine driven = machine;
+  const NodeId bridge =
+      add_device(driven, 0, {.kind = NodeKind::bridge, .pci = "0000:e0:00.0"}, std::nullopt);
+  add_device(driven, bridge,
+             {.kind = NodeKind::gpu, .pci = "0000:e1:00.0", .details = {{"class", "0x030000"}}},
+             std::nullopt);
+  EXPECT_EQ(hash_of_parts(driven), hash_of_parts(machine)) << "a display controller got a driver";
   Machine processors = machine;
   processors.node(processors.find("cpu0")).details["model"] = "another";
   EXPECT_NE(hash_of_parts(processors), hash_of_parts(machine));
