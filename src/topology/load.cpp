@@ -23,10 +23,12 @@ namespace {
 }
 
 Machine machine_from(std::string_view text, const std::string& name) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   const auto start = text.find_first_not_of(" \t\r\n");
   const char first = start == std::string_view::npos ? '\0' : text[start];
   if (first == '{') return from_json(text);
-  if (first != '<' && first != '\xef') refuse(name, "is neither JSON nor XML");
+  if (first != '<') refuse(name, "is neither JSON nor XML");
 #if TUTTI_HAVE_EXPAT
   const XmlElement root = parse_xml(text);
   if (root.name != "topology") return from_nccl_xml(root);

@@ -224,6 +224,7 @@ TEST(MachineJson, TakesPciAddressesAsPeopleWriteThem) {
 TEST(Load, TellsFormsApartAndNamesWhatItKnows) {
   EXPECT_THAT(refusal("# a text"), HasSubstr("neither JSON nor XML"));
   EXPECT_THAT(refusal(""), HasSubstr("neither JSON nor XML"));
+  EXPECT_EQ(refusal("\xef\xbb\xbf" + to_json(known("pcie-box"))), "") << "as some editors mark UTF-8";
   EXPECT_EQ(load("dgx-a100").count(NodeKind::gpu), 8U);
   try {
     load("dgx-z80");

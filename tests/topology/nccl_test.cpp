@@ -162,6 +162,7 @@ TEST_F(NcclFile, LinksThatLeadNowhereAreSaid) {
 // Whose file it is, its root element says, not whatever else it mentions.
 TEST_F(NcclFile, MayMentionThoseOfHwloc) {
   EXPECT_EQ(refusal("<!-- made from hwloc's <topology> -->\n" + std::string(complete)), "");
+  EXPECT_EQ(refusal("\xef\xbb\xbf" + std::string(complete)), "");
   EXPECT_THAT(refusal("<!-- <topology> -->\n<html/>"), HasSubstr("line 2: <html>: a topology file of NCCL"));
 }
 
