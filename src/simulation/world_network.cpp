@@ -94,11 +94,10 @@ class Layout {
                                                           : host;
       return route;
     }
-    const Host &ha = world_.hosts[at(a.host)], &hb = world_.hosts[at(b.host)];
-    const bool rack = !ha.nvlink_domain.empty() && ha.nvlink_domain == hb.nvlink_domain;
+    const NodeId near = rack_switch(a), far = rack_switch(b);
+    const bool rack = near != no_node && far != no_node && domain(a) == domain(b);
     route.cost = rack ? nvlink : network;
-    const NodeId out = rack ? machine(a.host).all(NodeKind::nvswitch).at(0) : a.port;
-    const NodeId in = rack ? machine(b.host).all(NodeKind::nvswitch).at(0) : b.port;
+    const NodeId out = rack ? near : a.port, in = rack ? far : b.port;
     if (out == no_node || in == no_node)
       throw Error(ErrorCode::unsupported,
                   fmt::format("ranks {} and {} are on two hosts, and one of these has no port to a network",
@@ -115,13 +114,28 @@ class Layout {
     const Seat &a = world_.seat(from), &b = world_.seat(to);
     if (a.host == b.host) return between(a.host, a.device, b.device).latency;
     return route(from, to).cost == nvlink
-               ? between(a.host, a.device, machine(a.host).all(NodeKind::nvswitch).at(0)).latency * 2
+               ? between(a.host, a.device, rack_switch(a)).latency * 2
                : between(a.host, a.device, a.port).latency + between(b.host, b.port, b.device).latency;
   }
 
  private:
   [[nodiscard]] const Machine& machine(int host) const {
     return world_.machines[at(world_.hosts[at(host)].machine)];
+  }
+  [[nodiscard]] const std::string& domain(const Seat& seat) const {
+    return world_.hosts[at(seat.host)].nvlink_domain;
+  }
+  // By which the seat's device is joined to other hosts of its NVLink domain; no_node: it is not.
+  NodeId rack_switch(const Seat& seat) {
+    if (domain(seat).empty()) return no_node;
+    const auto [found, added] =
+        rack_switches_.try_emplace({world_.hosts[at(seat.host)].machine, seat.device}, no_node);
+    if (!added) return found->second;
+    const Machine& m = machine(seat.host);
+    const auto switches = m.all(NodeKind::nvswitch);
+    if (!switches.empty() && path(m, seat.device, switches.front()).kind <= PathClass::nvswitch)
+      found->second = switches.front();
+    return found->second;
   }
   [[nodiscard]] std::pair<int, int> local_link(int link) const {
     const auto after = std::upper_bound(bases_.begin(), bases_.end(), link);
@@ -150,6 +164,7 @@ class Layout {
   std::vector<int> bases_;  ///< first link of every host
   int link_count_ = 0;
   std::map<std::tuple<int, NodeId, NodeId>, Way> ways_;
+  std::map<std::pair<int, NodeId>, NodeId> rack_switches_;  ///< by machine and device
 };
 
 // Ranks between which all ways are that there are: of every kind of machine those of two hosts, and one in

@@ -59,6 +59,25 @@ TEST(World, OfARackIsOneNvlinkDomain) {
   EXPECT_EQ(two_racks.costs[static_cast<std::size_t>(two_racks.route(0, 143).cost)].name, "network");
 }
 
+// As `means` says of it.
+TEST(World, WhoIsNotOnTheSwitchOfItsRackTakesTheNetwork) {
+  topology::Machine tray = *topology::builtin("nvl72");
+  const topology::NodeId cut_off = tray.find("gpu3");
+  std::erase_if(tray.links, [&](const topology::Link& link) {
+    return link.kind == topology::LinkKind::nvlink && (link.a == cut_off || link.b == cut_off);
+  });
+  const Network network = network_of(topology::uniform_world(tray, 2));
+  const auto cost = [&](Rank from, Rank to) {
+    return network.costs[static_cast<std::size_t>(network.route(from, to).cost)];
+  };
+  EXPECT_EQ(cost(0, 5).name, "NVLink");
+  for (const Rank to : {5, 7}) {
+    EXPECT_EQ(cost(3, to).name, "network");
+    EXPECT_EQ(cost(to, 3).name, "network");
+  }
+  EXPECT_GT(cost(3, 7).alpha, 0);
+}
+
 // Whoever is joined to whom, and however: a message takes some time.
 TEST(World, EveryWayHasALatency) {
   topology::World mixed = topology::uniform_world(*topology::builtin("dgx-h100"), 2);
