@@ -6,7 +6,9 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
 #include <tutti/error.hpp>
 
@@ -100,7 +102,9 @@ void keep_range(const Given& json, std::map<Scene, Choices>& kept) {
   Choices& choices = kept[{.transport = json.at("transport").get<std::string>(),
                            .ranks = count(json.at("ranks"), "ranks", 1),
                            .cpus = count(json.at("cpus"), "cpus", 0)}];
-  for (int sizes = size_class(size(json.at("up_to"), "up_to")); sizes >= 0; --sizes)
+  const int last = size_class(size(json.at("up_to"), "up_to"));
+  if (choices.has(collective, last)) refuse(fmt::format("sizes of {} do not ascend", operation));
+  for (int sizes = last; sizes >= 0; --sizes)
     if (!choices.has(collective, sizes)) choices.keep(collective, sizes, algorithm);
 }
 
@@ -145,7 +149,12 @@ std::unique_ptr<const Tuning> from_json(std::string_view text, const std::string
     if (auto refused = json.value("refused", ""); !refused.empty())
       return std::make_unique<const Tuning>(std::move(refused));
     std::vector<Curve> curves;
-    for (const Given& curve : list(json, "curves")) curves.push_back(curve_of(curve));
+    std::set<std::pair<std::string, int>> told;
+    for (const Given& from : list(json, "curves")) {
+      const Curve& curve = curves.emplace_back(curve_of(from));
+      if (!told.emplace(curve.transport, curve.ranks).second)
+        refuse(fmt::format("two curves are of {} ranks by {}", curve.ranks, curve.transport));
+    }
     auto tuning = std::make_unique<Tuning>(
         whole(json.at("machine"), "machine", 0, std::numeric_limits<std::uint64_t>::max()),
         std::move(curves));

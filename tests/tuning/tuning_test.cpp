@@ -1,5 +1,6 @@
 // What follows from measured constants, and how they are written down.
 #include <array>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <thread>
@@ -367,6 +368,11 @@ TEST(Json, RefusesWhatIsNoTuning) {
       {R"("choices": )", R"("choices": {}, "were": )"},
   };
   for (const auto& [from, to] : damages) expect_refused(broken(from, to));
+  for (const char* of : {"curves", "choices"}) {  // of two that say the same, one would count for nothing
+    auto twice = nlohmann::json::parse(good);
+    twice[of].push_back(twice[of][0]);
+    expect_refused(twice.dump());
+  }
 }
 
 // What is passed over may nest, but not so deep that reading it takes a gigabyte.
