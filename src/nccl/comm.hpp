@@ -122,8 +122,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   /// Throws Failure for what is none of this communicator, or of another kind: of a buffer ncclInvalidUsage,
   /// as NCCL does, of a window ncclInvalidArgument.
   void drop_registration(Registration::Kind kind, const void* registration);
-  /// Of a window that came to nothing. Does not wait: where a job holds the communicator, it is kept as long
-  /// as that.
+  /// Of a window that came to nothing.
   void undo_registration(const std::shared_ptr<Registration>& registration);
   /// Collective, as a job. Where ranks cannot reach each other's memory so, the window is without effect.
   void open_window(Registration& window);
@@ -133,6 +132,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
  private:
   void connect(const std::shared_ptr<Communicator>& communicator);
   void make_own_part(Communicator& communicator);
+  /// The mutex of registrations is held.
   void let_go(const std::shared_ptr<Registration>& registration);
   void disconnect();
   void check();
@@ -184,6 +184,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::vector<gpu::DeviceMemory> scaled_;
   std::vector<std::size_t> scaled_bytes_;
   std::vector<gpu::DeviceMemory> outgrown_;  ///< graphs may refer to it
+
+  /// Of what follows. Not `use_`: a rank that drops one does not wait for a job, which may wait for ranks
+  /// that the same thread brings later.
+  std::mutex registrations_mutex_;
   std::set<std::shared_ptr<Registration>> registrations_;
 };
 

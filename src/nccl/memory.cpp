@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "gpu/api.hpp"
 #include "gpu/resources.hpp"
@@ -47,7 +48,7 @@ std::byte* allocate(gpu::Api& api, std::size_t bytes) {
 
 std::shared_ptr<Registration> Comm::add_registration(Registration::Kind kind, void* memory,
                                                      std::size_t bytes) {
-  const std::scoped_lock lock(use_);
+  const std::scoped_lock lock(registrations_mutex_);
   return *registrations_
               .insert(std::make_shared<Registration>(
                   Registration{.kind = kind, .memory = memory, .bytes = bytes}))
@@ -55,7 +56,7 @@ std::shared_ptr<Registration> Comm::add_registration(Registration::Kind kind, vo
 }
 
 void Comm::drop_registration(Registration::Kind kind, const void* registration) {
-  const std::scoped_lock lock(use_);
+  const std::scoped_lock lock(registrations_mutex_);
   const auto found = std::ranges::find_if(
       registrations_, [&](const auto& r) { return r.get() == registration && r->kind == kind; });
   if (found == registrations_.end())
@@ -65,9 +66,8 @@ void Comm::drop_registration(Registration::Kind kind, const void* registration) 
 }
 
 void Comm::undo_registration(const std::shared_ptr<Registration>& registration) {
-  // A job that holds it may wait for other ranks, and they for this thread.
-  const std::unique_lock lock(use_, std::try_to_lock);
-  if (lock.owns_lock()) let_go(registration);
+  const std::scoped_lock lock(registrations_mutex_);
+  let_go(registration);
 }
 
 void Comm::let_go(const std::shared_ptr<Registration>& registration) {
@@ -80,13 +80,15 @@ void Comm::let_go(const std::shared_ptr<Registration>& registration) {
 void Comm::open_window(Registration& window) {
   const std::scoped_lock lock(use_);
   static_cast<void>(communicator());  // refuses what was aborted since
+  std::optional<GpuRegistration> reach;
   try {
-    window.reach = gpu_->register_memory(window.memory, window.bytes);
+    reach = gpu_->register_memory(window.memory, window.bytes);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unsupported) throw;
     log(Level::info, device_, fmt::format("a window without effect: {}", error.what()));
   }
-  if (window.dropped) window.reach.reset();
+  const std::scoped_lock registrations_lock(registrations_mutex_);
+  if (!window.dropped) window.reach = std::move(reach);
 }
 
 ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {

@@ -352,6 +352,20 @@ TEST_F(Jobs, CallsOfAGroupFollowItsWindows) {
   }
 }
 
+// A thread may end its ranks one after the other, with all that each has.
+TEST_F(Jobs, RegistrationsAreDroppedWhileOtherRanksAreAwaited) {
+  const auto comms = make<2>({0, 0});
+  const Floats data(*api, std::vector<float>(8));
+  void* handle = nullptr;
+  ASSERT_EQ(ncclCommRegister(comms[0], data.data(), 8 * sizeof(float), &handle), ncclSuccess);
+  EXPECT_EQ(ncclCommFinalize(comms[0]), ncclSuccess);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(ncclCommDeregister(comms[0], handle), ncclSuccess) << ncclGetLastError(nullptr);
+  EXPECT_EQ(async_error(comms[0]), ncclInProgress);  // for the other rank
+  EXPECT_EQ(ncclCommFinalize(comms[1]), ncclSuccess);
+  for (const auto comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
 TEST_F(Jobs, OnACommunicatorThatWasAbortedFail) {
   const auto comms = make<1>({0});
   const auto aborted = comm_of(comms[0]);
