@@ -172,6 +172,23 @@ TEST_F(Collectives, AFactorOnTheDeviceChangesNothingOfWhatIsRefused) {
   });
 }
 
+TEST_F(Collectives, AFactorOnTheDeviceOutlivesACallWithoutMemoryForItsCopy) {
+  on_threads(1, [&](int, ncclComm_t comm, cudaStream_t stream) {
+    constexpr std::size_t shortest = 10000;
+    const Floats data(*api, std::vector<float>(2 * shortest, 1)), factor(*api, {1});
+    ncclRedOp_t op{};
+    ASSERT_EQ(ncclRedOpCreatePreMulSum(&op, factor.data(), ncclFloat32, ncclScalarDevice, comm), ncclSuccess);
+    const auto add = [&](std::size_t count) {
+      return ncclAllReduce(data.data(), data.data(), count, ncclFloat32, op, comm, stream);
+    };
+    EXPECT_EQ(add(shortest), ncclSuccess);
+    api->refuses_memory = true;
+    EXPECT_EQ(add(2 * shortest), ncclUnhandledCudaError);
+    api->refuses_memory = false;
+    EXPECT_EQ(add(shortest), ncclSuccess) << ncclGetLastError(comm);
+  });
+}
+
 TEST_F(Collectives, OneThreadHasAllRanks) {
   const std::vector<int> devices{0, 0, 1};
   const std::size_t n = devices.size();
