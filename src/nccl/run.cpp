@@ -1,5 +1,6 @@
 // From the calls of a group to kernels in streams.
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "communicator/check.hpp"
@@ -62,10 +63,11 @@ std::byte* Comm::room_for_copy(const Call& call, std::size_t place) {
   const std::size_t bytes = tutti::check(call, rank_, size_).in_bytes;
   if (scaled_.size() <= place) scaled_.resize(place + 1), scaled_bytes_.resize(place + 1);
   if (scaled_bytes_[place] < bytes) {
-    auto longer = gpu::allocate(api_, bytes);
+    const std::size_t room = std::bit_ceil(bytes);  // all that are outgrown are together no more than this
+    auto longer = gpu::allocate(api_, room);
     if (scaled_[place]) outgrown_.push_back(std::move(scaled_[place]));
     scaled_[place] = std::move(longer);
-    scaled_bytes_[place] = bytes;
+    scaled_bytes_[place] = room;
   }
   return scaled_[place].get();
 }
