@@ -20,8 +20,9 @@ std::shared_ptr<Api> api() {
     if (replacement) return replacement;
   }
 #ifdef TUTTI_HAVE_CUDA
-  static const std::shared_ptr<Api> runtime = cuda_api();
-  return runtime;
+  // Never destroyed: static objects of a program may free memory when they go.
+  static const auto* const runtime = new std::shared_ptr<Api>(cuda_api());
+  return *runtime;
 #else
   throw Error(ErrorCode::unsupported,
               "this build of tutti has no CUDA: configure with -DTUTTI_CUDA=ON where nvcc is installed");
