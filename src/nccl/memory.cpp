@@ -104,6 +104,8 @@ ncclResult_t ncclMemFree(void* memory) {
   return guarded("ncclMemFree", [&] {
     if (memory == nullptr) return ncclSuccess;
     const gpu::Pointer found = require_device_memory(memory);
+    if (found.kind == gpu::Pointer::Kind::pinned)
+      throw Failure(ncclInvalidArgument, "this is page-locked host memory, which is not of ncclMemAlloc");
     const auto api = gpu::api();
     std::optional<gpu::OnDevice> there;
     if (found.kind == gpu::Pointer::Kind::device) there.emplace(*api, found.device);

@@ -259,6 +259,9 @@ TEST_F(Lifecycle, MemoryAndRegistrations) {
     float host = 0;
     EXPECT_EQ(ncclCommRegister(comm, &host, sizeof host, &handle), ncclInvalidArgument);
     EXPECT_EQ(ncclMemFree(&host), ncclInvalidArgument);
+    std::byte* const pinned = api->allocate_pinned(64);
+    EXPECT_EQ(ncclMemFree(pinned), ncclInvalidArgument);
+    api->free_pinned(pinned);
     EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
     EXPECT_EQ(ncclMemFree(nullptr), ncclSuccess);
     EXPECT_EQ(ncclDevCommCreate(comm, nullptr, nullptr), ncclInvalidUsage);
