@@ -35,7 +35,7 @@ struct Plan {
   bool reachable = false;  ///< made for buffers that all ranks reach
   bool empty = false;      ///< nothing to move
   std::string description;
-  std::uint64_t last_launch = 0;  ///< number of the last launch that ran it
+  std::uint64_t last_launch = 0;  ///< number of the last launch that ran it, or before it was prepared
   bool captured = false;          ///< a graph may refer to it
 };
 

@@ -265,6 +265,7 @@ std::byte* GpuState::at_least(Growing& memory, std::size_t bytes) {
 
 GpuState::Prepared GpuState::prepare(gpu::Plan& plan, const gpu::device::Launch& buffers) {
   Prepared prepared{&plan, buffers, {}};
+  plan.last_launch = launched_;  // not the first to be dropped, should others be prepared before it runs
   gpu::device::Launch& launch = prepared.launch;
   launch.scratch = plan.scratch_bytes == 0 ? nullptr : at_least(scratch_, plan.scratch_bytes);
   launch.program = reinterpret_cast<const gpu::device::Program*>(plan.program);

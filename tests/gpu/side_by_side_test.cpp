@@ -1,6 +1,8 @@
 // What would keep kernels of ranks from running side by side, and what a capture has to do with the host.
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include <tutti/gpu.hpp>
@@ -46,6 +48,26 @@ TEST_F(SideBySide, KernelsThatDoNotFitSideBySideAreRefused) {
     fewer.blocks = 3;
     Gpu gpu(comm, fewer);
     exercise(memory, comm, gpu, 20011);
+  });
+}
+
+// A thread with several ranks prepares them all: then kernels of some already wait for those of the others.
+TEST_F(SideBySide, WhatWasPreparedIsKeptWhereThereAreManyPlans) {
+  run_local(1, [&](Communicator& comm) {
+    Gpu gpu(comm, small);
+    constexpr std::size_t plans = 256;
+    const OnGpu<std::uint8_t> buffer(memory, std::vector<std::uint8_t>(plans + 1, 1));
+    for (std::size_t count = 1; count <= plans; ++count)
+      gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), count, DataType::uint8);
+    api->synchronize(nullptr);
+    auto group = gpu.group(nullptr);
+    group.all_reduce(buffer.data(), buffer.data(), plans + 1, DataType::uint8);
+    group.prepare();
+    const int uploads = api->uploads;
+    group.run();
+    api->synchronize(nullptr);
+    gpu.check();
+    EXPECT_EQ(api->uploads, uploads);
   });
 }
 
