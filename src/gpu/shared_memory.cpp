@@ -71,7 +71,7 @@ SharedMemory::SharedMemory(const std::shared_ptr<Api>& api, const Setting& setti
   std::string failure;
   if (std::ranges::any_of(peers, opened_by_others)) try {
       exported = api->export_memory(mine.data());
-      if (mine.data() + mine.size() > exported.begin + exported.bytes)
+      if (mine.size() > exported.bytes - static_cast<std::size_t>(mine.data() - exported.begin))
         throw Error(ErrorCode::unsupported, "the memory is made of several allocations");
     } catch (const Error& error) {
       failure = error.what();
