@@ -2,8 +2,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -37,7 +35,7 @@ class Fake final : public verbs::Verbs {
     if (found == devices_.end()) return nullptr;
     auto* context = new FakeContext;
     context->device = &*found;
-    context->visible.async_fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    context->visible.async_fd = context->bell.fd();
     contexts_.insert(context);
     return &context->visible;
   }
@@ -45,7 +43,6 @@ class Fake final : public verbs::Verbs {
     const std::scoped_lock lock(mutex_);
     auto* mine = reinterpret_cast<FakeContext*>(context);
     contexts_.erase(mine);
-    ::close(context->async_fd);
     delete mine;
     return 0;
   }
@@ -98,7 +95,7 @@ class Fake final : public verbs::Verbs {
     if (mine.events.empty()) return -1;
     *event = mine.events.front();
     mine.events.pop_front();
-    if (mine.events.empty()) drain(context->async_fd);
+    if (mine.events.empty()) mine.bell.silence();
     return 0;
   }
   void ack_async_event(ibv_async_event*) override {}
@@ -137,14 +134,18 @@ class Fake final : public verbs::Verbs {
   }
 
   ibv_comp_channel* create_comp_channel(ibv_context* context) override {
+    const std::scoped_lock lock(mutex_);
     auto* channel = new FakeChannel;
     channel->visible.context = context;
-    channel->visible.fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    channel->visible.fd = channel->bell.fd();
+    channels_.insert(channel);
     return &channel->visible;
   }
   int destroy_comp_channel(ibv_comp_channel* channel) override {
-    ::close(channel->fd);
-    delete reinterpret_cast<FakeChannel*>(channel);
+    const std::scoped_lock lock(mutex_);
+    auto* mine = reinterpret_cast<FakeChannel*>(channel);
+    channels_.erase(mine);
+    delete mine;
     return 0;
   }
   ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel) override {
@@ -180,7 +181,7 @@ class Fake final : public verbs::Verbs {
     if (mine.events.empty()) return -1;
     *queue = mine.events.front();
     mine.events.pop_front();
-    if (mine.events.empty()) drain(channel->fd);
+    if (mine.events.empty()) mine.bell.silence();
     return 0;
   }
   void ack_cq_events(ibv_cq*, unsigned) override {}
@@ -277,6 +278,14 @@ class Fake final : public verbs::Verbs {
     const std::scoped_lock lock(mutex_);
     cut_off_.insert(name);
   }
+  void take_away(const std::string& name) {
+    cut_off(name);
+    const std::scoped_lock lock(mutex_);
+    for (auto* context : contexts_)
+      if (context->device->name == name) context->bell.cut();
+    for (auto* channel : channels_)
+      if (device(channel->visible.context).name == name) channel->bell.cut();
+  }
   void raise(const std::string& name, ibv_event_type event) {
     const std::scoped_lock lock(mutex_);
     for (auto* context : contexts_) {
@@ -300,11 +309,7 @@ class Fake final : public verbs::Verbs {
   }
   static void push(FakeContext& context, const ibv_async_event& event) {
     context.events.push_back(event);
-    ::eventfd_write(context.visible.async_fd, 1);
-  }
-  static void drain(int fd) {
-    eventfd_t ignored = 0;
-    ::eventfd_read(fd, &ignored);
+    context.bell.ring();
   }
   static int post_to(std::deque<ibv_recv_wr>& queue, std::deque<ibv_sge>& pieces, std::size_t most,
                      ibv_recv_wr* first, ibv_recv_wr** bad) {
@@ -327,13 +332,15 @@ class Fake final : public verbs::Verbs {
   }
 
   void complete(ibv_cq* queue, const ibv_wc& completion) {
+    if (reinterpret_cast<FakeContext*>(queue->context)->bell.is_cut()) return;
     auto& mine = *reinterpret_cast<FakeQueue*>(queue);
     if (static_cast<int>(mine.completions.size()) == queue->cqe) std::abort();  // an overrun queue is dead
     mine.completions.push_back(completion);
     if (!mine.armed || queue->channel == nullptr) return;
     mine.armed = false;
-    reinterpret_cast<FakeChannel*>(queue->channel)->events.push_back(queue);
-    ::eventfd_write(queue->channel->fd, 1);
+    auto& channel = *reinterpret_cast<FakeChannel*>(queue->channel);
+    channel.events.push_back(queue);
+    channel.bell.ring();
   }
 
   /// The bytes of a request, or what is wrong with its memory.
@@ -466,6 +473,7 @@ class Fake final : public verbs::Verbs {
   const std::vector<FakeDevice> devices_;
   std::mutex mutex_;
   std::set<FakeContext*> contexts_;
+  std::set<FakeChannel*> channels_;
   std::map<std::uint32_t, FakeRegion*> regions_;
   std::map<std::uint32_t, FakePair*> pairs_;
   std::set<std::string> cut_off_;
@@ -481,6 +489,7 @@ std::shared_ptr<verbs::Verbs> fake_verbs(std::vector<FakeDevice> devices) {
 }
 FakeCounters counters_of(verbs::Verbs& fake) { return dynamic_cast<Fake&>(fake).counters(); }
 void cut_off(verbs::Verbs& fake, const std::string& device) { dynamic_cast<Fake&>(fake).cut_off(device); }
+void take_away(verbs::Verbs& fake, const std::string& name) { dynamic_cast<Fake&>(fake).take_away(name); }
 void raise_event(verbs::Verbs& fake, const std::string& device, ibv_event_type event) {
   dynamic_cast<Fake&>(fake).raise(device, event);
 }

@@ -51,6 +51,8 @@ std::shared_ptr<verbs::Verbs> fake_verbs(std::vector<FakeDevice> devices);
 FakeCounters counters_of(verbs::Verbs& fake);
 /// From now on packets from and to the device get lost: work requests fail with RETRY_EXC.
 void cut_off(verbs::Verbs& fake, const std::string& device);
+/// The device is gone, without a word: its descriptors report an error for good, and nothing completes.
+void take_away(verbs::Verbs& fake, const std::string& name);
 /// Raises an asynchronous event at all users of the device.
 void raise_event(verbs::Verbs& fake, const std::string& device, ibv_event_type event);
 /// Raises one of a queue pair. They are numbered in the order in which they were made, of all that exist.

@@ -204,6 +204,46 @@ TEST(VerbsFake, QueuePairsAreMadeOnFirstUse) {
   EXPECT_EQ(counters_of(*fake).pairs, 2U);  // one for both directions and all channels, at each end
 }
 
+// Its descriptors report an error for good: whoever has nothing to do with it sleeps all the same.
+TEST(VerbsFake, ADeviceThatIsTakenAwayFailsWhoUsesItAndWakesNobodyElse) {
+  const auto fake = fake_verbs(fabric_for(3, 1));
+  const auto ranks = verbs_ranks(3, same(fake), [](Rank rank) { return fake_options(rank, 1); });
+  const auto error_of_sending = [&](Rank from, Rank to) {
+    const std::byte ball{1};
+    try {
+      for (const Deadline deadline(std::chrono::seconds(20)); !deadline.passed();) {
+        ranks[static_cast<std::size_t>(from)]->sender(to, 0).try_send(&ball, 1, 1, false);
+        ranks[static_cast<std::size_t>(from)]->wait(std::chrono::milliseconds(1));
+        ranks[static_cast<std::size_t>(from)]->progress();
+        ranks[2]->progress();
+      }
+    } catch (const Error& error) {
+      return error;
+    }
+    return Error(ErrorCode::timeout, "no error came");
+  };
+  const auto is_the_loss = [](const Error& error, Rank whose) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(::ibv_event_type_str(IBV_EVENT_DEVICE_FATAL)));
+    EXPECT_EQ(error.ranks(), std::vector<Rank>{whose}) << "whose device it is";
+  };
+  // One that has no link yet, and makes one later.
+  take_away(*fake, "fake0");
+  constexpr std::chrono::milliseconds nap{20};
+  ranks[0]->wait(nap);  // notices
+  const auto before = Clock::now();
+  ranks[0]->wait(nap);
+  EXPECT_GE(Clock::now() - before, nap);
+  EXPECT_NO_THROW(ranks[0]->progress());
+  is_the_loss(error_of_sending(0, 1), 0);
+  // One that has one.
+  std::byte ball{1};
+  ranks[1]->sender(2, 0).try_send(&ball, 1, 1, false);
+  const Deadline deadline(std::chrono::seconds(20));
+  while (!ranks[2]->receiver(1, 0).try_receive(&ball, 1, 1) && !deadline.passed()) ranks[1]->progress();
+  take_away(*fake, "fake1");
+  is_the_loss(error_of_sending(1, 2), 1);
+}
+
 }  // namespace
 
 }  // namespace tutti::transport::testing

@@ -16,8 +16,6 @@ constexpr std::uint32_t bit(int channel) { return std::uint32_t{1} << channel; }
 }  // namespace
 
 void Link::make_pairs() {
-  if (!scratch_)
-    scratch_ = std::make_unique<Block>(*shared_.verbs, shared_.domains, scratch_bytes, Access::local_read);
   used_at_ = shared_.now;
   max_inline_ = shared_.options.max_inline;
   for (std::size_t rail = 0; rail < static_cast<std::size_t>(rails_); ++rail) {
@@ -26,6 +24,8 @@ void Link::make_pairs() {
     shared_.owners[rail][pairs_.back()->number()] = this;
   }
   pending_.resize(pairs_.size());
+  if (!scratch_)
+    scratch_ = std::make_unique<Block>(*shared_.verbs, shared_.domains, scratch_bytes, Access::local_read);
 }
 
 void Link::begin(PrivateDescriptor connection, bool mine) {

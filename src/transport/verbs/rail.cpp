@@ -1,7 +1,6 @@
 #include "transport/verbs/rail.hpp"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,10 +17,6 @@ namespace {
 
 constexpr std::size_t receive_bytes = 8;
 constexpr std::size_t places_a_block = 4096 / receive_bytes;
-
-bool is_of_queue_pair(ibv_event_type type) {
-  return type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR || type == IBV_EVENT_QP_ACCESS_ERR;
-}
 
 /// The key in this place of the port's table; 0: not known. Throws Error(system) where there is none.
 std::uint16_t key_at(Verbs& verbs, ibv_context* context, const Place& port, int index) {
@@ -52,7 +47,7 @@ Rail::Rail(Verbs& verbs, ChosenPort chosen, ChosenGid gid, const VerbsOptions& o
       patience_{options.timeout, effective_retries(options.retries, chosen_.device.vendor)},
       peers_(std::max(peers, 1)) {
   context_ = Context(made(verbs.open_device(device().name), place(), "opening the device"), {&verbs});
-  ::fcntl(async_fd(), F_SETFL, ::fcntl(async_fd(), F_GETFL) | O_NONBLOCK);
+  device_events_.emplace(verbs, context_.get());
   if (port().layer != LinkLayer::iwarp)  // which has no partitions
     partition_ = key_at(verbs, context_.get(), place(), options_.pkey_index);
   domain_ = Domain(made(verbs.alloc_pd(context_.get()), place(), "allocating a protection domain"), {&verbs});
@@ -102,6 +97,7 @@ QueuePairSetting Rail::setting(Rank peer) const {
 }
 
 std::unique_ptr<QueuePair> Rail::make_pair(Rank peer) {
+  if (const auto loss = device_events_->loss()) throw event_error(place(peer), *loss);
   QueuePairSetting setting = this->setting(peer);
   if (pairs_ == most_pairs_)
     throw Error(
@@ -197,16 +193,6 @@ std::uint32_t Rail::immediate_of(const ibv_wc& completion) const {
 
 void Rail::post_again(const ibv_wc& completion, const QueuePair& pair, Rank peer) {
   post_receive(static_cast<std::size_t>(completion.wr_id & ~receive_mark), pair.handle(), peer);
-}
-
-std::optional<Rail::Event> Rail::take_async() {
-  ibv_async_event event{};
-  if (verbs_.get_async_event(context_.get(), &event) != 0) return std::nullopt;
-  Event taken{event.event_type, {}};
-  // The queue pair may be gone once this is acknowledged.
-  if (is_of_queue_pair(event.event_type)) taken.queue_pair = event.element.qp->qp_num;
-  verbs_.ack_async_event(&event);
-  return taken;
 }
 
 }  // namespace tutti::transport::verbs

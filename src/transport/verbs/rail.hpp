@@ -13,6 +13,7 @@
 #include "transport/verbs/choice.hpp"
 #include "transport/verbs/completion_events.hpp"
 #include "transport/verbs/connection_manager.hpp"
+#include "transport/verbs/device_events.hpp"
 #include "transport/verbs/memory.hpp"
 #include "transport/verbs/queue_pair.hpp"
 
@@ -53,7 +54,7 @@ class Rail {
   [[nodiscard]] QueuePairSetting setting(Rank peer) const;
   /// Queue pairs that may stay open however idle: all, or one less than its queues hold.
   [[nodiscard]] int most_idle_pairs() const { return most_pairs_ < peers_ ? most_pairs_ - 1 : peers_; }
-  /// In INIT, its receives posted. Throws Error(system).
+  /// In INIT, its receives posted. Throws Error(system), also once the device is lost.
   std::unique_ptr<QueuePair> make_pair(Rank peer);
   /// Before a queue pair is destroyed.
   void forget_pair(const QueuePair& pair);
@@ -71,14 +72,9 @@ class Rail {
   void arm() { events_->arm(completions_.get()); }
   /// The event was seen.
   void clear_events() { events_->clear(completions_.get()); }
-  [[nodiscard]] int event_fd() const { return events_->fd(); }
-  [[nodiscard]] int async_fd() const { return context_->async_fd; }
-  struct Event {
-    ibv_event_type type{};
-    std::optional<std::uint32_t> queue_pair;  ///< the number of the one that it is about
-  };
-  /// The next asynchronous event that has come, if any; acknowledged.
-  std::optional<Event> take_async();
+  /// -1, which nothing wakes, once the device is lost: it would be readable for good.
+  [[nodiscard]] int event_fd() const { return device_events_->loss() ? -1 : events_->fd(); }
+  [[nodiscard]] DeviceEvents& device_events() { return *device_events_; }
 
  private:
   static constexpr std::uint64_t receive_mark = std::uint64_t{1} << 63;
@@ -94,6 +90,7 @@ class Rail {
   Rank rank_;
   Patience patience_;
   Context context_;
+  std::optional<DeviceEvents> device_events_;  ///< always, once constructed
   std::uint16_t partition_ = 0;
   Domain domain_;
   std::optional<CompletionEvents> events_;  ///< always, once constructed

@@ -96,7 +96,7 @@ void VerbsTransport::open_rails() {
     auto gid = working_gid(*shared_.verbs, port, shared_.options);
     shared_.rails.push_back(std::make_unique<Rail>(*shared_.verbs, std::move(port), std::move(gid),
                                                    shared_.options, group_.rank, group_.size - 1));
-    shared_.watch(shared_.rails.back()->async_fd(),
+    shared_.watch(shared_.rails.back()->device_events().fd(),
                   events_of_rails + static_cast<std::uint32_t>(shared_.rails.size() - 1));
   }
 }
@@ -350,12 +350,15 @@ bool VerbsTransport::take_outcomes(std::size_t rail) {
 }
 
 void VerbsTransport::take_events(std::size_t rail) {
-  while (const auto event = shared_.rails.at(rail)->take_async())
+  auto& events = shared_.rails.at(rail)->device_events();
+  while (const auto event = events.take())
     if (is_fatal(event->type)) fail_by(rail, *event);
+  // That of a device which is gone would be readable for ever.
+  if (events.loss()) ::epoll_ctl(shared_.looks.get(), EPOLL_CTL_DEL, events.fd(), nullptr);
 }
 
 // What befalls a queue pair is between two ranks; what befalls the device concerns all that use it.
-void VerbsTransport::fail_by(std::size_t rail_number, const Rail::Event& event) {
+void VerbsTransport::fail_by(std::size_t rail_number, const DeviceEvents::Event& event) {
   const Rail& rail = *shared_.rails[rail_number];
   if (event.queue_pair) {
     const auto owner = shared_.owners[rail_number].find(*event.queue_pair);

@@ -87,7 +87,7 @@ class VerbsTransport final : public Transport {
   [[nodiscard]] int most_idle_links() const;
   void rest_idle();
   void take_events(std::size_t rail);
-  void fail_by(std::size_t rail, const Rail::Event& event);
+  void fail_by(std::size_t rail, const DeviceEvents::Event& event);
   bool take_outcomes(std::size_t rail);
   void add_waits();
   void deliver();
