@@ -87,6 +87,9 @@ class RemoteAccess {
   virtual void progress() = 0;
   /// Sleeps until one may have come; at most `longest`.
   virtual void wait(std::chrono::microseconds longest) = 0;
+  /// Throws Error(system) once nothing goes to this rank, or comes from it, any more because of this rank's
+  /// means. As `wait` on the thread of the window.
+  virtual void check(Rank peer) = 0;
 };
 
 }  // namespace tutti::transport

@@ -173,6 +173,7 @@ class Chooser {
       return;
     }
     peer.owner = over_tcp(rank, "atomics are done by the owner");
+    peer.by_access = true;
     peer.memory = access_->reach(
         rank, [owner = peer.owner.get(), setting = &setting_, rank](std::span<const std::byte> question) {
           return owner->ask(question, first_contact(*setting, rank));

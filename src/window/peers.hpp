@@ -33,6 +33,7 @@ struct WindowPeer {
   /// The server of the rank's window: for atomics that `memory` cannot do, and to connect; or nullptr.
   std::unique_ptr<transport::tcp::TcpMemory> owner;
   std::unique_ptr<transport::RemoteMemory> memory;
+  bool by_access = false;   ///< `memory` is of WindowPeers::access
   std::deque<Timed> timed;  ///< those that may be under way, the oldest first
   std::unique_ptr<std::uint64_t> before = std::make_unique<std::uint64_t>();  ///< what an atomic returns
   bool busy = false;                                                          ///< in the list of busy targets

@@ -230,6 +230,11 @@ void WindowState::check_sources(std::uint32_t id, Rank from) {
   const auto now = Clock::now();
   int left = 0;
   for (Rank r = from < 0 ? 0 : from; r < (from < 0 ? setting_.group.size : from + 1); ++r) {
+    try {
+      if (peer(r).by_access) peers_->access->check(r);
+    } catch (const Error& error) {
+      throw bootstrap::with_context(error, fmt::format("{}: waiting for notification {}: ", title(), id), {});
+    }
     const auto gone = setting_.gone(r);
     if (!gone || now - gone->since < gone_grace) continue;
     if (gone->orderly && from < 0 && ++left < setting_.group.size - 1) continue;

@@ -242,6 +242,31 @@ TEST_F(VerbsSignals, ASignalWakesASleeper) {
   EXPECT_EQ(signalled(1, 0, 0), 1U);
 }
 
+TEST_F(VerbsSignals, ADeviceThatIsTakenAwayIsNamedByWhoeverUsesIt) {
+  open(2);
+  put_and_notify(0, 1, 8, 0);
+  take_away(*fake_, "fake0");
+  const auto expect_loss = [](const std::function<void()>& use) {
+    const auto thrown = bootstrap::test::thrown_by([&] {
+      for (const Deadline deadline(20s); !deadline.passed();) use();
+    });
+    EXPECT_EQ(thrown.code, ErrorCode::system);
+    EXPECT_THAT(thrown.text, ::testing::HasSubstr(::ibv_event_type_str(IBV_EVENT_DEVICE_FATAL)));
+    EXPECT_EQ(thrown.ranks, std::vector<Rank>{0}) << "whose device it is";
+  };
+  const tutti::Block block{.bytes = 8};
+  way(0, 1).put({&block, 1});
+  way(0, 1).submit();
+  expect_loss([&] { way(0, 1).done(); });        // nothing completes
+  expect_loss([&] { at(0).access->check(1); });  // nor comes
+  at(0).to[1] = at(0).access->reach(1, [](auto) { return RemoteAccess::Bytes(); });
+  expect_loss([&] { way(0, 1).put({&block, 1}); });  // nor connects
+  // Who waits for others goes on sleeping.
+  const auto before = Clock::now();
+  at(0).access->wait(20ms);
+  EXPECT_GE(Clock::now() - before, 20ms);
+}
+
 TEST_F(VerbsSignals, ASourceThatIsGoneHarmsNobodyElse) {
   open(3);
   for (int k = 0; k < receives / 2; ++k) put_and_notify(1, 0, 8, 0), put_and_notify(2, 0, 8, 0);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <optional>
 #include <span>
+#include <thread>
 
 #include "base/timespec.hpp"
 
@@ -139,7 +140,9 @@ void ServedPairs::wait(std::chrono::microseconds longest) {
   if (take()) return;
   pollfd one{events_.fd(), POLLIN, 0};
   const timespec limit = timespec_of(longest);
-  if (::ppoll(&one, 1, &limit, nullptr) > 0) events_.clear(completions_.get());
+  if (::ppoll(&one, 1, &limit, nullptr) <= 0) return;
+  if ((one.revents & POLLIN) == 0) return std::this_thread::sleep_for(longest);  // the device is gone
+  events_.clear(completions_.get());
 }
 
 }  // namespace tutti::transport::verbs

@@ -4,12 +4,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/coarse_clock.hpp"
 #include "transport/verbs/window_memory.hpp"
 
 namespace tutti::transport::verbs {
 
 namespace {
 
+constexpr std::chrono::milliseconds look_interval{1};  // for events: a look is a system call
 constexpr int most_reads = 16;  // more does not fill a link better, and takes memory of the device
 
 }  // namespace
@@ -23,6 +25,7 @@ WindowAccess::WindowAccess(std::shared_ptr<Verbs> verbs, const Rail& rail, const
       layer_(rail.port().layer) {
   const Place& place = setting_.place;
   context_ = Context(made(verbs_->open_device(device()), place, "opening the device"), {verbs_.get()});
+  events_.emplace(*verbs_, context_.get());
   domain_ =
       Domain(made(verbs_->alloc_pd(context_.get()), place, "allocating a protection domain"), {verbs_.get()});
   ibv_device_attr limits{};
@@ -63,6 +66,17 @@ RemoteAccess::Bytes WindowAccess::answer(Rank from, std::span<const std::byte> q
   mine.reads = static_cast<std::uint32_t>(reads_served_);
   const auto bytes = std::as_bytes(std::span(&mine, 1));
   return {bytes.begin(), bytes.end()};
+}
+
+// What befalls a queue pair fails its work requests.
+void WindowAccess::check(Rank peer) {
+  const auto now = coarse_now();
+  if (!events_->loss() && now - looked_ >= look_interval) {
+    looked_ = now;
+    while (events_->take()) {
+    }
+  }
+  if (events_->loss()) throw event_error(setting(peer).place, *events_->loss());
 }
 
 std::unique_ptr<RemoteMemory> WindowAccess::reach(Rank target, Ask ask) {

@@ -11,7 +11,9 @@
 #include <optional>
 #include <string>
 
+#include "base/deadline.hpp"
 #include "transport/remote_memory.hpp"
+#include "transport/verbs/device_events.hpp"
 #include "transport/verbs/memory.hpp"
 #include "transport/verbs/queue_pair.hpp"
 #include "transport/verbs/rail.hpp"
@@ -27,6 +29,7 @@ class WindowAccess final : public RemoteAccess {
   std::unique_ptr<RemoteMemory> reach(Rank target, Ask ask) override;
   void progress() override { served_->take(); }
   void wait(std::chrono::microseconds longest) override { served_->wait(longest); }
+  void check(Rank peer) override;
 
   [[nodiscard]] Verbs& verbs() const { return *verbs_; }
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
@@ -52,6 +55,8 @@ class WindowAccess final : public RemoteAccess {
   Signal signal_;
   LinkLayer layer_;
   Context context_;
+  std::optional<DeviceEvents> events_;  ///< always, once constructed
+  Clock::time_point looked_;            ///< for events
   Domain domain_;
   std::shared_ptr<const Region> memory_;  ///< nullptr when empty
   std::shared_ptr<const Region> counters_;

@@ -22,7 +22,7 @@ constexpr std::chrono::microseconds longest_nap{50};  ///< completions wake nobo
 
 }  // namespace
 
-WindowMemory::WindowMemory(const WindowAccess& access, Rank target, RemoteAccess::Ask ask)
+WindowMemory::WindowMemory(WindowAccess& access, Rank target, RemoteAccess::Ask ask)
     : access_(access), target_(target), ask_(std::move(ask)) {}
 
 std::string WindowMemory::explain() const {
@@ -39,6 +39,7 @@ void WindowMemory::ensure_connected() {
 }
 
 void WindowMemory::connect() {
+  access_.check(target_);
   Verbs& calls = access_.verbs();
   QueuePairSetting setting = access_.setting(target_);
   completions_ = CompletionQueue(calls.create_cq(access_.context(), sends + 1, nullptr), {&calls});
@@ -175,6 +176,7 @@ std::uint64_t WindowMemory::done() {
       reads_under_way_ -= posted_.front().is_read ? 1 : 0;
     }
   }
+  if (count == 0) access_.check(target_);  // no completions come from a device that is gone
   if (count > 0 && !waiting_.empty()) pump();
   return done_;
 }

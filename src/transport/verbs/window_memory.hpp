@@ -23,7 +23,7 @@ namespace tutti::transport::verbs {
 class WindowMemory final : public RemoteMemory {
  public:
   /// `access` must stay. Connects on first use.
-  WindowMemory(const WindowAccess& access, Rank target, RemoteAccess::Ask ask);
+  WindowMemory(WindowAccess& access, Rank target, RemoteAccess::Ask ask);
 
   [[nodiscard]] std::string explain() const override;
   void put(std::span<const tutti::Block> blocks) override { move(blocks, IBV_WR_RDMA_WRITE); }
@@ -67,7 +67,7 @@ class WindowMemory final : public RemoteMemory {
   void pump();
   Write next_write(Waiting& operation);
 
-  const WindowAccess& access_;
+  WindowAccess& access_;
   Rank target_;
   RemoteAccess::Ask ask_;
   CompletionQueue completions_;
