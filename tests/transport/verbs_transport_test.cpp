@@ -1,6 +1,7 @@
 // What the verbs transport posts, whom it reaches and what it says of that, on the fake fabric.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <cerrno>
 
 #include <tutti/error.hpp>
@@ -12,6 +13,22 @@
 namespace tutti::transport::testing {
 
 namespace {
+
+/// When told so, a completion of a send says that it was flushed, as a fatal event of its queue pair comes.
+class FlushingVerbs final : public ForwardingVerbs {
+ public:
+  using ForwardingVerbs::ForwardingVerbs;
+  int poll_cq(ibv_cq* queue, int count, ibv_wc* completions) override {
+    const int got = to_->poll_cq(queue, count, completions);
+    for (int k = 0; k < got; ++k) {
+      if (verbs::Rail::is_receive(completions[k]) || !due.exchange(false)) continue;
+      completions[k].status = IBV_WC_WR_FLUSH_ERR;
+      raise_pair_event(*to_, 0, IBV_EVENT_QP_FATAL);
+    }
+    return got;
+  }
+  std::atomic<bool> due{false};
+};
 
 TEST(VerbsFake, NoReceiverIsEverNotReady) {
   const auto fake = fake_verbs(fabric_for(4, 2));
@@ -202,6 +219,26 @@ TEST(VerbsFake, QueuePairsAreMadeOnFirstUse) {
     ranks[1]->progress();
   }
   EXPECT_EQ(counters_of(*fake).pairs, 2U);  // one for both directions and all channels, at each end
+}
+
+TEST(VerbsFake, TheEventOfAQueuePairSaysWhyARequestWasFlushed) {
+  const auto fake = fake_verbs(fabric_for(2, 1));
+  const auto flushing = std::make_shared<FlushingVerbs>(fake);
+  const auto ranks = verbs_ranks(
+      2, [&](Rank rank) -> std::shared_ptr<verbs::Verbs> { return rank == 0 ? flushing : fake; },
+      [](Rank rank) { return fake_options(rank, 1); });
+  std::byte ball{1};
+  try {
+    for (const Deadline deadline(std::chrono::seconds(20)); !deadline.passed();) {
+      ranks[0]->sender(1, 0).try_send(&ball, 1, 1, false);
+      ranks[0]->progress();
+      flushing->due = ranks[1]->receiver(0, 0).try_receive(&ball, 1, 1) || flushing->due;
+    }
+    ADD_FAILURE() << "no error came";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(::ibv_event_type_str(IBV_EVENT_QP_FATAL)));
+    EXPECT_EQ(error.ranks(), std::vector<Rank>{0}) << "whose device it is";
+  }
 }
 
 // Its descriptors report an error for good: whoever has nothing to do with it sleeps all the same.

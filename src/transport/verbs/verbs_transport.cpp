@@ -281,6 +281,10 @@ bool VerbsTransport::take_completions() {
       count = shared_.rails[k]->poll(completions);
       for (const auto& completion : std::span(completions).first(static_cast<std::size_t>(count))) {
         moved = true;
+        // It only follows from another failure, and the device's own word, if any, says from which. Of iWARP
+        // it means that the peer has closed.
+        if (completion.status == IBV_WC_WR_FLUSH_ERR && shared_.rails[k]->manager() == nullptr)
+          take_events(k);
         const auto owner = shared_.owners[k].find(completion.qp_num);
         if (owner != shared_.owners[k].end()) owner->second->complete(k, completion);
       }
