@@ -193,9 +193,11 @@ TEST(VerbsFake, RanksOfOtherTransportsAreNamed) {
 
 TEST(VerbsFake, ExplainsThePath) {
   for (const int mtu : {0, 1024}) {
-    verbs::VerbsOptions options;
-    options.mtu = mtu;
-    const auto ranks = fake_ranks(2, 1, {}, options);
+    const auto ranks = verbs_ranks(2, same(fake_verbs(fabric_for(2, 1))), [&](Rank rank) {
+      verbs::VerbsOptions options;
+      if (rank == 1) options.mtu = mtu;  // a path takes packets that both ends take
+      return fake_options(rank, 1, options);
+    });
     EXPECT_EQ(ranks[0]->explain(1), "verbs via fake0 port 1, RoCE 10.9.0.1 -> 10.9.0.2, MTU " +
                                         std::to_string(mtu == 0 ? 4096 : mtu) +
                                         ", GID 1 because it is the first RoCE v2 IPv4 address that works");

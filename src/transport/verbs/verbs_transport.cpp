@@ -108,8 +108,9 @@ VerbsTransport::Contact VerbsTransport::contact() const {
   mine.message_bytes = static_cast<std::uint32_t>(shared_.options.message_bytes);
   mine.stripe_from = static_cast<std::uint32_t>(shared_.options.stripe_from);
   for (std::size_t k = 0; k < shared_.rails.size(); ++k)
-    mine.rail.at(k) = {shared_.rails[k]->port().layer, shared_.rails[k]->gid().gid.roce_v2,
-                       shared_.rails[k]->partition(), shared_.rails[k]->gid().gid.raw};
+    mine.rail.at(k) = {
+        shared_.rails[k]->port().layer, shared_.rails[k]->gid().gid.roce_v2, shared_.rails[k]->partition(),
+        static_cast<std::uint16_t>(shared_.rails[k]->setting(-1).mtu), shared_.rails[k]->gid().gid.raw};
   return mine;
 }
 
@@ -207,7 +208,8 @@ std::string VerbsTransport::explain(Rank peer) const {
     text += fmt::format("{} {} port {}, {} {} -> {}, MTU {}, GID {} because {}",
                         k == 0 ? "verbs via" : "; and", rail.device().name, rail.port().number,
                         verbs::name(rail.port().layer), to_string(rail.gid().gid), to_string(Gid{other.gid}),
-                        rail.setting(peer).mtu, rail.gid().gid.index, rail.gid().reason);
+                        std::min<int>(rail.setting(peer).mtu, other.mtu), rail.gid().gid.index,
+                        rail.gid().reason);
   }
   return text;
 }

@@ -56,6 +56,7 @@ class VerbsTransport final : public Transport {
       LinkLayer layer{};
       bool roce_v2 = false;
       std::uint16_t partition = 0;  ///< the key; 0: not known
+      std::uint16_t mtu = 0;        ///< bytes; a path has that of the end with less
       std::array<std::uint8_t, 16> gid{};
     };
     std::uint16_t port = 0;
