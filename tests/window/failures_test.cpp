@@ -127,6 +127,24 @@ TEST_P(WindowFailures, ARankThatUnwindsPastTheWindowsCommunicatorIsNamed) {
 }
 
 // Longer than the TCP_USER_TIMEOUT with which connections are made.
+TEST(WindowWaits, NameThisRanksDeviceThatIsTakenAway) {
+  if (const auto why = why_not(Way::verbs_fake); !why.empty()) GTEST_SKIP() << why;
+  run(Way::verbs_fake, 2, [](Seat& seat) {
+    auto place = seat.place(64);
+    seat.barrier();
+    if (seat.rank == 0) {
+      place.window.put(1, {.bytes = 8}).wait();
+      seat.lose_device();
+      for (const auto& thrown : {thrown_by([&] { place.window.wait_notification(3); }),
+                                 thrown_by([&] { place.window.put(1, {.bytes = 8}).wait(); })}) {
+        EXPECT_EQ(thrown.code, ErrorCode::system) << thrown.text;
+        EXPECT_EQ(thrown.ranks, std::vector<Rank>{0}) << thrown.text;
+      }
+    }
+    seat.barrier();
+  });
+}
+
 TEST(WindowDeadlines, AReaderMayBeBusyForLong) {
   run(Way::tcp_processes, 2, [](Seat& seat) {
     constexpr std::size_t bytes = 64 << 20;  // more than sockets hold

@@ -75,6 +75,7 @@ void run_over_verbs(Way way, int ranks, const std::function<void(Seat&)>& body,
     seat.size = ranks;
     seat.barrier = [&] { meeting.arrive_and_wait(); };
     seat.allocate = zeroed;
+    seat.lose_device = [&] { take_away(*fake, "fake" + std::to_string(rank)); };
     seat.window = [&](std::span<std::byte> memory, const WindowOptions& options) {
       return window(rank, memory, options, 1000 + ++windows);
     };

@@ -54,6 +54,7 @@ struct Seat {
   std::function<std::shared_ptr<std::byte>(std::size_t)> allocate;
   std::function<Window(std::span<std::byte>, const WindowOptions&)> window;
   Communicator* communicator = nullptr;  ///< not with verbs_fake and verbs_devices
+  std::function<void()> lose_device;     ///< only with verbs_fake: this rank's is taken away
 
   /// Memory and its window in one.
   struct Place {
