@@ -104,6 +104,7 @@ void WindowState::look_around() {
   try {
     setting_.check();
   } catch (const Error& error) {
+    looked_ = {};  // what is over stays so: the next call says it, too, however soon it comes
     throw bootstrap::with_context(error, title() + ": ", {});
   }
 }

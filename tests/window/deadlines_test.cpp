@@ -388,6 +388,9 @@ TEST_F(WindowWithSlowTargets, AnAbortNamesTheWindowThatItEnds) {
   is_ended([&] { window.flush(); });
   is_ended([&] { window.wait_notification(0); });
   is_ended([&] { static_cast<void>(window.test_notification(0)); });
+  // For good: nothing is started either, however soon it follows.
+  EXPECT_EQ(thrown_by([&] { window.put(2, {.bytes = 8}); }).code, ErrorCode::aborted);
+  EXPECT_EQ(two_.started, 0U);
   one_.done = one_.started;
 }
 

@@ -314,6 +314,7 @@ TEST(WindowSetup, AWindowThatOutlivesItsCommunicatorSaysSo) {
   }
   std::this_thread::sleep_for(5ms);
   EXPECT_EQ(thrown_by([&] { window->put(0, {.bytes = 8}); }).code, ErrorCode::aborted);
+  EXPECT_EQ(thrown_by([&] { window->notify(0, 1); }).code, ErrorCode::aborted);  // at once
 }
 
 TEST(WindowSetup, AForkedChildMayNotUseIt) {
