@@ -269,6 +269,7 @@ struct Impl {
   [[nodiscard]] bool is_over(const Pending& pending);
   void enqueue(const std::shared_ptr<Pending>& work);
   void end_queued(const std::exception_ptr& why);
+  void move_networks();
   bool advance_queues();
   bool advance(const Queued& queued);
   [[nodiscard]] std::uint64_t parts_until_now() const;

@@ -135,6 +135,13 @@ Movements Impl::movements_until_now() const {
   return all;
 }
 
+// What lanes have handed over may still be on its way into a socket, and what has come over RDMA is not seen
+// before.
+void Impl::move_networks() {
+  if (tcp != nullptr) tcp->progress();
+  if (verbs != nullptr) verbs->progress();
+}
+
 // True when something moved. Failures go to all who wait.
 bool Impl::advance_queues() {
   bool moved = false;
@@ -143,9 +150,7 @@ bool Impl::advance_queues() {
     if (!collectives.empty() || !point_to_point.empty()) {
       current = (collectives.empty() ? point_to_point.front() : collectives.front()).task;
       ensure_usable();
-      // What lanes have handed over may still be on its way into a socket.
-      if (tcp != nullptr) tcp->progress();
-      if (verbs != nullptr) verbs->progress();
+      move_networks();
     }
     while (!collectives.empty()) {
       current = collectives.front().task;
@@ -188,6 +193,7 @@ void Impl::wait_until_done(Advance advance, Unfinished unfinished) {
         ensure_usable();
     } else if (others_moved) {
       wait.others_moved();
+      move_networks();  // they may go on for long, and this rank's peers wait for it
       look_now_and_then(wait, *task, about_now());
     } else {
       idle(wait, *task);

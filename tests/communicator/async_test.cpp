@@ -327,6 +327,31 @@ TEST(Asynchronously, WhatWaitsForASocketGoesOnByTestsAndByWaitsForOthers) {
       over("tcp", 10s));
 }
 
+// Another communicator keeps this rank busy for much longer than sockets, which are full at first, need.
+TEST(Asynchronously, WhatWaitsForASocketGoesOnWhileAnotherCommunicatorMoves) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        std::vector<float> data(std::size_t{8} << 20, static_cast<float>(comm.rank()));
+        if (comm.rank() == 1) {
+          std::this_thread::sleep_for(100ms);
+          comm.receive(data, 0);
+          EXPECT_EQ(data.back(), 0);
+          return;
+        }
+        const std::vector<float> in(std::size_t{4} << 20);
+        std::vector<float> out(in.size());
+        Work busy;
+        Communicator alone(UniqueId{}, 0, 1);  // its end is that of its work
+        Group group = alone.group();
+        for (int call = 0; call < 1000; ++call) group.all_reduce(in, out);
+        busy = group.start();
+        comm.send(data, 1);
+        EXPECT_FALSE(busy.test());
+      },
+      over("tcp", 20s));
+}
+
 // A trial of two ways that ends while a later call is under way already on one rank, and not on the other.
 TEST(Asynchronously, CallsTakeTheWayThatWasDecidedBeforeThem) {
   run_processes(2, over("shm", 10s), [](Communicator& comm) {
