@@ -81,6 +81,7 @@ class SlowAccess final : public transport::RemoteAccess {
   }
   void progress() override {}
   void wait(std::chrono::microseconds longest) override { std::this_thread::sleep_for(longest); }
+  void check(Rank) override {}
 
  private:
   std::span<Slow> targets_;
