@@ -48,6 +48,7 @@ class FakeBell {
  private:
   std::array<int, 2> ends_{};
 };
+
 struct FakeContext {
   ibv_context visible{};
   FakeBell bell;

@@ -126,7 +126,6 @@ TEST_P(WindowFailures, ARankThatUnwindsPastTheWindowsCommunicatorIsNamed) {
   });
 }
 
-// Longer than the TCP_USER_TIMEOUT with which connections are made.
 TEST(WindowWaits, NameThisRanksDeviceThatIsTakenAway) {
   if (const auto why = why_not(Way::verbs_fake); !why.empty()) GTEST_SKIP() << why;
   run(Way::verbs_fake, 2, [](Seat& seat) {
@@ -145,6 +144,7 @@ TEST(WindowWaits, NameThisRanksDeviceThatIsTakenAway) {
   });
 }
 
+// Longer than the TCP_USER_TIMEOUT with which connections are made.
 TEST(WindowDeadlines, AReaderMayBeBusyForLong) {
   run(Way::tcp_processes, 2, [](Seat& seat) {
     constexpr std::size_t bytes = 64 << 20;  // more than sockets hold
