@@ -51,7 +51,7 @@ class OutputFile {
     stream_.open(file_, std::ios::app);
     if (!stream_) cannot_write(file_);
     if (is_file_) stream_.close();
-    if (is_new) fs::remove(target_, none);
+    if (is_new && fs::is_empty(target_, none)) fs::remove(target_, none);  // else another wrote it meanwhile
   }
 
   /// All of it. Throws Error(system).
