@@ -193,7 +193,9 @@ void Impl::wait_until_done(Advance advance, Unfinished unfinished) {
         ensure_usable();
     } else if (others_moved) {
       wait.others_moved();
-      move_networks();  // they may go on for long, and this rank's peers wait for it
+      // They may go on for long, and this rank's peers wait for it, or sleep until they are told.
+      shm->progress();
+      move_networks();
       look_now_and_then(wait, *task, about_now());
     } else {
       idle(wait, *task);
@@ -282,10 +284,12 @@ void Impl::wait(Pending& pending, std::optional<Deadline> limit) {
     if (moved) continue;
     Task& task = first_before(*first_unfinished(pending));
     try {
-      if (others_moved)
+      if (others_moved) {
+        shm->progress();
         look_now_and_then(wait, task, about_now());
-      else
+      } else {
         idle(wait, task);
+      }
     } catch (...) {
       fail(&task);
     }
