@@ -190,6 +190,7 @@ TEST_F(Collectives, CopiesForAFactorOnTheDeviceStayFewAndValid) {
     EXPECT_EQ(add(2 * shortest), ncclUnhandledCudaError);
     api->refuses_memory = false;
     EXPECT_EQ(add(shortest), ncclSuccess) << ncclGetLastError(comm);
+    api->synchronize(stream);  // kernels read what is freed below
   });
 }
 
