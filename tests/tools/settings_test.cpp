@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 
 #include "exit_status.hpp"
 #include "perf/measure.hpp"
 #include "perf/report.hpp"
+#include "variable.hpp"
 
 namespace tutti::perf {
 namespace {
@@ -123,11 +123,10 @@ TEST(Settings, BadOnesAreUsageErrors) {
 }
 
 TEST(Settings, HelpNeedsNoVariables) {
-  ::setenv("TUTTI_TIMEOUT", "soon", 1);
+  const test::Variable malformed("TUTTI_TIMEOUT", "soon");
   EXPECT_EQ(std::get<int>(parse({"--help"})), 0);
   EXPECT_EQ(std::get<int>(parse({"--version"})), 0);
   EXPECT_EQ(std::get<int>(parse({"all_reduce"})), usage_error);
-  ::unsetenv("TUTTI_TIMEOUT");
 }
 
 TEST(Quantile, InterpolatesBetweenNeighbours) {
