@@ -262,12 +262,18 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   const bool stores = chosen && tries_stores(own);
   const std::size_t presumed_stream_from = std::min(settings.stream_from, settings.stream_received_from);
   if (stores) settings.stream_received_from = never;
-  plan.program = execution::lower(schedule, overview, setting_.rank, shape, settings, *setting_.channels,
-                                  std::move(plan.program));
+  plan.empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
+  if (plan.empty) {
+    // Lowering connects, and of a call that moves nothing others may be through already, and gone.
+    plan.program = {};
+    plan.program.piece = std::min(settings.piece, settings.max_message);
+  } else {
+    plan.program = execution::lower(schedule, overview, setting_.rank, shape, settings, *setting_.channels,
+                                    std::move(plan.program));
+  }
   // Who goes on to something else, another communicator say, does not move what is left here.
   plan.program.flushes = !setting_.shared_memory;
   if (key.op == ReduceOp::average && reducing(call.operation)) plan.program.divisor = setting_.size;
-  plan.empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
 
   const std::uint64_t identity =
       user != nullptr ? user->identity

@@ -93,6 +93,23 @@ TEST_P(Closed, WhoHasDoneItsPartIsNotMissed) {
       over(GetParam()));
 }
 
+// Nor by the first calls there, which connect where something is to be sent.
+TEST_P(Closed, WhoDestroysAChildIsNotMissedByCallsOfNothing) {
+  run_local(
+      3,
+      [](Communicator& comm) {
+        auto child = std::optional(comm.duplicate());
+        if (comm.rank() == 1) child.reset();
+        comm.barrier();
+        if (child)
+          for (const Operation operation : data_operations())
+            if (operation != Operation::all_to_all_v)  // its ranks do not know that all send nothing
+              issue(*child, Trial({.operation = operation, .count = 0}, comm.rank(), 3).call());
+        comm.barrier();
+      },
+      over(GetParam()));
+}
+
 // Others hear of the death where the rank had not destroyed its communicator before.
 TEST_P(Closed, WhoDiesAfterwardsIsNotMissedEither) {
   auto children = fork_ranks(3, over(GetParam(), 20s), [](Communicator& comm) {
