@@ -16,6 +16,16 @@ namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
+/// One of Slurm's lists, expanded; errors name its variable.
+template <class Expand>
+auto expanded(const char* name, const std::string& list, Expand expand) {
+  try {
+    return expand(list);
+  } catch (const Error& error) {
+    throw with_context(error, std::string(name) + ": ", {});
+  }
+}
+
 /// All know the id from the beginning.
 class GivenId final : public Launcher {
  public:
@@ -121,7 +131,7 @@ std::unique_ptr<Launcher> find_slurm() {
   Launch identity{.launcher = "Slurm", .rank = rank, .size = size, .id = {}};
   const int local_rank = number("SLURM_LOCALID").value_or(0);
   if (const auto per_node = variable("SLURM_STEP_TASKS_PER_NODE")) {
-    const auto counts = expand_tasks_per_node(*per_node);
+    const auto counts = expanded("SLURM_STEP_TASKS_PER_NODE", *per_node, &expand_tasks_per_node);
     const auto node = static_cast<std::size_t>(number("SLURM_NODEID").value_or(0));
     if (node >= counts.size())
       refuse_variable("SLURM_NODEID",
@@ -134,7 +144,7 @@ std::unique_ptr<Launcher> find_slurm() {
   if (!list && size > 1)
     throw Error(ErrorCode::invalid_argument,
                 "SLURM_PROCID is set, but neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST is");
-  const auto hosts = expand_hostlist(list.value_or("localhost"));
+  const auto hosts = expanded(named_by, list.value_or("localhost"), &expand_hostlist);
   const auto job = id_number("SLURM_JOB_ID"), step = id_number("SLURM_STEP_ID");
   // Below the ports that Linux gives to outgoing connections (32768 and up); steps of one job get different
   // ones.

@@ -165,8 +165,8 @@ TEST(Environment, VariablesThatMakeNoSenseAreNamed) {
       {with(torchrun, {{"LOCAL_WORLD_SIZE", ""}, {"LOCAL_RANK", "zz"}}), "LOCAL_RANK=zz"},
       {with(slurm, {{"SLURM_PROCID", "7"}}),
        "SLURM_PROCID=7: expected less than SLURM_STEP_NUM_TASKS, which is 7"},
-      {with(slurm, {{"SLURM_STEP_NODELIST", "n[1-"}}), "\"n[1-\" is not one of Slurm's lists"},
-      {with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "four"}}), "\"four\" is not one of Slurm's lists"},
+      {with(slurm, {{"SLURM_STEP_NODELIST", "n[1-"}}), "SLURM_STEP_NODELIST: \"n[1-\" is not"},
+      {with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "four"}}), "SLURM_STEP_TASKS_PER_NODE: \"four\" is"},
       {with(slurm, {{"SLURM_NODEID", "2"}}), "SLURM_NODEID=2"},
       {with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", ""}, {"SLURM_LOCALID", "zz"}}), "SLURM_LOCALID=zz"},
       {with(slurm, {{"SLURM_JOB_ID", "abc"}}), "SLURM_JOB_ID=abc"}};
