@@ -111,6 +111,9 @@ std::string interface_address(std::string_view interface) {
       refuse(interface, "is link-local, which other hosts cannot use", all);
     return usable;
   }
+  // The kernel takes IPv6 addresses from what goes down, and a new network namespace's loopback has none yet.
+  if (::if_nametoindex(std::string(interface).c_str()) != 0)
+    refuse(interface, "has no address; it may be down", all);
   refuse(interface, "does not exist", all);
 }
 

@@ -31,8 +31,8 @@ std::vector<Interface> interfaces();
 
 /// The address of an interface that other hosts can use: its IPv4 one, else a global IPv6 one. `interface`
 /// may also be such an address itself, or "default": that of the default route. Throws
-/// Error(invalid_argument), which lists the interfaces, for one that does not exist, is down, or has only a
-/// link-local IPv6 address: its scope means something on this host only.
+/// Error(invalid_argument), which lists the interfaces, for one that does not exist, is down, or has no
+/// address but a link-local IPv6 one: its scope means something on this host only.
 std::string interface_address(std::string_view interface);
 
 /// The local address from which packets to `peer` (numeric) leave. Sends nothing. Throws Error(system)

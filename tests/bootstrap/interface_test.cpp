@@ -64,6 +64,23 @@ TEST(Interfaces, OneThatDoesNotExistIsRefusedWithTheListOfThoseThatDo) {
   }
 }
 
+// As the loopback of a new network namespace is.
+TEST(Interfaces, OneWithoutAnAddressIsNotSaidNotToExist) {
+  bootstrap::test::Child child([] {
+    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
+    try {
+      interface_address("lo");
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      return text.find("\"lo\" has no address; it may be down") == std::string::npos ? 1 : 0;
+    }
+    return 2;
+  });
+  const int code = child.wait();
+  if (code == 77) GTEST_SKIP() << "no network namespaces here";
+  EXPECT_EQ(code, 0);
+}
+
 TEST(Interfaces, LinkLocalAddressesAreRefused) {
   int seen = 0;
   for (const auto& one : interfaces())
