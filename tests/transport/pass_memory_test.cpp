@@ -84,6 +84,20 @@ TEST(PassMemory, TheServerNamesWhoDidNotFetchIt) {
   EXPECT_EQ(status, 0) << "it did not get the memory";
 }
 
+// As in another process-id namespace, where /proc, by which ranks tell them apart, is not mounted.
+TEST(PassMemory, TheServerDoesNotWaitForAProcessThatHasAnotherNumberHere) {
+  const shm::Key key = new_key();
+  const auto arena = shm::Arena::create(3);
+  shm::ArenaServer server(key);
+  const FileDescriptor comes = rank_at(key);
+  const pid_t says = 1;
+  expect_thrown(
+      [&] {
+        server.serve(*arena, {{says, {2, 1}}}, std::chrono::seconds(60), {});
+      },
+      ErrorCode::unsupported, {1, 2}, "mounted");
+}
+
 TEST(PassMemory, WhoFetchesNamesTheServerThatDoesNotAnswer) {
   const shm::Key key = new_key();
   const shm::ArenaServer server(key);

@@ -54,7 +54,8 @@ class ArenaServer {
  public:
   explicit ArenaServer(const Key& key) : listener_(key) {}
   /// Until all of `waiting` have it. `check` is asked now and then while nobody comes; it may throw. Throws
-  /// Error(timeout), which names the ranks that did not come.
+  /// Error(timeout), which names the ranks that did not come, Error(unsupported) where a process that
+  /// comes is none of these.
   void serve(const Arena& arena, Processes waiting, std::chrono::milliseconds timeout,
              const std::function<void()>& check);
 

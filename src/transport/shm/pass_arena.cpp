@@ -1,8 +1,14 @@
 // The memfd travels over a Unix socket; /dev/shm, which is 64 MB in containers, is not involved.
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <tutti/error.hpp>
 
@@ -51,20 +57,37 @@ class Fetch {
   const Key& key_;
 };
 
+std::vector<Rank> ranks_of(const Processes& processes) {
+  std::vector<Rank> all;
+  for (const auto& [process, ranks] : processes) all.insert(all.end(), ranks.begin(), ranks.end());
+  return all;
+}
+
+/// It knows the key, and so belongs to one of `ranks`, none of which has that number in its own eyes.
+[[noreturn]] void throw_numbered_otherwise(std::vector<Rank> ranks, pid_t process) {
+  std::ranges::sort(ranks);
+  const std::string text = fmt::format(
+      "a rank of this host ({}) has another process id in its own eyes than here, where it is {} (0: none): "
+      "it is in another process-id namespace, which ranks do not see where /proc is not mounted; mount it, "
+      "or start them in one such namespace",
+      fmt::join(ranks, " or "), process);
+  throw Error(ErrorCode::unsupported, text, std::move(ranks));
+}
+
 }  // namespace
 
 void ArenaServer::serve(const Arena& arena, Processes waiting, std::chrono::milliseconds timeout,
                         const std::function<void()>& check) {
   const Deadline deadline(timeout);
+  const Processes all = waiting;
   while (!waiting.empty()) {
     const FileDescriptor connection = listener_.accept(deadline, check);
-    if (!connection) {
-      std::vector<Rank> missing;
-      for (const auto& [process, ranks] : waiting) missing.insert(missing.end(), ranks.begin(), ranks.end());
-      throw nothing_from(std::move(missing), "did not fetch the shared memory of this host", timeout);
-    }
+    if (!connection)
+      throw nothing_from(ranks_of(waiting), "did not fetch the shared memory of this host", timeout);
+    const pid_t process = process_of(connection.get());
+    if (!all.contains(process)) throw_numbered_otherwise(ranks_of(waiting), process);
     talk_checking([&] { send_descriptor(connection.get(), arena.fd()); }, check);
-    waiting.erase(process_of(connection.get()));
+    waiting.erase(process);
   }
 }
 
