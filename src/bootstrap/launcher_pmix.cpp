@@ -27,7 +27,12 @@ void check(pmix_status_t status, const std::string& what) {
 /// PMIx counts its users in a process; the program's MPI may be another one.
 class Client {
  public:
-  Client() { check(::PMIx_Init(&self_, nullptr, 0), "PMIx_Init"); }
+  Client() {
+    const auto status = ::PMIx_Init(&self_, nullptr, 0);
+    if (status != PMIX_SUCCESS)
+      throw Error(ErrorCode::system, std::string("PMIx: PMIx_Init: ") + ::PMIx_Error_string(status) +
+                                         "; if no launcher left PMIX_NAMESPACE and PMIX_RANK, unset them");
+  }
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
   ~Client() { ::PMIx_Finalize(nullptr, 0); }

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "bootstrap/environment.hpp"
+#include "bootstrap/launched.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/ranks.hpp"
 #include "command.hpp"
@@ -109,6 +110,19 @@ TEST(NestedLaunchers, OfTwoTheOneThatCameLastCounts) {
   EXPECT_THAT(said_below(other, torchrun), testing::HasSubstr("OF torchrun\n")) << "srun torchrun";
   EXPECT_THAT(said_below(torchrun, other), testing::HasSubstr("OF PMI-1\n")) << "torchrun mpiexec";
   EXPECT_THAT(said_below(torchrun + ' ' + other, "x=y"), testing::HasSubstr("OF PMI-1\n")) << "left over";
+}
+
+// A shell that a rank was asked to open has them, and so has all that is started there later.
+TEST(LeftoverVariables, AreNamedWithTheRemedy) {
+#ifndef TUTTI_HAVE_PMIX
+  GTEST_SKIP() << "built without PMIx";
+#endif
+  Child child([] {
+    const Environment environment({{"PMIX_NAMESPACE", "ended"}, {"PMIX_RANK", "0"}});
+    const auto thrown = thrown_by([] { find_launcher(); });
+    return thrown.code == ErrorCode::system && thrown.text.find("unset them") != std::string::npos ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 struct LauncherCommand {
