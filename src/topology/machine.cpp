@@ -20,6 +20,8 @@ namespace {
 }
 
 bool is_rate(double value) { return std::isfinite(value) && value >= 0 && value < 1e9; }
+// What takes for ever on a link, no clock of a simulation counts to the end.
+constexpr double least_bandwidth = 1e-9;  // GB/s: a byte a second
 
 /// Whether a link leads from such a node to such another one. PCIe links and wires have a direction.
 bool may_join(LinkKind kind, NodeKind a, NodeKind b) {
@@ -187,8 +189,8 @@ void check(const Machine& machine) {
     const Node &a = machine.node(link.a), &b = machine.node(link.b);
     if (!may_join(link.kind, a.kind, b.kind))
       refuse(machine, fmt::format("no {} link leads from {} to {}", name(link.kind), name(a), name(b)));
-    if (!is_rate(link.bandwidth) || link.bandwidth == 0 || !is_rate(link.latency) || link.count < 1 ||
-        link.count > most_side_by_side)
+    if (!is_rate(link.bandwidth) || link.bandwidth < least_bandwidth || !is_rate(link.latency) ||
+        link.count < 1 || link.count > most_side_by_side)
       refuse(machine, fmt::format("the {} link of {} and {} has {} GB/s, {} us, count {}", name(link.kind),
                                   name(a), name(b), link.bandwidth, link.latency, link.count));
   }

@@ -50,6 +50,7 @@ TEST(Machine, RefusesWhatIsNone) {
   refuses([](Machine& bad) { bad.links[0].b = 1000; }, "joins nodes");
   refuses([](Machine& bad) { bad.links[0].b = bad.links[0].a; }, "linked to itself");
   refuses([](Machine& bad) { bad.links[0].bandwidth = 0; }, "0 GB/s");
+  refuses([](Machine& bad) { bad.links[0].bandwidth = 1e-320; }, "GB/s");  // a byte takes for ever
   refuses([](Machine& bad) { bad.links[0].latency = std::numeric_limits<double>::quiet_NaN(); }, "nan us");
   refuses([](Machine& bad) { bad.links[0].count = 0; }, "count 0");
   refuses([](Machine& bad) { bad.links[0].count = 2'000'000; }, "count 2000000");
