@@ -107,7 +107,7 @@ class HwlocImporter {
     if (machine == topology.children.end()) topology.refuse("holds no Machine");
     arch_ = architecture(*machine, topology);
     std::map<int, Domain> found;
-    find_domains(*machine, -1, {}, found);
+    find_domains(*machine, nullptr, found);
     add_domains(found);
     if (domains_.empty()) machine->refuse("holds no NUMANode with processors");
     const NodeId first = domains_.begin()->second;
@@ -133,31 +133,32 @@ class HwlocImporter {
   /// A NUMA node of the file.
   struct Domain {
     Bits processors;
-    Node cpu;
+    const XmlElement* node = nullptr;
+    const XmlElement* package = nullptr;  ///< that it is in; nullptr: none
   };
 
   /// All of them, by the system's number.
-  void find_domains(const XmlElement& object, int package, std::map<std::string, std::string> processor,
-                    std::map<int, Domain>& found) {
-    if (is_device(object, "Package")) {
-      package = static_cast<int>(object.number("os_index", -1, -1, most_xml_number));
-      for (const auto& [key, name] : {std::pair{"vendor", "CPUVendor"},
-                                      {"family", "CPUFamilyNumber"},
-                                      {"model", "CPUModelNumber"},
-                                      {"label", "CPUModel"}})
-        if (auto value = info(object, name); !value.empty()) processor[key] = std::move(value);
-    }
+  static void find_domains(const XmlElement& object, const XmlElement* package,
+                           std::map<int, Domain>& found) {
+    if (is_device(object, "Package")) package = &object;
     if (is_device(object, "NUMANode")) {
-      Node cpu{.label = processor["label"], .package = package, .details = processor};
-      cpu.details.erase("label");
-      if (!arch_.empty()) cpu.details["arch"] = arch_;
-      cpu.details["affinity"] = object.text("cpuset");
       const int index = static_cast<int>(object.number("os_index", 0, 0, most_xml_number));
-      cpu.details["numaid"] = std::to_string(index);
-      found.emplace(index, Domain{Bits(object.text("cpuset")), std::move(cpu)});
+      found.emplace(index, Domain{Bits(object.text("cpuset")), &object, package});
     }
     for (const XmlElement& child : object.children)
-      if (child.name == "object") find_domains(child, package, processor, found);
+      if (child.name == "object") find_domains(child, package, found);
+  }
+
+  [[nodiscard]] Node cpu_of(int index, const Domain& domain) const {
+    Node cpu{.details = {{"affinity", domain.node->text("cpuset")}, {"numaid", std::to_string(index)}}};
+    if (!arch_.empty()) cpu.details["arch"] = arch_;
+    if (domain.package == nullptr) return cpu;
+    cpu.package = static_cast<int>(domain.package->number("os_index", -1, -1, most_xml_number));
+    cpu.label = info(*domain.package, "CPUModel");
+    for (const auto& [key, name] :
+         {std::pair{"vendor", "CPUVendor"}, {"family", "CPUFamilyNumber"}, {"model", "CPUModelNumber"}})
+      if (auto value = info(*domain.package, name); !value.empty()) cpu.details[key] = std::move(value);
+    return cpu;
   }
 
   /// Memory without processors (of a GPU, or CXL's) is no place to run at. Nor is memory of another kind
@@ -169,7 +170,7 @@ class HwlocImporter {
       const bool is_known = std::ranges::any_of(
           added, [&one = domain](const Bits& other) { return other.overlaps(one.processors); });
       if (is_known || !domain.processors.any()) continue;
-      domains_[index] = add_cpu(machine_, domain.cpu);
+      domains_[index] = add_cpu(machine_, cpu_of(index, domain));
       added.push_back(domain.processors);
     }
   }

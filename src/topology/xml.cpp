@@ -41,8 +41,11 @@ void on_start(void* data, const XML_Char* name, const XML_Char** attributes) {
   // Siblings that come later may move the closed ones, never those that are open: only the last child is.
   auto& siblings = reading.open.back()->children;
   siblings.push_back({.name = name, .line = XML_GetCurrentLineNumber(reading.parser)});
-  for (; *attributes != nullptr; attributes += 2)
+  for (; *attributes != nullptr; attributes += 2) {
+    if (std::string_view(attributes[1]).size() > most_xml_value)
+      return reading.stop(fmt::format("a value of more than {} bytes", most_xml_value));
     siblings.back().attributes.emplace_back(attributes[0], attributes[1]);
+  }
   reading.open.push_back(&siblings.back());
 }
 

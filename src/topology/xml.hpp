@@ -29,11 +29,14 @@ struct XmlElement {
 };
 
 /// The root element. Throws Error(invalid_argument) with the line for what is not well-formed, nests deeper
-/// than `most_xml_depth`, has more than `most_xml_elements`, or brings a document type of its own.
+/// than `most_xml_depth`, has more than `most_xml_elements` or values longer than `most_xml_value`, or brings
+/// a document type of its own.
 XmlElement parse_xml(std::string_view text);
 
 inline constexpr int most_xml_depth = 64;
 inline constexpr int most_xml_elements = 100'000;
+/// Bytes of an attribute: what a processor is called, thousands of NUMA domains are told.
+inline constexpr std::size_t most_xml_value = std::size_t{1} << 14U;
 inline constexpr int most_xml_number = 1'000'000'000;  ///< for numbers that have no bound of their own
 
 }  // namespace tutti::topology

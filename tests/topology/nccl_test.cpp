@@ -179,6 +179,9 @@ TEST_F(NcclFile, HostileFilesAreRefused) {
   std::string long_list = "<system version=\"1\"><cpu numaid=\"0\">";
   for (int i = 0; i < 100'001; ++i) long_list += "<a/>";
   EXPECT_THAT(refusal(long_list + "</cpu></system>"), HasSubstr("more than 100000 elements"));
+  // Whatever has many of them would have as many copies.
+  EXPECT_THAT(refusal("<system version=\"1\">\n<cpu vendor=\"" + std::string(20'000, 'v') + "\"/></system>"),
+              HasSubstr("line 2: a value of more than 16384 bytes"));
 }
 
 TEST_F(NcclFile, WhatIsWrittenReadsAsTheSameMachine) {
