@@ -6,7 +6,7 @@ add_library(tutti-nccl-objects OBJECT ${tutti_nccl_sources})
 tutti_unite(tutti-nccl-objects)
 target_include_directories(tutti-nccl-objects PRIVATE src)
 target_link_libraries(tutti-nccl-objects PRIVATE tutti fmt::fmt)
-target_compile_options(tutti-nccl-objects PRIVATE -ffp-contract=off)
+target_compile_options(tutti-nccl-objects PRIVATE -ffp-contract=off -fno-fast-math)
 set_target_properties(tutti-nccl-objects PROPERTIES CXX_VISIBILITY_PRESET default)  # also in a project that hides its own
 tutti_strict(tutti-nccl-objects)
 
