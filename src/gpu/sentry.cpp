@@ -53,6 +53,7 @@ void Sentry::check() {
   look();
   const std::scoped_lock lock(mutex_);
   if (failure_) throw Error(*failure_);
+  if (stopped_because_) throw Error(*stopped_because_);  // a kernel that waits for nobody reports nothing
 }
 
 void Sentry::fail(const Error& error) {

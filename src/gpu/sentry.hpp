@@ -34,7 +34,7 @@ class Sentry {
 
   /// A launch has been enqueued: its number, for reports.
   std::uint64_t announce_launch(const std::string& what);
-  /// Throws what a kernel reported.
+  /// Throws what a kernel reported, or why those to come would give up.
   void check();
   /// Nothing can be enqueued any more, for this reason, and kernels that wait give up. From any thread.
   void fail(const Error& error);

@@ -399,7 +399,10 @@ OnDevice GpuState::on_device() const {
 void GpuState::check() {
   refuse_forked_copy();
   sentry_->check();
-  if (const auto why = setting_.interrupted()) throw Error(*why);
+  const auto why = setting_.interrupted();
+  if (!why) return;
+  sentry_->stop(*why);  // whoever was told gets no further call through
+  throw Error(*why);
 }
 
 std::string GpuState::explain() const {

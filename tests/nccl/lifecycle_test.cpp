@@ -97,6 +97,27 @@ TEST_F(Lifecycle, SurvivorsOfAnAbortGoOn) {
   EXPECT_EQ(through, 3);
 }
 
+TEST_F(Lifecycle, WhoHearsOfAnotherRanksErrorGetsNoCallThrough) {
+  std::latch all_heard(2);
+  on_threads(
+      2,
+      [&](int rank, ncclComm_t comm, cudaStream_t stream) {
+        const Floats a(*api, std::vector<float>(10, 1));
+        if (rank == 0) {  // waits for nobody
+          EXPECT_EQ(ncclBcast(a.data(), 10, ncclFloat32, 0, comm, stream), ncclSuccess);
+        } else {
+          EXPECT_EQ(ncclAllReduce(a.data(), a.data(), 10, ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+        }
+        EXPECT_EQ(changed_from(ncclSuccess, comm), ncclInvalidUsage);
+        EXPECT_EQ(ncclAllReduce(a.data(), a.data(), 10, ncclFloat32, ncclSum, comm, stream),
+                  ncclInvalidUsage);
+        all_heard.arrive_and_wait();
+        EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+        api->synchronize(stream);
+      },
+      false);
+}
+
 TEST_F(Lifecycle, SurvivorsGoOnAlsoWhereAWindowFailed) {
   std::latch all_have_one(3);
   on_threads(
