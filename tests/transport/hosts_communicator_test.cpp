@@ -1,7 +1,12 @@
 // A communicator across two hosts, with nothing said about transports.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
 #include <cstdlib>
+#include <optional>
+#include <string>
+#include <thread>
 #include <tutti/tutti.hpp>
 #include <vector>
 
@@ -49,6 +54,41 @@ void collectives(Rank rank, int /*socket*/) {
   Communicator other = comm.duplicate();
   other.barrier();
   comm.barrier();
+}
+
+void call_ip(const std::string& arguments) {
+  require(std::system(("ip " + arguments).c_str()) == 0, arguments);  // NOLINT(cert-env33-c)
+}
+
+// Data have addresses of their own, so that they are delayed and the goodbye is not.
+void last_message(Rank rank, int /*socket*/) {
+  started_by_torchrun(rank);
+  const std::string mine = "10.77.1." + std::to_string(rank + 1);
+  call_ip("addr add " + mine + "/24 dev eth0");
+  Options options = Options::from_environment();
+  options.interface = mine;
+  options.timeout = std::chrono::seconds(20);
+  Communicator comm = Communicator::from_environment(options);
+  auto child = std::make_optional(comm.duplicate());
+  std::array<int, 1> value{};
+  child->broadcast(value, 0);  // connects
+  comm.barrier();
+  if (rank == 0) call_ip("route add blackhole 10.77.1.2");
+  value[0] = rank == 0 ? 7 : 0;
+  child->broadcast(value, 0);
+  require(value[0] == 7, "the last message is wrong");
+  child.reset();
+  if (rank == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));  // longer than who has left is waited for
+    call_ip("route del blackhole 10.77.1.2");
+  }
+  comm.barrier();
+}
+
+TEST(Hosts, WhatALeavingRankSentLastArrivesAlthoughItsPacketsGotLost) {
+  TwoHosts hosts;
+  if (!hosts.missing().empty()) GTEST_SKIP() << hosts.missing();
+  EXPECT_EQ(hosts.run(last_message), "");
 }
 
 TEST(Hosts, ACommunicatorFindsItsWay) {

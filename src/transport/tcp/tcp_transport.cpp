@@ -86,6 +86,15 @@ std::string TcpTransport::explain(Rank peer) const {
   }
 }
 
+// A receiver that tries to read beyond the end of a connection throws.
+bool TcpTransport::may_bring_from(Rank peer) const {
+  for (int channel = 0; channel < channels; ++channel)
+    if (const auto& receiver = receivers_[index(peer, channel)];
+        receiver && receiver->waiting() && receiver->wait_fd() >= 0)
+      return true;
+  return false;
+}
+
 double TcpTransport::port_rate() const { return topology::port_rate(listener_->address()); }
 
 std::size_t TcpTransport::index(Rank peer, int channel) const {

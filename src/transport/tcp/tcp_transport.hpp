@@ -41,6 +41,9 @@ class TcpTransport final : public Transport {
   [[nodiscard]] std::string explain(Rank peer) const override;
   [[nodiscard]] std::size_t max_message_bytes() const override { return max_message; }
   [[nodiscard]] double port_rate() const override;
+  /// Whether a message of `peer` is awaited on a connection that the peer has not been seen to close: what it
+  /// sent may still be on its way.
+  [[nodiscard]] bool may_bring_from(Rank peer) const;
   Sender& sender(Rank peer, int channel) override;
   Receiver& receiver(Rank peer, int channel) override;
   void progress() override;
