@@ -114,6 +114,7 @@ std::unique_ptr<Impl> make_first(const std::shared_ptr<Watch>& watch, const Opti
   auto impl = std::make_unique<Impl>(watch, nullptr, std::move(group), options, std::move(tuned));
   impl->group.all_gather = nullptr;
   impl->warm_up();
+  impl->membership.begin();
   return impl;
 }
 

@@ -196,6 +196,7 @@ std::unique_ptr<Impl> Impl::make_child(transport::Group child, const std::vector
     auto impl = std::make_unique<Impl>(watch, listener, std::move(child), options, planner->setting().tuning);
     impl->group.all_gather = nullptr;  // it refers to this function, as the next does
     impl->check_parent = nullptr;
+    impl->membership.begin();
     return impl;
   } catch (const Error& error) {
     std::rethrow_exception(fail_both(parent_failed ? error : in_parent(error, members, me)));

@@ -119,7 +119,6 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
                                                                                          : spin_shared;
   looks_beside = spin_polls == spin_shared;
   looks_a_poll = spin_polls == spin_alone && verbs == nullptr ? looks_alone : 1;
-  membership.begin();
 }
 
 std::shared_ptr<transport::tcp::TcpListener> Impl::data_listener() {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "communicator/ranks.hpp"
@@ -76,6 +77,24 @@ TEST(OptionsOfAProgram, AreWithinWhatTheirVariablesTake) {
   const auto refused = thrown([](Options& options) { options.node_size = -3; });
   EXPECT_EQ(refused.code, ErrorCode::invalid_argument);
   EXPECT_NE(refused.text.find("Options::node_size is -3"), std::string::npos) << refused.text;
+}
+
+// Each rank finds it out; some hear it from another one before.
+TEST(OptionsOfAProgram, ThatTheFirstCallRefusesAreToldToAllRanks) {
+  Options options;
+  options.algorithm = "ring";
+  options.rank_order = true;
+  constexpr Rank ranks = 8;
+  for (int round = 0; round < 6; ++round) {
+    const UniqueId id = UniqueId::create();
+    std::vector<std::jthread> threads;
+    for (Rank rank = 0; rank < ranks; ++rank)
+      threads.emplace_back([&, rank] {
+        const auto thrown = thrown_by([&] { const Communicator comm(id, rank, ranks, options); });
+        EXPECT_THAT(thrown.code, testing::AnyOf(ErrorCode::invalid_argument, ErrorCode::aborted));
+        EXPECT_THAT(thrown.text, HasSubstr("algorithm ring does not reduce in rank order"));
+      });
+  }
 }
 
 }  // namespace
