@@ -66,9 +66,16 @@ void Comm::connect(const std::shared_ptr<Communicator>& communicator) {
   make_own_part(*communicator);
   GpuOptions options;
   options.blocks = config_.blocks;
-  gpu_.emplace(*communicator, options);
+  // Before ranks wait for each other: the first that is made, and ends, must know of all the others here.
+  auto neighbours = neighbours_of(successors_.front());
+  try {
+    gpu_.emplace(*communicator, options);
+  } catch (...) {
+    const std::scoped_lock lock(neighbours->mutex);
+    --neighbours->open;
+    throw;
+  }
   {
-    auto neighbours = neighbours_of(successors_.front());
     const std::scoped_lock lock(state_mutex_);
     neighbours_ = std::move(neighbours);
   }
