@@ -149,7 +149,8 @@ FileDescriptor connect_authenticated(const std::string& address, std::uint16_t p
           break;
         case Outcome::closed:
           last = limit.deadline.passed()
-                     ? "somebody listens there, but does not speak"
+                     ? "somebody listens there, but does not speak (a stopped process, or one out of file "
+                       "descriptors: ulimit -n)"
                      : "somebody listens there, but closes connections; another program may have the port";
           break;
       }

@@ -314,10 +314,11 @@ Fault Hub::who_is_missing() const {
   if (lobby_.refused() > 0)
     fault.text +=
         "; " + std::to_string(lobby_.refused()) + " connections did not know the secret of this group";
-  if (lobby_.full())
+  // Not only now: who gives way to others comes again, and until then there seems to be room.
+  if (!formed_ && lobby_.was_full())
     fault.text +=
-        "; rank 0's process cannot open another connection, and needs one for each rank: raise its limit of "
-        "file descriptors (ulimit -n)";
+        "; rank 0's process could not always open another connection, and needs one for each rank: raise its "
+        "limit of file descriptors (ulimit -n)";
   return fault;
 }
 

@@ -64,6 +64,7 @@ void Lobby::accept_some(const Enter& enter) {
     auto connection = accept_from(listener_.get());
     if (!connection) {
       full_ = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      was_full_ = was_full_ || full_;
       if (full_ && !arrivals_.empty()) arrivals_.pop_front();
       return;
     }

@@ -32,8 +32,9 @@ class Lobby {
   /// Stops listening and drops everybody.
   void close();
 
-  [[nodiscard]] int refused() const { return refused_; }  ///< connections with another secret, so far
-  [[nodiscard]] bool full() const { return full_; }       ///< this process cannot open another connection
+  [[nodiscard]] int refused() const { return refused_; }     ///< connections with another secret, so far
+  [[nodiscard]] bool full() const { return full_; }          ///< this process cannot open another connection
+  [[nodiscard]] bool was_full() const { return was_full_; }  ///< so far, if only for moments
 
  private:
   /// Whether the arrival is done with, one way or the other.
@@ -45,6 +46,7 @@ class Lobby {
   std::size_t most_;
   std::deque<Accepting> arrivals_;  ///< oldest first
   bool full_ = false;               ///< out of descriptors: do not look at the listener for a moment
+  bool was_full_ = false;
   int refused_ = 0;
 };
 
