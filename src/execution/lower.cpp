@@ -44,10 +44,13 @@ class Lowering {
     const auto chunks = static_cast<std::size_t>(std::max(schedule_.chunks, 1));
     const auto scratch_chunks = static_cast<std::uint64_t>(schedule_.scratch);
     element_ = size_of(settings_.type);
-    std::size_t piece = settings_.piece;
-    if (settings_.max_message != unlimited)
-      piece = std::min(piece, settings_.max_message / static_cast<std::size_t>(overview_.largest_count));
-    piece = std::max(piece / align * align, align);
+    std::size_t piece = settings_.piece, unit = align;
+    if (settings_.max_message != unlimited) {
+      const std::size_t longest = settings_.max_message / static_cast<std::size_t>(overview_.largest_count);
+      piece = std::min(piece, longest);
+      if (longest < align) unit = element_;  // of hundreds of chunks, as hundreds of ranks send
+    }
+    piece = std::max(piece / unit * unit, unit);
     program_.element_bytes = element_;
     program_.kernel = kernels::fold_for(settings_.type, settings_.op);
     program_.stable = settings_.stable;

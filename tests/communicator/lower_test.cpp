@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <tutti/error.hpp>
 
 #include "collectives/algorithms.hpp"
+#include "collectives/partial_build.hpp"
 #include "execution/lower.hpp"
 #include "gpu/flatten.hpp"
 
@@ -113,6 +115,29 @@ TEST(Lower, OnlyMessagesMustBeShort) {
   }
 }
 
+// As in shared memory, where 512 ranks have 8 KiB for a message, and some messages all blocks of half of
+// them.
+TEST(Lower, CutsMessagesOfHundredsOfChunksShort) {
+  constexpr int ranks = 512;
+  constexpr std::size_t bytes = 1 << 20, block = bytes / ranks, longest = 8192;
+  execution::Shape divided, blocks;
+  divided.divisible = true;
+  divided.total = bytes;
+  blocks.input = {{0, block}};
+  for (std::size_t r = 0; r < ranks; ++r) blocks.output.push_back({r * block, block});
+  for (const auto& [collective, name, shape] :
+       {std::tuple(Collective::all_reduce, "halving_doubling", divided),
+        std::tuple(Collective::all_gather, "doubling", blocks)}) {
+    const PartialBuild build(std::vector<Rank>{1});
+    const Schedule schedule = find_algorithm(collective, name)->make(ranks, 0, 1);
+    gpu::NamedChannels channels;
+    const auto program =
+        execution::lower(schedule, execution::overview_of(schedule), 1, shape,
+                         {.piece = 64 << 10, .max_message = longest, .type = DataType::float64}, channels);
+    EXPECT_EQ(program.message_bytes, longest) << name;
+  }
+}
+
 TEST(Lower, SendsApartWhatIsShort) {
   EXPECT_EQ(kinds_of_all_gather({.sends_apart = 1000}),
             (std::vector<std::vector<Kind>>{{Kind::send, Kind::copy},
@@ -129,21 +154,20 @@ TEST(Lower, ReadsOnceWhatIsLong) {
 
 // By the figures of the whole schedule, so that every rank refuses it.
 TEST(Lower, RefusesMessagesThatAreTooLong) {
-  constexpr int chunks = 2000;  // of 64 bytes at least, where messages have 64 KiB
-  Builder b("long", Collective::broadcast, 2, chunks);
-  b.at(0).fold(in(0, chunks)).to(1, 0, chunks);
-  b.at(1).from(0, 0, chunks).store(out(0, chunks));
-  const Schedule schedule = std::move(b).build();
-  const auto lower = [&](std::size_t bytes) {
-    kinds_of(schedule, {.divisible = true, .total = bytes, .input = {}, .output = {}}, {});
+  const auto lower = [](int chunks, DataType type) {  // where messages have 64 KiB
+    Builder b("long", Collective::broadcast, 2, chunks);
+    b.at(0).fold(in(0, chunks)).to(1, 0, chunks);
+    b.at(1).from(0, 0, chunks).store(out(0, chunks));
+    kinds_of(std::move(b).build(), {.divisible = true, .total = 1 << 20, .input = {}, .output = {}},
+             {.type = type});
   };
-  EXPECT_NO_THROW(lower(60'000));  // chunks are smaller
+  EXPECT_NO_THROW(lower(10'000, DataType::uint8));
   try {
-    lower(1 << 20);
+    lower(10'000, DataType::float64);
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_schedule);
-    EXPECT_NE(std::string(error.what()).find("schedule long: a message of 2000 chunks"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("schedule long: a message of 10000 chunks"), std::string::npos);
   }
 }
 
