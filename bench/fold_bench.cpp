@@ -2,6 +2,7 @@
 // processor.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -132,7 +133,9 @@ int run(int argc, char** argv) {
   CLI::App app{"Times the reduction kernels; GB/s count the bytes of one sink"};
   app.add_option("--types", options.types, "element types")->delimiter(',');
   app.add_option("--ops", options.ops, "operations")->delimiter(',');
-  app.add_option("--bytes", options.bytes, "bytes of one buffer")->delimiter(',');
+  app.add_option("--bytes", options.bytes, "bytes of one buffer")
+      ->delimiter(',')
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 44U));  // CLI11 takes -1 for 2^64 - 1
   app.add_option("--sources", options.sources, "how many sources")->check(CLI::Range(1, 64));
   app.add_option("--sinks", options.sinks, "how many sinks")->check(CLI::Range(1, 64));
   app.add_option("--divisor", options.divisor, "divide the result by this")->check(CLI::PositiveNumber);
