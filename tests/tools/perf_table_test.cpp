@@ -6,11 +6,13 @@
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "command.hpp"
+#include "perf/report.hpp"
 #include "perf_output.hpp"
 
 namespace tutti {
@@ -120,6 +122,19 @@ TEST(PerfTable, HasNcclTestsColumns) {
   const test::PerfRow& row = printed.rows[0];
   EXPECT_THAT((std::vector{row.size, row.count, row.type, row.reduction, row.root}),
               ElementsAre("8", "4", "float16", "none", "1"));
+}
+
+// Of one rank, in place, nothing is moved.
+TEST(PerfTable, KeepsItsColumnsForAnyBandwidth) {
+  testing::internal::CaptureStdout();
+  for (const double gigabytes : {0.0, 12.34, 9999.99, 9999.999, 12345.67, 2019648.01}) {
+    const perf::Result result{.algbw = gigabytes, .busbw = gigabytes};
+    perf::print_row(stdout, {.bytes = 8, .count = 2, .out_of_place = result, .in_place = result});
+  }
+  std::istringstream rows(testing::internal::GetCapturedStdout());
+  std::set<std::size_t> lengths;
+  for (std::string row; std::getline(rows, row);) lengths.insert(row.size());
+  EXPECT_EQ(lengths.size(), 1U) << rows.str();
 }
 
 }  // namespace

@@ -12,9 +12,12 @@ std::string microseconds(double value) {
   return value < 10000 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
 }
 
+/// In seven columns: a rank alone copies nothing in place, at petabytes a second.
+std::string gigabytes(double value) { return fmt::format("{:.{}f}", value, value < 9999.995 ? 2 : 0); }
+
 std::string columns(const Result& result) {
-  return fmt::format(" {:>8} {:>7.2f} {:>7.2f} {:>6}", microseconds(result.time.median), result.algbw,
-                     result.busbw, result.wrong ? std::to_string(*result.wrong) : "N/A");
+  return fmt::format(" {:>8} {:>7} {:>7} {:>6}", microseconds(result.time.median), gigabytes(result.algbw),
+                     gigabytes(result.busbw), result.wrong ? std::to_string(*result.wrong) : "N/A");
 }
 
 std::string spread(const Result& result) {
