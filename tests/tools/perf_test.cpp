@@ -183,7 +183,7 @@ TEST(Perf, WritesJson) {
 }
 
 TEST(Perf, SaysWhereNothingIsChecked) {
-  for (const std::string unchecked : {"barrier", "all_reduce -b 8 -e 8 -c 0"}) {
+  for (const std::string unchecked : {"barrier --rewrite", "all_reduce -b 8 -e 8 -c 0"}) {
     const std::string command = perf + " " + unchecked + " --ranks 2" + quick;
     EXPECT_THAT(run(command).output, HasSubstr("# Out of bounds values : N/A\n")) << unchecked;
     const auto json = nlohmann::json::parse(run(command + "--json - 2>/dev/null").output);

@@ -111,7 +111,7 @@ class Runner {
     const std::size_t in_bytes = layout.in_elements * size_of(point.type);
     if (settings_.rewrite) {
       saved_.assign(in, in + in_bytes);
-      rewrite = [&] { std::memcpy(in, saved_.data(), in_bytes); };
+      rewrite = [&] { std::ranges::copy(saved_, in); };
     }
     result.time = perf::measure(
         comm_,
