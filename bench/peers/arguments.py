@@ -19,3 +19,19 @@ def list_of(convert, allowed=None):
             raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(allowed)}")
         return values
     return parse
+
+
+def number(convert, least, most):
+    """An int or a float within bounds: neither NaN nor infinite."""
+    def parse(text):
+        value = convert(text)
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not within {least} to {most}")
+        return value
+    parse.__name__ = convert.__name__  # of which argparse speaks where it fails
+    return parse
+
+
+RANKS = number(int, 1, 1024)
+REPEATS = number(int, 1, 10_000)
+SECONDS = number(float, 1e-6, 3600)  # of a point

@@ -22,7 +22,7 @@ endif()
 # The scripts, with programs that only pretend to measure.
 find_program(TUTTI_PYTHON python3)
 if(TUTTI_PYTHON AND NOT TUTTI_SANITIZE)
-  foreach(name scripts rdma install)
+  foreach(name scripts arguments rdma install)
     add_test(NAME bench.${name} COMMAND ${TUTTI_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/bench/${name}_test.py)
     set_tests_properties(bench.${name} PROPERTIES LABELS bench TIMEOUT 300)
   endforeach()
