@@ -124,10 +124,10 @@ void Impl::check_members(Task& task) {
   if (const auto dead = first_dead(); dead && gone_for_long(*dead)) throw member_gone(&task, *dead);
   for (Rank r = 0; r < group.size; ++r) {
     if (!gone_for_long(r)) continue;
+    const auto awaited = ranks_awaited(task);      // also looks for what a step awaits after what is missing
+    if (awaited.empty() && advance(task)) return;  // what it waited for has come since
     // Where a packet was lost, what it sent comes later than its goodbye; and then the connection's end.
     if (tcp && tcp->may_bring_from(r)) continue;
-    const auto awaited = ranks_awaited(task);
-    if (awaited.empty() && advance(task)) return;  // what it waited for has come since
     if (awaited.empty() || std::find(awaited.begin(), awaited.end(), r) != awaited.end())
       throw member_gone(&task, r);
   }

@@ -1,9 +1,11 @@
 // A communicator across two hosts, with nothing said about transports.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <future>
 #include <optional>
 #include <string>
 #include <thread>
@@ -61,13 +63,17 @@ void call_ip(const std::string& arguments) {
 }
 
 // Data have addresses of their own, so that they are delayed and the goodbye is not.
+Options with_data_apart(Rank host) {
+  Options options = Options::from_environment();
+  options.interface = "10.77.1." + std::to_string(host + 1);
+  options.timeout = std::chrono::seconds(20);
+  call_ip("addr add " + options.interface + "/24 dev eth0");
+  return options;
+}
+
 void last_message(Rank rank, int /*socket*/) {
   started_by_torchrun(rank);
-  const std::string mine = "10.77.1." + std::to_string(rank + 1);
-  call_ip("addr add " + mine + "/24 dev eth0");
-  Options options = Options::from_environment();
-  options.interface = mine;
-  options.timeout = std::chrono::seconds(20);
+  const Options options = with_data_apart(rank);
   Communicator comm = Communicator::from_environment(options);
   auto child = std::make_optional(comm.duplicate());
   std::array<int, 1> value{};
@@ -89,6 +95,58 @@ TEST(Hosts, WhatALeavingRankSentLastArrivesAlthoughItsPacketsGotLost) {
   TwoHosts hosts;
   if (!hosts.missing().empty()) GTEST_SKIP() << hosts.missing();
   EXPECT_EQ(hosts.run(last_message), "");
+}
+
+// Ranks 0 and 2 on one host, on the other one the root, whose step awaits both. It hears of the goodbye of
+// rank 2 while it computes, and has not looked for its message yet: that of rank 0, which is late, comes
+// first.
+void one_of_several(Rank host, int socket) {
+  using namespace std::chrono_literals;
+  constexpr Rank root = 1, late = 0, leaving = 2;
+  Options options = with_data_apart(host);
+  options.algorithm = "all_pairs";
+  UniqueId id;
+  if (host == 0) id = UniqueId::create("10.77.0.1");
+  const auto moved = host == 0 ? ::send(socket, id.bytes.data(), id.bytes.size(), 0)
+                               : ::recv(socket, id.bytes.data(), id.bytes.size(), 0);
+  require(moved == static_cast<ssize_t>(id.bytes.size()), "the other host is gone");
+  const auto body = [&](Rank rank) {
+    Communicator comm(id, rank, 3, options);
+    auto child = std::make_optional(comm.duplicate());
+    const std::array<int, 1> in{rank + 1};
+    std::vector<int> sum(rank == root ? 1 : 0);
+    child->reduce(in, sum, root);  // connects
+    comm.barrier();
+    if (rank == root) {
+      Work work = child->async().reduce(in, sum, root);
+      while (!work.test())
+        for (int i = 0; i < 15; ++i) {
+          comm.check();
+          std::this_thread::sleep_for(10ms);
+        }
+      require(sum[0] == 6, "the sum is wrong");
+    } else {
+      if (rank == leaving) call_ip("route add blackhole 10.77.1.2");
+      if (rank == late) std::this_thread::sleep_for(1s);
+      child->reduce(in, sum, root);
+    }
+    child.reset();
+    if (rank == leaving) {
+      std::this_thread::sleep_for(600ms);
+      call_ip("route del blackhole 10.77.1.2");
+    }
+    comm.barrier();
+  };
+  if (host == 1) return body(root);
+  auto other = std::async(std::launch::async, body, leaving);
+  body(late);
+  other.get();
+}
+
+TEST(Hosts, SoDoesWhatOneOfSeveralSentWhomAStepAwaits) {
+  TwoHosts hosts;
+  if (!hosts.missing().empty()) GTEST_SKIP() << hosts.missing();
+  EXPECT_EQ(hosts.run(one_of_several), "");
 }
 
 TEST(Hosts, ACommunicatorFindsItsWay) {
