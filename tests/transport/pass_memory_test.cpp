@@ -90,12 +90,24 @@ TEST(PassMemory, TheServerDoesNotWaitForAProcessThatHasAnotherNumberHere) {
   const auto arena = shm::Arena::create(3);
   shm::ArenaServer server(key);
   const FileDescriptor comes = rank_at(key);
-  const pid_t says = 1;
+  const pid_t says = ::getpid() + 1;
   expect_thrown(
       [&] {
         server.serve(*arena, {{says, {2, 1}}}, std::chrono::seconds(60), {});
       },
       ErrorCode::unsupported, {1, 2}, "mounted");
+}
+
+// As the first processes of two such namespaces.
+TEST(PassMemory, AnotherProcessOfTheSameNumberIsNotTakenForThisOne) {
+  const shm::Key key = new_key();
+  int checks = 0;
+  expect_thrown([&] { shm::require_arena(key, 3, [&] { ++checks; }); }, ErrorCode::unsupported, {3},
+                "mounted");
+  EXPECT_GT(checks, 0);
+  const auto arena = shm::Arena::create(3);
+  shm::publish_arena(key, arena);
+  shm::require_arena(key, 3, {});
 }
 
 TEST(PassMemory, WhoFetchesNamesTheServerThatDoesNotAnswer) {

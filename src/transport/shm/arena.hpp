@@ -68,5 +68,8 @@ class ArenaServer {
 std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, Rank holder, std::chrono::milliseconds timeout,
                                     const std::function<void()>& check);
 void publish_arena(const Key& key, const std::shared_ptr<Arena>& arena);
+/// To be called where this process has its holder's number. Throws Error(unsupported) where the arena has not
+/// been published here, so that this is another process; or what `check` throws, which is asked then.
+void require_arena(const Key& key, Rank holder, const std::function<void()>& check);
 
 }  // namespace tutti::transport::shm

@@ -1,5 +1,6 @@
 // The memfd travels over a Unix socket; /dev/shm, which is 64 MB in containers, is not involved.
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -63,14 +64,13 @@ std::vector<Rank> ranks_of(const Processes& processes) {
   return all;
 }
 
-/// It knows the key, and so belongs to one of `ranks`, none of which has that number in its own eyes.
-[[noreturn]] void throw_numbered_otherwise(std::vector<Rank> ranks, pid_t process) {
+/// `numbered`: what shows that one of `ranks` is in another process-id namespace.
+[[noreturn]] void throw_elsewhere(std::vector<Rank> ranks, const std::string& numbered) {
   std::ranges::sort(ranks);
   const std::string text = fmt::format(
-      "a rank of this host ({}) has another process id in its own eyes than here, where it is {} (0: none): "
-      "it is in another process-id namespace, which ranks do not see where /proc is not mounted; mount it, "
-      "or start them in one such namespace",
-      fmt::join(ranks, " or "), process);
+      "a rank of this host ({}) {}: it is in another process-id namespace, which ranks do not see where "
+      "/proc is not mounted; mount it, or start them in one such namespace",
+      fmt::join(ranks, " or "), numbered);
   throw Error(ErrorCode::unsupported, text, std::move(ranks));
 }
 
@@ -85,7 +85,10 @@ void ArenaServer::serve(const Arena& arena, Processes waiting, std::chrono::mill
     if (!connection)
       throw nothing_from(ranks_of(waiting), "did not fetch the shared memory of this host", timeout);
     const pid_t process = process_of(connection.get());
-    if (!all.contains(process)) throw_numbered_otherwise(ranks_of(waiting), process);
+    if (!all.contains(process))  // it knows the key, and so belongs to one of those
+      throw_elsewhere(
+          ranks_of(waiting),
+          fmt::format("has another process id in its own eyes than here, where it is {} (0: none)", process));
     talk_checking([&] { send_descriptor(connection.get(), arena.fd()); }, check);
     waiting.erase(process);
   }
@@ -96,6 +99,18 @@ void publish_arena(const Key& key, const std::shared_ptr<Arena>& arena) {
   const std::lock_guard lock(registry.mutex);
   std::erase_if(registry.arenas, [](const auto& entry) { return entry.second.expired(); });
   registry.arenas[key] = arena;
+}
+
+void require_arena(const Key& key, Rank holder, const std::function<void()>& check) {
+  Registry& registry = registry_of_process.get();
+  talk_checking(
+      [&] {
+        const std::lock_guard lock(registry.mutex);
+        if (registry.arenas.contains(key)) return;  // be it no longer: who fetches it hears why
+        throw_elsewhere({holder},
+                        fmt::format("has the process id {} in its own eyes, as this one", ::getpid()));
+      },
+      check);
 }
 
 std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, Rank holder, std::chrono::milliseconds timeout,

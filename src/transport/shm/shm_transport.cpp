@@ -123,6 +123,7 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     others.erase(mine.pid);
     server->serve(*arena_, std::move(others), group.timeout, group.check_members);
   } else if (local_rank_ != 0) {
+    if (leader.pid == mine.pid) require_arena(leader.key, locals_[0], group.check_members);
     arena_ = attach_arena(leader.key, n, locals_[0], group.timeout, group.check_members);
   }
   wakes_ = std::make_unique<Wakes>(arena_);
