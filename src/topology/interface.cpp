@@ -71,6 +71,15 @@ std::string listing(const std::vector<Interface>& all) {
                                                "; this host has: " + listing(all));
 }
 
+/// What the kernel calls an interface that may be named by another of its names (ip link property add
+/// altname); empty: there is none. It takes an alias for its device, of which it may not be.
+std::string device_of(std::string_view interface) {
+  std::array<char, IF_NAMESIZE> name{};
+  const unsigned index =
+      interface.find(':') == std::string_view::npos ? ::if_nametoindex(std::string(interface).c_str()) : 0;
+  return index != 0 && ::if_indextoname(index, name.data()) != nullptr ? name.data() : "";
+}
+
 }  // namespace
 
 std::vector<Interface> interfaces() {
@@ -111,10 +120,11 @@ std::string interface_address(std::string_view interface) {
       refuse(interface, "is link-local, which other hosts cannot use", all);
     return usable;
   }
+  const std::string device = device_of(interface);
+  if (device.empty()) refuse(interface, "does not exist", all);
+  if (device != interface) return interface_address(device);
   // The kernel takes IPv6 addresses from what goes down, and a new network namespace's loopback has none yet.
-  if (::if_nametoindex(std::string(interface).c_str()) != 0)
-    refuse(interface, "has no address; it may be down", all);
-  refuse(interface, "does not exist", all);
+  refuse(interface, "has no address; it may be down", all);
 }
 
 std::string route_to(const std::string& peer) {

@@ -30,9 +30,9 @@ std::string device_name(const std::string& interface);
 std::vector<Interface> interfaces();
 
 /// The address of an interface that other hosts can use: its IPv4 one, else a global IPv6 one. `interface`
-/// may also be such an address itself, or "default": that of the default route. Throws
-/// Error(invalid_argument), which lists the interfaces, for one that does not exist, is down, or has no
-/// address but a link-local IPv6 one: its scope means something on this host only.
+/// may also be another name of it (altname), such an address itself, or "default": that of the default route.
+/// Throws Error(invalid_argument), which lists the interfaces, for one that does not exist, is down, or has
+/// no address but a link-local IPv6 one: its scope means something on this host only.
 std::string interface_address(std::string_view interface);
 
 /// The local address from which packets to `peer` (numeric) leave. Sends nothing. Throws Error(system)

@@ -52,7 +52,7 @@ TEST(Interfaces, AnAddressOfThisHostNamesItself) {
 }
 
 TEST(Interfaces, OneThatDoesNotExistIsRefusedWithTheListOfThoseThatDo) {
-  for (const char* name : {"nosuch0", "192.0.2.77", ""}) {
+  for (const char* name : {"nosuch0", "lo:nosuch", "192.0.2.77", ""}) {
     try {
       interface_address(name);
       ADD_FAILURE() << name;
@@ -78,6 +78,20 @@ TEST(Interfaces, OneWithoutAnAddressIsNotSaidNotToExist) {
   });
   const int code = child.wait();
   if (code == 77) GTEST_SKIP() << "no network namespaces here";
+  EXPECT_EQ(code, 0);
+}
+
+TEST(Interfaces, AnotherNameOfOneIsAsGood) {
+  bootstrap::test::Child child([] {
+    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
+    const auto ip = [](const char* arguments) {
+      return std::system((std::string("ip ") + arguments).c_str()) == 0;  // NOLINT(cert-env33-c)
+    };
+    if (!ip("link set lo up") || !ip("link property add dev lo altname tutti0")) return 77;
+    return interface_address("tutti0") == "127.0.0.1" ? 0 : 1;
+  });
+  const int code = child.wait();
+  if (code == 77) GTEST_SKIP() << "no network namespaces, or no ip(8) that gives other names, here";
   EXPECT_EQ(code, 0);
 }
 
