@@ -18,20 +18,18 @@
 namespace tutti::bootstrap {
 namespace {
 
-void check(pmix_status_t status, const std::string& what) {
+void check(pmix_status_t status, const std::string& what, const char* remedy = "") {
   if (status == PMIX_SUCCESS) return;
   throw Error(status == PMIX_ERR_TIMEOUT ? ErrorCode::timeout : ErrorCode::system,
-              "PMIx: " + what + ": " + ::PMIx_Error_string(status));
+              "PMIx: " + what + ": " + ::PMIx_Error_string(status) + remedy);
 }
 
 /// PMIx counts its users in a process; the program's MPI may be another one.
 class Client {
  public:
   Client() {
-    const auto status = ::PMIx_Init(&self_, nullptr, 0);
-    if (status != PMIX_SUCCESS)
-      throw Error(ErrorCode::system, std::string("PMIx: PMIx_Init: ") + ::PMIx_Error_string(status) +
-                                         "; if no launcher left PMIX_NAMESPACE and PMIX_RANK, unset them");
+    check(::PMIx_Init(&self_, nullptr, 0), "PMIx_Init",
+          "; if no launcher left PMIX_NAMESPACE and PMIX_RANK for this process, unset them");
   }
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
