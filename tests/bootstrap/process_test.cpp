@@ -224,17 +224,22 @@ TEST(Process, ALimitOfFileDescriptorsThatWasMetIsNamedLater) {
 #endif
   const auto id = reserve_id("127.0.0.1");
   Child zero([&] {
-    install_fork_guard();  // which takes one, too
-    const int next = ::dup(0);
-    const auto most = static_cast<rlim_t>(next) + 5;  // a pair to itself, the listener, an event; one is left
+    install_fork_guard();                // which takes one, too
+    std::array<FileDescriptor, 5> room;  // a pair to itself, the listener, an event; one is left
+    for (auto& one : room) one = FileDescriptor(::dup(0));
+    const auto most = static_cast<rlim_t>(room.back().get()) + 1;  // whatever was open between them
     const rlimit limit{most, most};
-    if (::close(next) != 0 || ::setrlimit(RLIMIT_NOFILE, &limit) != 0) return 2;
+    if (!room.back() || ::setrlimit(RLIMIT_NOFILE, &limit) != 0) return 2;
+    room = {};
     const auto thrown = thrown_by([&] { Session::join(id, 0, 2, 2s); });
     return thrown.code == ErrorCode::timeout && thrown.text.find("ulimit -n") != std::string::npos ? 0 : 1;
   });
   std::vector<FileDescriptor> silent;
   for (const Deadline deadline(20s); silent.size() < 2 && !deadline.passed();)
-    if (auto one = try_connect(read(id).endpoint, deadline)) silent.push_back(std::move(*one));
+    if (auto one = try_connect(read(id).endpoint, deadline))
+      silent.push_back(std::move(*one));
+    else
+      std::this_thread::sleep_for(1ms);
   EXPECT_EQ(zero.wait(), 0);
 }
 
