@@ -156,6 +156,7 @@ TEST(PassMemory, RanksOfOneProcessFetchItOnce) {
   std::vector<std::shared_ptr<shm::Arena>> theirs(2);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(theirs.size());
     for (auto& mine : theirs)
       threads.emplace_back([&] { mine = shm::attach_arena(key, 3, 0, std::chrono::seconds(10), {}); });
     server.serve(*arena, {{::getpid(), {1, 2}}}, std::chrono::seconds(10), {});
@@ -211,6 +212,7 @@ TEST(PassMemory, ManyRanksThatCallAtOnceAreAllServed) {
   std::ifstream("/proc/sys/net/core/somaxconn") >> most_waiting;
   if (most_waiting < many) GTEST_SKIP() << "net.core.somaxconn lets only " << most_waiting << " wait";
   std::vector<FileDescriptor> ranks;
+  ranks.reserve(many);
   for (int i = 0; i < many; ++i) ranks.push_back(rank_at(key));
   const Deadline deadline(std::chrono::seconds(10));
   int served = 0;
