@@ -127,7 +127,8 @@ TEST(PerfTable, HasNcclTestsColumns) {
 // Of one rank, in place, nothing is moved.
 TEST(PerfTable, KeepsItsColumnsForAnyBandwidth) {
   testing::internal::CaptureStdout();
-  for (const double gigabytes : {0.0, 12.34, 9999.99, 9999.999, 12345.67, 2019648.01}) {
+  for (const double gigabytes :
+       {0.0, 12.34, 9999.99, 9999.999, 12345.67, 2019648.01, 9999999.4, 9999999.6, 15772924.33}) {
     const perf::Result result{.algbw = gigabytes, .busbw = gigabytes};
     perf::print_row(stdout, {.bytes = 8, .count = 2, .out_of_place = result, .in_place = result});
   }

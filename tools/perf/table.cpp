@@ -12,8 +12,11 @@ std::string microseconds(double value) {
   return value < 10000 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
 }
 
-/// In seven columns: a rank alone copies nothing in place, at petabytes a second.
-std::string gigabytes(double value) { return fmt::format("{:.{}f}", value, value < 9999.995 ? 2 : 0); }
+/// In seven columns: a rank alone copies nothing in place, at petabytes a second, from a gigabyte on at more.
+std::string gigabytes(double value) {
+  if (value < 9999.995) return fmt::format("{:.2f}", value);
+  return value < 9999999.5 ? fmt::format("{:.0f}", value) : fmt::format("{:.1e}", value);
+}
 
 std::string columns(const Result& result) {
   return fmt::format(" {:>8} {:>7} {:>7} {:>6}", microseconds(result.time.median), gigabytes(result.algbw),
