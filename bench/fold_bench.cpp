@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <tutti/types.hpp>
 
+#include "command_line.hpp"
 #include "kernels/fold.hpp"
 #include "run_tool.hpp"
 #include "whole_numbers.hpp"
@@ -140,7 +141,7 @@ int run(int argc, char** argv) {
   app.add_option("--sinks", options.sinks, "how many sinks")->check(CLI::Range(1, 64));
   app.add_option("--divisor", options.divisor, "divide the result by this")->check(CLI::PositiveNumber);
   app.add_flag("--streaming", options.streaming, "write past the caches");
-  app.add_option("--seconds", options.seconds, "time for each figure")->check(CLI::PositiveNumber);
+  app.add_option("--seconds", options.seconds, "time for each figure")->check(tutti::timeout_seconds());
   tutti::take_no_octal_numbers(app);
   CLI11_PARSE(app, argc, argv);
   std::vector<tutti::DataType> types;
