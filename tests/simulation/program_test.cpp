@@ -18,6 +18,7 @@
 namespace tutti::simulation {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -176,6 +177,16 @@ TEST_F(Program, PrintsATable) {
   EXPECT_THAT(outcome.output, HasSubstr("    16     128     64M  hierarchical"));
   EXPECT_THAT(outcome.output, HasSubstr("                  next  hierarchical"));
   EXPECT_THAT(outcome.output, HasSubstr("slower, not simulated to the end: all_pairs (64K"));
+}
+
+// 20,971,315,200 messages.
+TEST_F(Program, KeepsItsColumnsForManyMessages) {
+  std::istringstream lines(run("all_reduce 64M --nodes 12800 --algorithm hierarchical").output);
+  std::string head, line;
+  ASSERT_TRUE(std::getline(lines, head) && std::getline(lines, line));
+  const auto at = head.find("busiest link");
+  ASSERT_LT(at, line.size()) << line;
+  EXPECT_THAT(line.substr(at - 2), ContainsRegex("^  [0-9]+% host")) << head << '\n' << line;
 }
 
 int count(const std::string& text, const std::string& word) {

@@ -50,7 +50,7 @@ double bus_bandwidth(Collective collective, int ranks, std::size_t bytes, double
 }
 
 void print_header(std::FILE* to) {
-  fmt::print(to, "{:>6} {:>7} {:>7}  {:<18} {:>6} {:>11} {:>8} {:>10} {:>7} {:>8} {:>8}  {}\n", "nodes",
+  fmt::print(to, "{:>6} {:>7} {:>7}  {:<18} {:>6} {:>11} {:>8} {:>14} {:>7} {:>8} {:>8}  {}\n", "nodes",
              "ranks", "bytes", "algorithm", "piece", "us", "busbw", "messages", "QPs/NIC", "QP ctx",
              "buffers", "busiest link");
 }
@@ -63,7 +63,7 @@ void print(std::FILE* to, const Network& network, const Answer& answer, int link
     if (!one.result.links.empty())
       busiest = fmt::format("{:.0f}% {}", 100 * load(network, one, one.result.links[0]),
                             link_text(network, one.result.links[0]));
-    fmt::print(to, "{:>6} {:>7} {:>7}  {:<18} {:>6} {:>11.2f} {:>8.1f} {:>10} {:>7} {:>8} {:>8}  {}\n",
+    fmt::print(to, "{:>6} {:>7} {:>7}  {:<18} {:>6} {:>11.2f} {:>8.1f} {:>14} {:>7} {:>8} {:>8}  {}\n",
                i == 0 ? std::to_string(answer.nodes) : "", i == 0 ? std::to_string(network.ranks) : "",
                i == 0 ? size_text(static_cast<double>(answer.bytes)) : "next", one.algorithm->name,
                size_text(static_cast<double>(one.result.piece)), one.result.seconds * microseconds,
