@@ -19,6 +19,10 @@ if(octal)
   add_test(NAME bench.octal COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/bench/check-octal ${octal})
   set_tests_properties(bench.octal PROPERTIES LABELS bench TIMEOUT 60)
 endif()
+if(TARGET tutti-bench-tutti)  # the others share its command line
+  add_test(NAME bench.seconds COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/bench/check-seconds $<TARGET_FILE:tutti-bench-tutti>)
+  set_tests_properties(bench.seconds PROPERTIES LABELS bench TIMEOUT 60)
+endif()
 # The scripts, with programs that only pretend to measure.
 find_program(TUTTI_PYTHON python3)
 if(TUTTI_PYTHON AND NOT TUTTI_SANITIZE)
