@@ -5,17 +5,27 @@ import json
 import os
 import sys
 
+import files
 import sweep
+
+
+def read(path):
+    """What `Chosen.add` wrote. Exits where it is something else."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            names = json.load(file)
+        if not isinstance(names, dict) or not all(isinstance(each, list) for each in names.values()):
+            raise ValueError("it holds no lists of settings")
+        return names
+    except (OSError, ValueError) as error:
+        sys.exit(f"{path} cannot be read: {error}; put it away, and screen again")
 
 
 class Chosen:
     """The settings that screening chose at each point: {key: [names]} in a file, which more screening adds to."""
 
     def __init__(self, path, place):
-        self.path, self.place, self.names = path, place, {}
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                self.names = json.load(file)
+        self.path, self.place, self.names = path, place, read(path) if os.path.exists(path) else {}
 
     def key(self, library, ranks, mode, operation, size):
         begin = f"+{self.place.begin}" if self.place.begin else ""
@@ -24,10 +34,8 @@ class Chosen:
     def add(self, names):
         """Replaces what was chosen at points that were screened again, and keeps all else."""
         self.names.update({self.key(*point): list_of for point, list_of in names.items()})
-        new = self.path + ".new"
-        with open(new, "w", encoding="utf-8") as file:
+        with files.replacing(self.path) as file:
             json.dump(self.names, file, indent=1)
-        os.replace(new, self.path)  # all of it or nothing: it took minutes
 
     def settings(self, library, ranks, mode, operation, size):
         """None where nothing was screened, or with settings that do not exist here: something else may be best then."""

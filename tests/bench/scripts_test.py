@@ -3,8 +3,6 @@
 import argparse
 import contextlib
 import ctypes
-import importlib.machinery
-import importlib.util
 import io
 import itertools
 import json
@@ -20,7 +18,7 @@ import unittest.mock
 
 sys.dont_write_bytecode = True
 
-from pretending import RESULT, ROOT, pretend  # noqa: E402
+from pretending import RESULT, ROOT, Pretending, script  # noqa: E402
 
 sys.path.insert(0, os.path.join(ROOT, "bench", "peers"))
 
@@ -32,16 +30,7 @@ import sweep  # noqa: E402
 import variants  # noqa: E402
 
 
-def script(name, root=ROOT):
-    """A script as a module."""
-    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), os.path.join(root, "scripts", name))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
-
-
 bench_tcp = script("bench-tcp")
-
 
 
 def prints(**changed):
@@ -52,26 +41,9 @@ def prints(**changed):
 MEASURED = prints()
 
 
-class Pretending(unittest.TestCase):
-    """With programs that only pretend to measure."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
-    def build(self, library, text):
-        """A program of this text for the library."""
-        pretend(self.path("bench", "peers", "tutti-bench-" + library), text)
-
-
 class Scripts(Pretending):
     def chosen(self):
-        with open(self.path("out", "screen.json"), encoding="utf-8") as file:
-            return json.load(file)
+        return json.loads(self.read("out", "screen.json"))
 
     def command(self, *options):
         return [os.path.join(ROOT, "scripts", "bench-peers"), "--build", self.folder, "--out", self.path("out"),
@@ -376,24 +348,35 @@ class Figures(unittest.TestCase):
 
 
 class TwoHosts(Pretending):
-    def test_says_how_far_apart_cores_were(self):
-        """In the header and with each result; both places in one table."""
+    def compare(self):
+        """What gloo's program measures and prints: status and output."""
         options = argparse.Namespace(libraries=["gloo"], ops=["all_reduce"], largest=8, repeats=1, seconds=0.1, streams=1,
                                      screen=False, out=self.folder)
         where = launch.Place(build=self.path("bench", "peers"), cores=[0, 1])
+        with unittest.mock.patch.object(bench_tcp.hosts, "iperf_gb_per_s", return_value=1.0), \
+                contextlib.redirect_stdout(io.StringIO()) as output:
+            return bench_tcp.compare(options, where, ["one", "two"]), output.getvalue()
+
+    def test_says_how_far_apart_cores_were(self):
+        """In the header and with each result; both places in one table."""
         for trips, told in (((100, 400), "400 ns (far), 100 ns (near). Tables do not tell these apart."),
                             ((100, 110), "back in 105 ns. 0 wrong results"), ((None, None), "was not measured. 0 wrong")):
             self.build("gloo", "\n".join(prints(min_us=1, rtt_ns=trip) for trip in trips))
-            with unittest.mock.patch.object(bench_tcp.hosts, "iperf_gb_per_s", return_value=1.0), \
-                    contextlib.redirect_stdout(io.StringIO()) as output:
-                self.assertEqual(bench_tcp.compare(options, where, ["one", "two"]), 0)
-            with open(self.path("table.md"), encoding="utf-8") as file:
-                table = file.read()
+            status, output = self.compare()
+            self.assertEqual(status, 0)
+            table = self.read("table.md")
             self.assertIn(told, table)
-            self.assertIn(told, output.getvalue())
+            self.assertIn(told, output)
             self.assertEqual(table.count("## all_reduce, 2 ranks, inputs unchanged\n"), 1, table)
-            with open(self.path("results.json"), encoding="utf-8") as file:
-                self.assertEqual([r["rtt_ns"] for r in json.load(file)["results"]], list(trips))
+            self.assertEqual([r["rtt_ns"] for r in json.loads(self.read("results.json"))["results"]], list(trips))
+
+    def test_results_stay_where_others_cannot_be_written(self):
+        self.build("gloo", prints(min_us=1))
+        self.compare()
+        before = self.read("results.json")
+        with unittest.mock.patch.object(json, "dump", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+            self.compare()
+        self.assertEqual(self.read("results.json"), before)
 
 
 class Namespaces(unittest.TestCase):
