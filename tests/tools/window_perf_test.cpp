@@ -19,10 +19,11 @@ Outcome run_window_perf(const std::string& arguments) {
 
 const std::string quick_windows = "--ranks 2 --volume 1K --batches 1 ";
 
+// In a column that has room for the largest one, of 14 digits.
 TEST(WindowPerf, PrintsARowForEverySize) {
   const Outcome outcome = run_window_perf(quick_windows + "-b 8 -e 32");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  for (const char* row : {"\n           8 ", "\n          16 ", "\n          32 "})
+  for (const char* row : {"\n               8 ", "\n              16 ", "\n              32 "})
     EXPECT_THAT(outcome.output, HasSubstr(row));
 }
 

@@ -60,7 +60,7 @@ bool measure(Communicator& comm, const Settings& settings) {
   window_perf::Pair pair(comm, settings.end, settings.plain);
   const bool prints = comm.rank() == 0;
   if (prints)
-    fmt::print("# path: {}\n# {:>10} {:>12} {:>12} {:>16}\n# {:>10} {:>12} {:>12} {:>16}\n",
+    fmt::print("# path: {}\n# {:>14} {:>12} {:>12} {:>16}\n# {:>14} {:>12} {:>12} {:>16}\n",
                pair.window().path(1), "size", "put", "get", "put and notify", "bytes", "GB/s", "GB/s", "us");
   bool good = true;
   for (std::size_t bytes = settings.begin; bytes <= settings.end; bytes = bytes == 0 ? 1 : bytes * 2) {
@@ -70,7 +70,7 @@ bool measure(Communicator& comm, const Settings& settings) {
     good = pair.intact(bytes) && good;
     const double latency = pair.latency(bytes, std::min<std::size_t>(count, 200), settings.batches);
     good = pair.intact(bytes) && good;
-    if (prints) fmt::print("  {:>10} {:>12.4g} {:>12.4g} {:>16.4g}\n", bytes, speed.put, speed.get, latency);
+    if (prints) fmt::print("  {:>14} {:>12.4g} {:>12.4g} {:>16.4g}\n", bytes, speed.put, speed.get, latency);
     std::fflush(stdout);
   }
   comm.barrier();  // nobody uses this rank's memory any more
