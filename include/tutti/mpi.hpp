@@ -16,8 +16,9 @@ namespace tutti {
 /// the unique id and not afterwards, so it may be finalized before the communicator is destroyed. Ranks meet
 /// at rank 0's Options::interface, or TUTTI_INTERFACE; where neither is set at its loopback, if all are on
 /// one host, else at the interface of its default route. Throws as Communicator does; Error(invalid_argument)
-/// before MPI_Init and after MPI_Finalize, Error(system) when MPI reports an error (its default is to end the
-/// program), Error(aborted) when rank 0 cannot make the id. By a thread that may call MPI.
+/// before MPI_Init, after MPI_Finalize and for an intercommunicator, Error(system) when MPI reports an error
+/// (its default is to end the program), Error(aborted) when rank 0 cannot make the id. By a thread that may
+/// call MPI.
 inline Communicator from_mpi(MPI_Comm mpi, const Options& options = Options::from_environment()) {
   const auto check = [](int code) {
     if (code != MPI_SUCCESS) throw Error(ErrorCode::system, "MPI returned error " + std::to_string(code));
@@ -28,6 +29,12 @@ inline Communicator from_mpi(MPI_Comm mpi, const Options& options = Options::fro
   if (begun == 0 || over != 0)
     throw Error(ErrorCode::invalid_argument,
                 std::string("from_mpi: MPI is ") + (over != 0 ? "finalized" : "not initialized"));
+  int between_groups = 0;
+  check(MPI_Comm_test_inter(mpi, &between_groups));
+  if (between_groups != 0)
+    throw Error(
+        ErrorCode::invalid_argument,
+        "from_mpi: an intercommunicator has two groups of ranks; MPI_Intercomm_merge makes one of them");
   int rank = 0, size = 1, local_size = 1;
   check(MPI_Comm_rank(mpi, &rank));
   check(MPI_Comm_size(mpi, &size));

@@ -35,6 +35,7 @@ TEST_F(FromMpi, OneRankAloneNeedsNobody) { expect_right(2, "alone"); }
 TEST_F(FromMpi, MpiMayBeFinalizedFirst) { expect_right(3, "finalized"); }
 TEST_F(FromMpi, MpiMustBeRunning) { expect_right(2, "not-running"); }
 TEST_F(FromMpi, ErrorsOfMpiAreErrors) { expect_right(2, "mpi-error"); }
+TEST_F(FromMpi, TwoGroupsAreNotOne) { expect_right(3, "intercommunicator"); }
 TEST_F(FromMpi, AnIdThatRankZeroCannotMakeEndsAll) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "UBSan needs descriptors where the rank has none";

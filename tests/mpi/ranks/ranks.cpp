@@ -117,6 +117,19 @@ void mpi_error() {
   expect_same_ranks(comm, MPI_COMM_WORLD);
 }
 
+// Even ranks on one side, odd ones on the other.
+void intercommunicator() {
+  MPI_Comm side = MPI_COMM_NULL, both = MPI_COMM_NULL, merged = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, world_rank() % 2, 0, &side);
+  MPI_Intercomm_create(side, 0, MPI_COMM_WORLD, 1 - world_rank() % 2, 0, &both);
+  expect_error([&] { (void)tutti::from_mpi(both); }, tutti::ErrorCode::invalid_argument, {},
+               "MPI_Intercomm_merge");
+  MPI_Intercomm_merge(both, world_rank() % 2, &merged);
+  auto comm = tutti::from_mpi(merged);
+  expect_same_ranks(comm, merged);
+  for (MPI_Comm* const one : {&merged, &both, &side}) MPI_Comm_free(one);
+}
+
 // Rank 0 has no descriptor left, for the socket at which the others would meet.
 void no_id() {
   MPI_Barrier(MPI_COMM_WORLD);  // MPI has opened what it needs
@@ -164,6 +177,7 @@ int main(int argc, char** argv) {
                                               {"alone", alone},
                                               {"finalized", finalized},
                                               {"mpi-error", mpi_error},
+                                              {"intercommunicator", intercommunicator},
                                               {"no-id", no_id},
                                               {"interface", named_interface},
                                               {"other-options", other_options},
