@@ -135,21 +135,21 @@ std::string as_started_with(const char* name) {
   return '\0' + std::string(name) + '=' + variable(name).value_or("") + '\0';
 }
 
-/// Of this process, which has torchrun's variables and `name`, another launcher's: whether torchrun came
-/// last. The first process above that was not started with both is torchrun then, which its launcher gave
-/// `name`; else it is a launcher that one of torchrun's processes called, without it. This process itself was
-/// started with both, or no launcher came later: Open MPI's MPI_Init sets PMIX_NAMESPACE where none started
-/// it. Where the system does not show a process: yes.
-bool torchrun_came_after(const char* name) {
-  const std::string others = as_started_with(name), torchruns = as_started_with("TORCHELASTIC_RUN_ID");
+/// Of two launchers, each known by a variable that this process has: whether that of `later` came last. The
+/// first process above that was not started with both is that launcher then, which the other one gave
+/// `earlier`; else it is the other one, which a process of this one called. This process itself was started
+/// with both, or no launcher came later: Open MPI's MPI_Init sets PMIX_NAMESPACE where none started it.
+/// `unseen`: where the system does not tell.
+bool came_last(const char* later, const char* earlier, bool unseen) {
+  const std::string before = as_started_with(earlier), after = as_started_with(later);
   const pid_t self = ::getpid();
   for (pid_t one = self; one > 0; one = parent_of(one)) {
     const std::string shown = file_of(one, "environ"), all = '\0' + shown;
-    const bool has_others = all.find(others) != std::string::npos;
-    if (!has_others || all.find(torchruns) == std::string::npos)
-      return has_others || one == self || shown.empty();
+    if (shown.empty()) return unseen;
+    const bool has_before = all.find(before) != std::string::npos;
+    if (!has_before || all.find(after) == std::string::npos) return has_before || one == self;
   }
-  return true;
+  return unseen;
 }
 
 constexpr std::string_view no_id = "none:";  ///< then comes why
@@ -191,10 +191,16 @@ void read_local(Launch& identity, const char* rank, const char* size) {
 std::unique_ptr<Launcher> find_launcher() {
   if (auto found = find_tutti()) return found;
   // What has started torchrun on each host, srun or mpirun, has left its variables to torchrun's processes,
-  // too; and these leave theirs to the ranks of an mpirun that they call.
-  const auto came_after = [](const char* name) { return !variable(name) || torchrun_came_after(name); };
-  if (variable("TORCHELASTIC_RUN_ID") && came_after("PMIX_NAMESPACE") && came_after("PMI_FD"))
+  // too; and these leave theirs to the ranks of an mpirun that they call. So do those of Open MPI's mpirun to
+  // an mpiexec of MPICH's.
+  const auto came_after = [](const char* later, const char* name, bool unseen) {
+    return variable(later) && (!variable(name) || came_last(later, name, unseen));
+  };
+  constexpr const char* torchruns = "TORCHELASTIC_RUN_ID";
+  if (came_after(torchruns, "PMIX_NAMESPACE", true) && came_after(torchruns, "PMI_FD", true))
     if (auto found = find_torchrun()) return found;
+  if (came_after("PMI_FD", "PMIX_NAMESPACE", false))
+    if (auto found = find_pmi1()) return found;
   if (auto found = find_pmix()) return found;
   if (auto found = find_pmi1()) return found;
   if (auto found = find_torchrun()) return found;

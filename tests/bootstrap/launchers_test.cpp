@@ -110,6 +110,8 @@ TEST(NestedLaunchers, OfTwoTheOneThatCameLastCounts) {
   EXPECT_THAT(said_below(other, torchrun), testing::HasSubstr("OF torchrun\n")) << "srun torchrun";
   EXPECT_THAT(said_below(torchrun, other), testing::HasSubstr("OF PMI-1\n")) << "torchrun mpiexec";
   EXPECT_THAT(said_below(torchrun + ' ' + other, "x=y"), testing::HasSubstr("OF PMI-1\n")) << "left over";
+  EXPECT_THAT(said_below("PMIX_NAMESPACE=ended PMIX_RANK=0", other), testing::HasSubstr("OF PMI-1\n"))
+      << "mpirun mpiexec";
 }
 
 // A shell that a rank was asked to open has them, and so has all that is started there later.
@@ -167,8 +169,9 @@ TEST_P(Launchers, RanksFindEachOtherTwice) {
   EXPECT_EQ(count(outcome.output, "GATHERED"), 3) << outcome.output;
 }
 
-TEST_P(Launchers, CountWhereOneOfTorchrunsProcessesCallsThem) {
-  const auto outcome = start("MakesTwoCommunicators", "TORCHELASTIC_RUN_ID=x RANK=0 WORLD_SIZE=1");
+TEST_P(Launchers, CountWhereOneOfAnothersProcessesCallsThem) {
+  const auto outcome = start("MakesTwoCommunicators",
+                             "TORCHELASTIC_RUN_ID=x RANK=0 WORLD_SIZE=1 PMI_FD=987 PMI_RANK=0 PMI_SIZE=2");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_EQ(count(outcome.output, "GATHERED"), 3) << outcome.output;
 }
