@@ -1,5 +1,6 @@
 #include "bootstrap/environment.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -135,17 +136,23 @@ std::string as_started_with(const char* name) {
   return '\0' + std::string(name) + '=' + variable(name).value_or("") + '\0';
 }
 
+bool is_of_this_user(pid_t process) {
+  struct stat shown = {};
+  return ::stat(("/proc/" + std::to_string(process)).c_str(), &shown) == 0 && shown.st_uid == ::geteuid();
+}
+
 /// Of two launchers, each known by a variable that this process has: whether that of `later` came last. The
 /// first process above that was not started with both is that launcher then, which the other one gave
 /// `earlier`; else it is the other one, which a process of this one called. This process itself was started
 /// with both, or no launcher came later: Open MPI's MPI_Init sets PMIX_NAMESPACE where none started it.
-/// `unseen`: where the system does not tell.
+/// `unseen`: where the system does not tell. Another user's process is a daemon's, Slurm's, say, whose
+/// variables are those of `earlier`.
 bool came_last(const char* later, const char* earlier, bool unseen) {
   const std::string before = as_started_with(earlier), after = as_started_with(later);
   const pid_t self = ::getpid();
   for (pid_t one = self; one > 0; one = parent_of(one)) {
     const std::string shown = file_of(one, "environ"), all = '\0' + shown;
-    if (shown.empty()) return unseen;
+    if (shown.empty()) return unseen && (one == self || is_of_this_user(one));
     const bool has_before = all.find(before) != std::string::npos;
     if (!has_before || all.find(after) == std::string::npos) return has_before || one == self;
   }

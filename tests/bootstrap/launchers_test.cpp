@@ -114,6 +114,16 @@ TEST(NestedLaunchers, OfTwoTheOneThatCameLastCounts) {
       << "mpirun mpiexec";
 }
 
+TEST(NestedLaunchers, AnotherUsersProcessAboveIsNotTorchruns) {
+  if (::geteuid() != 0 ||
+      run_command("setpriv --reuid=65534 " + program() + " --gtest_list_tests").status != 0)
+    GTEST_SKIP() << "this user cannot start this program as another one";
+  EXPECT_THAT(said_below("TORCHELASTIC_RUN_ID=x RANK=0 WORLD_SIZE=1",
+                         "PMI_FD=987 PMI_RANK=0 PMI_SIZE=2 setpriv --reuid=65534 env"),
+              testing::HasSubstr("OF PMI-1\n"))
+      << "torchrun srun";
+}
+
 // A shell that a rank was asked to open has them, and so has all that is started there later.
 TEST(LeftoverVariables, AreNamedWithTheRemedy) {
 #ifndef TUTTI_HAVE_PMIX
