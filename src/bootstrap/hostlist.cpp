@@ -8,10 +8,15 @@ namespace tutti::bootstrap {
 namespace {
 
 constexpr std::size_t most_entries = 1'000'000;
+constexpr std::size_t longest_name = 253;  // of DNS
 
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
   throw Error(ErrorCode::invalid_argument,
               "\"" + std::string(text) + "\" is not one of Slurm's lists: " + std::string(why));
+}
+
+void check_length(std::size_t name, std::string_view whole) {
+  if (name > longest_name) refuse(whole, "a host's name is too long");
 }
 
 std::size_t parse_number(std::string_view digits, std::string_view whole) {
@@ -46,6 +51,7 @@ std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view
     const auto low = range.substr(0, dash);
     const auto high = dash == std::string_view::npos ? low : range.substr(dash + 1);
     const auto first = parse_number(low, whole), last = parse_number(high, whole);
+    check_length(low.size(), whole);
     if (last < first || last - first >= most_entries - all.size())
       refuse(whole, "a range is empty or too long");
     for (std::size_t i = 0; i <= last - first; ++i) {
@@ -66,6 +72,7 @@ std::vector<std::string> expand_entry(std::string_view entry, std::string_view w
                                              : expand_ranges(entry.substr(open + 1, close - open - 1), whole);
     if (names.size() * middle.size() > most_entries) refuse(whole, "too many hosts");
     std::vector<std::string> longer;
+    check_length(names.back().size() + open + middle.back().size(), whole);
     for (const auto& name : names)
       for (const auto& part : middle) longer.emplace_back(name).append(entry.substr(0, open)).append(part);
     names = std::move(longer);

@@ -9,7 +9,8 @@
 namespace tutti::bootstrap {
 
 /// The hosts in order; leading zeros of ranges are kept ("n[08-10]" is n08 n09 n10), several brackets in one
-/// name multiply. Throws Error(invalid_argument) quoting the list, also for more than 1,000,000 hosts.
+/// name multiply. Throws Error(invalid_argument) quoting the list, also for more than 1,000,000 hosts and for
+/// names longer than any.
 std::vector<std::string> expand_hostlist(std::string_view list);
 
 /// Throws Error(invalid_argument) quoting the text.

@@ -64,10 +64,15 @@ TEST(Hostlist, RefusesWhatIsNoList) {
 }
 
 // Before they fill the memory.
-TEST(Hostlist, RefusesManyLongRanges) {
+TEST(Hostlist, RefusesManyLongRangesAndNames) {
   std::string list = "n[0";
   for (int i = 0; i < 1000; ++i) list += ",0-999999";
   EXPECT_THROW(expand_hostlist(list + "]"), Error);
+  const std::string zeros(100'000, '0');
+  for (const std::string& one :
+       {zeros, zeros + "[0-999998]", "n[" + zeros + "-999998]", "n[0-999998]" + zeros})
+    EXPECT_THROW(expand_hostlist(one), Error) << one.substr(0, 3);
+  EXPECT_EQ(expand_hostlist("n[8-9]." + zeros.substr(0, 250)).size(), 2U);
 }
 
 TEST(TasksPerNode, Expands) {
