@@ -64,8 +64,10 @@ void Lobby::accept_some(const Enter& enter) {
     auto connection = accept_from(listener_.get());
     if (!connection) {
       full_ = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-      was_full_ = was_full_ || full_;
-      if (full_ && !arrivals_.empty()) arrivals_.pop_front();
+      // Which is found out before whether anybody has come, for whom one would have to give way.
+      if (!full_ || !wait_for(listener_.get(), POLLIN, Deadline(std::chrono::milliseconds(0)))) return;
+      was_full_ = true;
+      if (!arrivals_.empty()) arrivals_.pop_front();
       return;
     }
     Accepting arrival(std::move(connection), secret_, handshake_timeout);
