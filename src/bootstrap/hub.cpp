@@ -65,6 +65,8 @@ bool Hub::end_with_last(std::chrono::milliseconds patience) noexcept {
 bool Hub::over() const { return over_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
 
 void Hub::wake() noexcept {
+  const std::lock_guard lock(wake_mutex_);
+  if (!wake_) return;
   const std::uint64_t one = 1;
   // It can only be full, and then it wakes.
   [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
@@ -83,6 +85,10 @@ void Hub::run() noexcept {
   lobby_.close();  // first: who was turned away may come to the next group once its connection closes
   turned_away_.clear();
   for (auto& member : members_) member.connection.reset();
+  {
+    const std::lock_guard lock(wake_mutex_);  // it may be kept for long, and then has no descriptor left
+    wake_.reset();
+  }
   ended_.set_value();
 }
 

@@ -11,6 +11,7 @@
 #include <deque>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -83,7 +84,8 @@ class Hub {
 
   const int size_;
   const Deadline formation_;
-  PrivateDescriptor wake_;
+  std::mutex wake_mutex_;
+  PrivateDescriptor wake_;  ///< until its thread ends
   std::atomic<bool> stop_{false}, ends_with_last_{false};
   std::promise<void> ended_;
   std::future<void> over_ = ended_.get_future();

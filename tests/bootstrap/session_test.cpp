@@ -5,6 +5,8 @@
 #include <array>
 #include <atomic>
 #include <ctime>
+#include <filesystem>
+#include <iterator>
 
 #include "bootstrap/ranks.hpp"
 
@@ -16,6 +18,10 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+
+std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
 
 class Sized : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Sessions, Sized, testing::Values(1, 2, 3, 8, 33), testing::PrintToStringParamName());
@@ -99,6 +105,8 @@ TEST(Session, RankZeroThatLeavesIsNotLostAndServesOn) {
 }
 
 TEST(Session, RankZeroReturnsAfterItsLingerAndItsProcessServesOn) {
+  { auto before = form_group(2); }  // opens what stays open
+  const auto open = open_descriptors();
   auto sessions = form_group(3);
   const auto start = Clock::now();
   const auto processor_time = std::clock();
@@ -122,6 +130,10 @@ TEST(Session, RankZeroReturnsAfterItsLingerAndItsProcessServesOn) {
   EXPECT_EQ(lost->kind, Notice::Kind::lost);
   EXPECT_EQ(lost->rank, 1);
   sessions[2]->leave(5s);
+  sessions[2].reset();
+  for (const Deadline deadline(5s); open_descriptors() > open && !deadline.passed();)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_LE(open_descriptors(), open) << "what has served to the end still has some";
 }
 
 TEST(Session, AbortsAreToldFromFailuresThatTheyBring) {
