@@ -153,7 +153,8 @@ class Chooser {
         if (direct.may_still_attach()) {
           peer.memory = std::make_unique<transport::shm::AttachedMemory>(
               // NOLINTNEXTLINE(performance-no-int-to-ptr): the peer's address, for the kernel
-              places(reinterpret_cast<std::byte*>(to.memory.address), counters), direct.process(local), rank);
+              places(reinterpret_cast<std::byte*>(to.memory.address), counters), setting_.group.rank,
+              direct.process(local), rank);
           peer.owner = over_tcp(rank, "atomics are done by the owner");
           return;
         }

@@ -28,6 +28,7 @@
 #include "refused_calls.hpp"
 #include "sanitized.hpp"
 #include "shm_ranks.hpp"
+#include "transport/shm/mapped_memory.hpp"
 
 namespace tutti::transport::testing {
 
@@ -335,10 +336,13 @@ TEST(ShmMemory, OfPeersIsFoundWhereItLiesNow) {
 }
 
 /// What is thrown when a rank reads a byte of another one, rank 12 of its group.
-bootstrap::test::Thrown thrown_by_reading(pid_t process, const std::byte* at) {
+bootstrap::test::Thrown thrown_by_reading(pid_t process, const std::byte* at, std::byte* into) {
   const shm::DirectMemory reader(shm::Arena::create(2), 0, {::getpid(), process}, {10, 12}, true);
+  return bootstrap::test::thrown_by([&] { reader.read(1, reinterpret_cast<std::uint64_t>(at), into, 1); });
+}
+bootstrap::test::Thrown thrown_by_reading(pid_t process, const std::byte* at) {
   std::byte into{};
-  return bootstrap::test::thrown_by([&] { reader.read(1, reinterpret_cast<std::uint64_t>(at), &into, 1); });
+  return thrown_by_reading(process, at, &into);
 }
 
 /// Whether this process is let to use attach at all: some containers refuse the call.
@@ -364,6 +368,27 @@ TEST(ShmMemory, ThatItsOwnerHasFreedNamesIt) {
   EXPECT_EQ(thrown.code, ErrorCode::system);
   EXPECT_EQ(thrown.ranks, std::vector<Rank>{12});
   EXPECT_NE(thrown.text.find("rank 12"), std::string::npos) << thrown.text;
+}
+
+TEST(ShmMemory, ThatIsCopiedToWhereNothingIsNamesWhoCopies) {
+  if (!may_attach()) GTEST_SKIP() << "no cross-memory attach here";
+  std::byte here{};
+  const auto thrown = thrown_by_reading(::getpid(), &here, nullptr);
+  EXPECT_EQ(thrown.code, ErrorCode::system);
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{10});
+  EXPECT_NE(thrown.text.find("this rank's memory"), std::string::npos) << thrown.text;
+  for (const bool own : {false, true}) {
+    std::byte* const nowhere = nullptr;
+    shm::AttachedMemory target({own ? nowhere : &here, own ? &here : nowhere, nullptr, 0}, 10, ::getpid(),
+                               12);
+    for (const bool is_put : {false, true}) {
+      const Block byte{.bytes = 1};
+      const auto refused = bootstrap::test::thrown_by([&] {
+        is_put ? target.put({&byte, 1}) : target.get({&byte, 1});
+      });
+      EXPECT_EQ(refused.ranks, std::vector<Rank>{own ? 10 : 12}) << refused.text;
+    }
+  }
 }
 
 // As where a process gives up its rights once it has made its communicators.

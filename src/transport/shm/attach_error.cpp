@@ -1,13 +1,32 @@
 #include "transport/shm/attach_error.hpp"
 
 #include <fmt/format.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <system_error>
 
 namespace tutti::transport::shm {
 
 namespace {
+
+constexpr const char* own_memory =
+    "this rank's memory is shorter than its call says, or no longer mapped, or read-only, or of a file that "
+    "has become shorter";
+
+bool is_readable(pid_t process, const void* at) {
+  std::byte byte{};
+  const iovec here{&byte, 1}, there{const_cast<void*>(at), 1};
+  return ::process_vm_readv(process, &here, 1, &there, 1, 0) == 1;
+}
+
+// Of an address that the kernel refuses it does not say whose. Where what is copied can be read, it is where
+// that would go.
+bool mine_is_bad(const AttachedCopy& copy) {
+  return copy.is_put ? !is_readable(::getpid(), copy.mine) : is_readable(copy.process, copy.theirs);
+}
 
 const char* meaning_of(int why) {
   switch (why) {
@@ -28,11 +47,12 @@ const char* meaning_of(int why) {
 
 }  // namespace
 
-Error attach_error(int why, Rank rank) {
+Error attach_error(int why, const AttachedCopy& copy) {
+  const bool own_fault = why == EFAULT && mine_is_bad(copy);
   return {why == ESRCH ? ErrorCode::peer_lost : ErrorCode::system,
-          fmt::format("cross-memory attach to rank {}: {}; {}", rank, std::generic_category().message(why),
-                      meaning_of(why)),
-          {rank}};
+          fmt::format("cross-memory attach to rank {}: {}; {}", copy.peer,
+                      std::generic_category().message(why), own_fault ? own_memory : meaning_of(why)),
+          {own_fault ? copy.me : copy.peer}};
 }
 
 }  // namespace tutti::transport::shm

@@ -242,8 +242,13 @@ void DirectMemory::read(int local, std::uint64_t address, std::byte* into, std::
     iovec mine{into, bytes};
     // NOLINTNEXTLINE(performance-no-int-to-ptr): the peer's address
     iovec theirs{reinterpret_cast<void*>(address), bytes};
-    const ssize_t got = ::process_vm_readv(pids_[static_cast<std::size_t>(local)], &mine, 1, &theirs, 1, 0);
-    if (got <= 0) throw attach_error(errno, ranks_[static_cast<std::size_t>(local)]);
+    const ssize_t got = ::process_vm_readv(process(local), &mine, 1, &theirs, 1, 0);
+    if (got <= 0)
+      throw attach_error(errno, {.me = ranks_[static_cast<std::size_t>(me_)],
+                                 .peer = ranks_[static_cast<std::size_t>(local)],
+                                 .process = process(local),
+                                 .mine = into,
+                                 .theirs = theirs.iov_base});
     into += got;
     address += static_cast<std::uint64_t>(got);
     bytes -= static_cast<std::size_t>(got);

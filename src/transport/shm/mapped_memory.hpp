@@ -51,8 +51,8 @@ class MappedMemory final : public LocalMemory {
 
 class AttachedMemory final : public LocalMemory {
  public:
-  AttachedMemory(const LocalPlaces& places, pid_t process, Rank target)
-      : LocalMemory(places), process_(process), target_(target) {}
+  AttachedMemory(const LocalPlaces& places, Rank me, pid_t process, Rank target)
+      : LocalMemory(places), me_(me), process_(process), target_(target) {}
   [[nodiscard]] std::string explain() const override;
   void put(std::span<const Block> blocks) override { move(blocks, true); }
   void get(std::span<const Block> blocks) override { move(blocks, false); }
@@ -63,6 +63,7 @@ class AttachedMemory final : public LocalMemory {
 
  private:
   void move(std::span<const Block> blocks, bool is_put);
+  Rank me_;
   pid_t process_;
   Rank target_;
 };
