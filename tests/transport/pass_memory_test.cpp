@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,9 +10,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +26,7 @@
 #include "local_group.hpp"
 #include "transport/shm/arena.hpp"
 #include "transport/shm/descriptor.hpp"
+#include "transport/shm/shm_transport.hpp"
 
 namespace tutti::transport::testing {
 
@@ -82,6 +87,44 @@ TEST(PassMemory, TheServerNamesWhoDidNotFetchIt) {
   int status = -1;
   ASSERT_EQ(::waitpid(fetches, &status, 0), fetches);
   EXPECT_EQ(status, 0) << "it did not get the memory";
+}
+
+/// What a rank says of itself, but for the word that others try to read: that of another copy of the library.
+std::vector<std::byte> as_of_another_copy(std::span<const std::byte> said) {
+  static const std::uint64_t word = 0x7475747469ULL;
+  std::vector<std::byte> says(said.begin(), said.end());
+  for (std::size_t at = 0; at + sizeof word <= said.size(); at += sizeof word) {
+    std::uint64_t address = 0, value = 0;
+    std::memcpy(&address, said.data() + at, sizeof address);
+    const iovec here{&value, sizeof value};
+    const iovec there{reinterpret_cast<void*>(address), sizeof value};  // NOLINT(performance-no-int-to-ptr)
+    if (::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) != sizeof value || value != word) continue;
+    address = reinterpret_cast<std::uintptr_t>(&word);
+    std::memcpy(says.data() + at, &address, sizeof address);
+  }
+  return says;
+}
+
+// Both have the arena of their own copy, or none.
+TEST(PassMemory, TwoCopiesOfTheLibraryInOneProcessAreToldSo) {
+  std::uint64_t from = 1, to = 0;
+  const iovec here{&to, sizeof to}, there{&from, sizeof from};
+  if (::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) != sizeof to)
+    GTEST_SKIP() << "no cross-memory attach here";
+  auto groups = local_groups(2);
+  groups[1].all_gather = [said = groups[1].all_gather](std::span<const std::byte> mine) {
+    return said(as_of_another_copy(mine));
+  };
+  std::vector<std::jthread> threads;
+  threads.reserve(groups.size());
+  for (const Group& group : groups)
+    threads.emplace_back([&group] {
+      const auto make = [&group] { const shm::ShmTransport made(group, false); };
+      if (group.rank == 0)
+        expect_thrown(make, ErrorCode::unsupported, {1}, "another copy of the library");
+      else  // which is none in its own eyes
+        EXPECT_THROW(make(), Error);
+    });
 }
 
 // As in another process-id namespace, where /proc, by which ranks tell them apart, is not mounted.

@@ -1,5 +1,6 @@
 #include "transport/shm/shm_transport.hpp"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <sodium.h>
 #include <sys/uio.h>
@@ -46,6 +47,21 @@ bool can_read(const Introduction& peer) {
   iovec mine{&value, sizeof value};
   iovec theirs{reinterpret_cast<void*>(peer.probe), sizeof value};  // NOLINT(performance-no-int-to-ptr)
   return ::process_vm_readv(peer.pid, &mine, 1, &theirs, 1, 0) == sizeof value && value == probe_value;
+}
+
+// Who has this process's memory, but not its copy of the library, has no part in what that shares.
+void require_one_copy(const std::vector<Introduction>& all, const std::vector<Rank>& locals,
+                      const Introduction& mine) {
+  for (const Rank r : locals) {
+    const Introduction& peer = all[static_cast<std::size_t>(r)];
+    if (peer.pid != mine.pid || peer.probe == mine.probe || !can_read(peer)) continue;
+    throw Error(ErrorCode::unsupported,
+                fmt::format("rank {} is in this process, but uses another copy of the library (dlopen(3) of "
+                            "two files with RTLD_LOCAL, or one copy linked into each of two libraries); give "
+                            "all ranks of a process the same one",
+                            r),
+                {r});
+  }
 }
 
 // Ranks a host, as host_size() says.
@@ -117,6 +133,7 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
   for (const Rank r : locals_)
     can_attach = can_attach && answers[static_cast<std::size_t>(r)] != std::byte{0};
 
+  require_one_copy(all, locals_, mine);
   if (server) {
     Processes others;
     for (const Rank r : locals_) others[all[static_cast<std::size_t>(r)].pid].push_back(r);
