@@ -3,6 +3,8 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <new>
+#include <optional>
 
 #include "bootstrap/frame.hpp"
 #include "communicator/impl.hpp"
@@ -247,9 +249,8 @@ Error Impl::of_call(const Task* task, const Error& error) const {
   return bootstrap::with_context(error, title(*task) + ": ", {});
 }
 
-std::exception_ptr Impl::fail(const Task* task) {
-  if (failed) return failed;
-  Error error(ErrorCode::aborted, "");
+// What the exception means that is being handled.
+Error Impl::caught(const Task* task) {
   try {
     try {
       throw;
@@ -257,14 +258,27 @@ std::exception_ptr Impl::fail(const Task* task) {
       mismatched(*task, mismatch);
     }
   } catch (const Error& e) {
-    error = e.code() == ErrorCode::peer_lost ? explain_loss(task, e) : of_call(task, e);
+    return e.code() == ErrorCode::peer_lost ? explain_loss(task, e) : of_call(task, e);
   } catch (const std::exception& e) {
-    error = of_call(task, Error(ErrorCode::system, e.what(), {group.rank}));
+    return of_call(task, Error(ErrorCode::system, e.what(), {group.rank}));
   }
-  failed = std::make_exception_ptr(error);
-  failed_text = error.what();
+}
+
+// Throws nothing: where there is no memory to say more, the others see that this rank has failed all the
+// same.
+std::exception_ptr Impl::fail(const Task* task) {
+  if (failed) return failed;
+  std::optional<Error> error;
+  try {
+    error.emplace(caught(task));
+    failed_text = error->what();
+    failed = std::make_exception_ptr(*error);
+  } catch (const std::bad_alloc&) {
+    failed_text = "out of memory";
+    failed = std::current_exception();
+  }
   unusable.store(true, std::memory_order_release);
-  watch->session().announce_failure(group.communicator, error);
+  if (error) watch->session().announce_failure(group.communicator, *error);
   end_queued(failed);
   close_buffers();
   return failed;
@@ -275,8 +289,12 @@ std::exception_ptr Impl::fail(const Task* task) {
 void Impl::close_buffers() {
   if (fork_generation != tutti::fork_generation()) return;  // they are the parent's
   shm->close_buffers(buffers_left_within, [this](Rank r) {
-    watch->poll();
-    return gone(r).has_value();
+    try {
+      watch->poll();
+      return gone(r).has_value();
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
   });
 }
 

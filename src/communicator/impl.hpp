@@ -311,6 +311,7 @@ struct Impl {
   [[noreturn]] void give_up(Task& task, Clock::duration waited);
   [[noreturn]] void mismatched(const Task& task, const transport::Mismatch& mismatch);
   /// The error that is being handled, with the call it broke; poisons the communicator and tells the others.
+  [[nodiscard]] Error caught(const Task* task);
   std::exception_ptr fail(const Task* task);
   void ensure_usable() const {
     if (tutti::fork_generation() != fork_generation || unusable.load(std::memory_order_acquire)) [[unlikely]]

@@ -79,9 +79,11 @@ Impl::~Impl() {
   };
   if (!collectives.empty() || std::any_of(point_to_point.begin(), point_to_point.end(), may_be_read))
     close_buffers();
-  const auto over = std::make_exception_ptr(
-      Error(ErrorCode::aborted, "the communicator was destroyed before the operation was done"));
-  end_queued(over);
+  try {
+    throw Error(ErrorCode::aborted, "the communicator was destroyed before the operation was done");
+  } catch (const std::exception&) {  // that, or there was no memory for it
+    end_queued(std::current_exception());
+  }
 }
 
 void Impl::end_queued(const std::exception_ptr& why) {

@@ -6,7 +6,12 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/process.hpp"
 #include "communicator/exercise.hpp"
@@ -383,6 +388,52 @@ TEST(Processes, WithoutRoomForThreadsSayWhich) {
     return testing::Test::HasFailure() ? 1 : 0;
   });
   EXPECT_EQ(child.wait(), 0);
+}
+
+/// All the memory that this process may have.
+class NoMemory {
+ public:
+  NoMemory() {
+    ::getrlimit(RLIMIT_AS, &usual_);
+    const rlimit none{0, usual_.rlim_max};
+    ::setrlimit(RLIMIT_AS, &none);
+    for (std::size_t bytes = std::size_t{1} << 20U; bytes >= sizeof(void*); bytes /= 2)
+      while (void* one = std::malloc(bytes)) {
+        *static_cast<void**>(one) = held_;
+        held_ = one;
+      }
+  }
+  NoMemory(const NoMemory&) = delete;
+  NoMemory& operator=(const NoMemory&) = delete;
+  ~NoMemory() {
+    while (held_ != nullptr) std::free(std::exchange(held_, *static_cast<void**>(held_)));
+    ::setrlimit(RLIMIT_AS, &usual_);
+  }
+
+ private:
+  rlimit usual_{};
+  void* held_ = nullptr;
+};
+
+// Nor that it says why.
+TEST(Memory, ARankWithoutAnyLeftHasFailedForAll) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need memory themselves";
+#endif
+  for (const char* transport : {"shm", "tcp"})
+    run_processes(2, over(transport, 60s), [](Communicator& comm) {
+      std::vector<float> data(1000);
+      comm.barrier();
+      std::exception_ptr thrown;
+      try {
+        const auto none = comm.rank() == 1 ? std::make_unique<NoMemory>() : nullptr;
+        comm.all_reduce(data);
+      } catch (const std::exception&) {
+        thrown = std::current_exception();
+      }
+      EXPECT_TRUE(thrown);
+      EXPECT_EQ(thrown_by([&] { comm.barrier(); }).code, ErrorCode::aborted);
+    });
 }
 
 TEST(Descriptors, ARankWithoutAnyLeftEndsTheWaitOfTheOthers) {
