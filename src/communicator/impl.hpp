@@ -310,8 +310,9 @@ struct Impl {
   [[nodiscard]] std::string what_they_do(std::span<const Rank> ranks) const;
   [[noreturn]] void give_up(Task& task, Clock::duration waited);
   [[noreturn]] void mismatched(const Task& task, const transport::Mismatch& mismatch);
-  /// The error that is being handled, with the call it broke; poisons the communicator and tells the others.
+  /// The error that is being handled, with the call it broke.
   [[nodiscard]] Error caught(const Task* task);
+  /// The same; poisons the communicator and tells the others.
   std::exception_ptr fail(const Task* task);
   void ensure_usable() const {
     if (tutti::fork_generation() != fork_generation || unusable.load(std::memory_order_acquire)) [[unlikely]]
