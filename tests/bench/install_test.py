@@ -60,7 +60,8 @@ class Install(unittest.TestCase):
 
 class FirstSteps(unittest.TestCase):
     def test_gpu_check_refuses_what_it_does_not_understand_before_it_does_anything(self):
-        for words in (["--seconds"], ["--seconds", "010"], ["--nccl-tests", "/there-is-none"], ["--second", "10"]):
+        for words in (["--seconds"], ["--seconds", "010"], ["--nccl-tests", "/there-is-none"], ["--second", "10"],
+                      ["/dev/null/build", "--seconds", "10"]):
             with self.subTest(words):
                 done = subprocess.run([os.path.join(ROOT, "scripts", "gpu-check"), *words], capture_output=True, text=True,
                                       check=False)
