@@ -136,6 +136,14 @@ echo 8 1000 - - $(wc -l <FOLDER/ports)"""
         taken = [int(port) + i for port in ports for i in range(2)]  # rank 0 listens at the next one, too
         self.assertEqual((len(ports), len(set(taken))), (6, 12), output)
 
+    def test_refuses_what_it_does_not_understand_before_it_measures(self):
+        for words in ([], ["/there-is-none"], [ROOT, "0"], [ROOT, "x"]):
+            with self.subTest(words):
+                done = subprocess.run([os.path.join(ROOT, "bench", "rdma", "windows"), *words], capture_output=True,
+                                      text=True, check=False, env={**os.environ, "LAB_NODES": "2"})
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn("usage: bench/rdma/windows", done.stderr)
+
     def test_what_failed_is_named(self):
         for rank in ("0", "1"):  # after all was measured
             status, output, _ = self.run_script(1, ours=f"{self.OURS.replace('exit 0', ':')}\n[ $RANK != {rank} ]")
