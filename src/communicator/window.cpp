@@ -62,10 +62,8 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
         allocate_counters(impl, shared, detail::Counters::bytes_for(options.notifications, impl.group.size));
   });
   // What is asked later must do without the communicator: another thread may use it.
-  setting.check = [alive = std::weak_ptr(impl.direct_handle), owner = &impl, watch = impl.watch] {
-    const auto handle = alive.lock();
-    if (handle == nullptr)
-      throw Error(ErrorCode::aborted, "the communicator of this window was destroyed before it");
+  setting.over = [alive = std::weak_ptr(impl.direct_handle)] { return alive.expired(); };
+  setting.check = [owner = &impl, watch = impl.watch] {
     watch->poll();
     if (owner->abort_requested.load(std::memory_order_acquire)) owner->ensure_usable();
     if (const auto abort = watch->abort(owner->group.communicator))

@@ -41,7 +41,10 @@ struct WindowSetting {
   std::function<std::shared_ptr<transport::tcp::TcpListener>()> listener;
   bootstrap::Secret secret{};
   std::string congestion;  ///< control of congestion: see congestion.hpp
-  /// Throws when all of the window is over: the communicator was aborted or destroyed.
+  /// Whether the communicator was destroyed, and with it the memory of this host that it had mapped. Asked
+  /// whenever the window is used.
+  std::function<bool()> over = [] { return false; };
+  /// Throws when all of the window is over otherwise: the communicator was aborted.
   std::function<void()> check = [] {};
   /// Moves what this thread has started on communicators, whose other ranks may wait for it. Throws nothing.
   bool (*move_queued)() = [] { return false; };

@@ -133,7 +133,7 @@ class WindowState : public std::enable_shared_from_this<WindowState> {
   bool check_deadlines(WindowPeer& to, std::uint64_t number, bool all) const;
   void check_sources(std::uint32_t id, Rank from);
   /// Rarely more than a look at the clock.
-  void refuse_in_child() const;
+  void require_usable() const;
   void look_around();
   void mark_busy(Rank target);
   /// Moves what is under way to all targets.

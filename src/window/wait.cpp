@@ -90,14 +90,16 @@ void WindowState::sleep(std::chrono::microseconds longest) {
     std::this_thread::sleep_for(longest);
 }
 
-void WindowState::refuse_in_child() const {
+void WindowState::require_usable() const {
   if (fork_generation() != generation_)
     throw Error(ErrorCode::forked,
                 title() + ": it belongs to the parent process; make a new one in the child");
+  if (setting_.over())
+    throw Error(ErrorCode::aborted, title() + ": the communicator of this window was destroyed before it");
 }
 
 void WindowState::look_around() {
-  refuse_in_child();
+  require_usable();
   const auto now = coarse_now();
   if (now - looked_ < look_interval) return;
   looked_ = now;
@@ -159,7 +161,7 @@ void WindowState::check(const Awaited& one, Limit& limit) {
 }
 
 void WindowState::wait_until(std::span<Awaited> left, Limit limit) {
-  refuse_in_child();
+  require_usable();
   std::exception_ptr first;
   // One that fails, or takes too long, leaves the others to be done.
   const auto drop = [&](auto is_over) {
@@ -197,7 +199,7 @@ void WindowState::wait(const Transfer& transfer, std::optional<std::chrono::mill
 }
 
 bool WindowState::test(const Transfer& transfer) {
-  refuse_in_child();
+  require_usable();
   WindowPeer& to = peer(transfer.target_);
   const Awaited one{subject_of(transfer), to.memory.get(), transfer.number_};
   if (one.way->known_done() >= one.number) return true;
@@ -277,7 +279,7 @@ bool WindowState::test_notification(std::uint32_t id, std::uint64_t count, Rank 
 }
 
 void WindowState::check_notification(std::uint32_t id, Rank from) const {
-  refuse_in_child();
+  require_usable();
   check_number(id);
   if (from != any_rank) static_cast<void>(peer(from));
 }

@@ -309,9 +309,10 @@ TEST(WindowSetup, AWindowThatOutlivesItsCommunicatorSaysSo) {
     EXPECT_EQ(window->fetch_add(0, 8, 5), 0U);
     EXPECT_EQ(memory[1], 5U);
   }
-  std::this_thread::sleep_for(5ms);
-  EXPECT_EQ(thrown_by([&] { window->put(0, {.bytes = 8}); }).code, ErrorCode::aborted);
-  EXPECT_EQ(thrown_by([&] { window->notify(0, 1); }).code, ErrorCode::aborted);  // at once
+  EXPECT_EQ(thrown_by([&] { window->put(0, {.bytes = 8}); }).code, ErrorCode::aborted);  // at once
+  EXPECT_EQ(thrown_by([&] { window->notify(0, 1); }).code, ErrorCode::aborted);
+  EXPECT_EQ(thrown_by([&] { static_cast<void>(window->test_notification(1)); }).code, ErrorCode::aborted);
+  EXPECT_EQ(thrown_by([&] { window->flush(); }).code, ErrorCode::aborted);
 }
 
 TEST(WindowSetup, AForkedChildMayNotUseIt) {
