@@ -221,6 +221,7 @@ struct Impl {
   void take_ticket(Task& task);
   void take_number(Task& task);
   void copy_input(Task& task) const;
+  void make_scratch(Task& task, std::uint64_t bytes) const;
   void begin_main(Task& task);
   static void decide(Task& task);
   [[nodiscard]] static PathTrial::Turn own_turn(const Plan& plan, const PathTrial::Turn& of_all);

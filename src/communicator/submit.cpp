@@ -1,7 +1,10 @@
 // From a call to a task under way.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <new>
 
 #include "base/mappings.hpp"
 #include "collectives/algorithms.hpp"
@@ -354,6 +357,19 @@ void Impl::copy_input(Task& task) const {
   task.buffers.input = task.input_copy.data();
 }
 
+// A user's schedule may want any number of chunks.
+void Impl::make_scratch(Task& task, std::uint64_t bytes) const {
+  if (task.scratch.size() >= bytes) return;
+  try {
+    task.scratch.resize(bytes);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::system,
+                fmt::format("there is no memory for the scratch of schedule {}, {} bytes here",
+                            task.plan->name, bytes),
+                {group.rank});
+  }
+}
+
 void Impl::begin_main(Task& task) {
   const Plan& plan = *task.plan;
   const execution::Program* program = nullptr;  // on the memory of others
@@ -372,7 +388,7 @@ void Impl::begin_main(Task& task) {
   task.on_others = program != nullptr;
   const bool past_caches = task.turn.path == Path::past_caches || task.own_turn.path == Path::past_caches;
   if (!task.on_others) program = past_caches ? &plan.past_caches->get(task.call) : &plan.program;
-  if (task.scratch.size() < program->scratch_bytes) task.scratch.resize(program->scratch_bytes);
+  make_scratch(task, program->scratch_bytes);
   task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out),
                   task.scratch.data(), task.on_others ? &task.peers : nullptr};
   if (plan.copies_input && !task.on_others) copy_input(task);

@@ -1,8 +1,11 @@
 // What was proved of a user's schedule is what runs, for sizes that a proof knows nothing of.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <chrono>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "collectives/algorithms.hpp"
 #include "communicator/exercise.hpp"
@@ -185,6 +188,31 @@ rank 1
       EXPECT_NE(thrown.text.find(where), std::string::npos) << thrown.text;
     }
     expect_right(comm, {.operation = Operation::broadcast, .count = 33});
+  });
+}
+
+// It names how much is lacking.
+TEST(UserSchedulesOfScratch, MayLackTheMemoryForIt) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need address space themselves";
+#endif
+  run_processes(1, {}, [](Communicator& comm) {
+    comm.use(parse_schedule(R"(
+broadcast "by way of much" ranks 1 chunks 1 scratch 4096
+rank 0
+  lane 0
+    scratch[4095] = in[0]
+    out[0] = scratch[4095]
+)"));
+    std::vector<float> data(100'000);
+    rlimit usual{};
+    ASSERT_EQ(::getrlimit(RLIMIT_AS, &usual), 0);
+    const rlimit none{0, usual.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &none), 0);
+    const auto thrown = thrown_by([&] { comm.broadcast(data, 0); });
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &usual), 0);
+    EXPECT_EQ(thrown.code, ErrorCode::system);
+    EXPECT_NE(thrown.text.find("the scratch of schedule by way of much, "), std::string::npos) << thrown.text;
   });
 }
 
