@@ -86,6 +86,14 @@ TEST(NcclLibrary, ThePageHasEveryFunction) {
   EXPECT_EQ(described, functions());
 }
 
+// Threads of its own may be under way.
+TEST(NcclLibrary, StaysWhereAProgramLetsGoOfIt) {
+  void* library = ::dlopen(TUTTI_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  EXPECT_EQ(::dlclose(library), 0);
+  EXPECT_NE(::dlopen(TUTTI_NCCL_LIBRARY, RTLD_NOW | RTLD_NOLOAD), nullptr);
+}
+
 TEST(NcclLibrary, IsLoadedAndFindsItsFunctions) {
   void* library = ::dlopen(TUTTI_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << ::dlerror();
