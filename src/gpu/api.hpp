@@ -97,8 +97,8 @@ class Api {
   /// Likewise, for others to open by descriptor and, if `fabric`, by fabric handle, too; rounded up to pages.
   /// Other devices of this process reach it.
   virtual std::byte* allocate_shared(std::size_t bytes, bool fabric) = 0;
-  /// Of both.
-  virtual void free(std::byte* memory) noexcept = 0;
+  /// Of both. False: that was none, as where no allocation begins.
+  virtual bool free(std::byte* memory) noexcept = 0;
   /// Zeroed page-locked host memory, at the same address on devices.
   virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
   virtual void free_pinned(std::byte* memory) noexcept = 0;

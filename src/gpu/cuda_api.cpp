@@ -171,9 +171,9 @@ class CudaApi final : public Api {
     check(::cudaMalloc(&memory, bytes), "cudaMalloc");
     return zeroed(static_cast<std::byte*>(memory), bytes);
   }
-  void free(std::byte* memory) noexcept override {
+  bool free(std::byte* memory) noexcept override {
     const OutsideCapture outside;
-    if (!vmm_.unmap(memory)) static_cast<void>(::cudaFree(memory));
+    return vmm_.unmap(memory) || ::cudaFree(memory) == cudaSuccess;
   }
   std::byte* allocate_pinned(std::size_t bytes) override {
     const OutsideCapture outside;

@@ -109,7 +109,8 @@ ncclResult_t ncclMemFree(void* memory) {
     const auto api = gpu::api();
     std::optional<gpu::OnDevice> there;
     if (found.kind == gpu::Pointer::Kind::device) there.emplace(*api, found.device);
-    api->free(static_cast<std::byte*>(memory));
+    if (!api->free(static_cast<std::byte*>(memory)))
+      throw Failure(ncclInvalidArgument, "this is not where memory of ncclMemAlloc begins");
     return ncclSuccess;
   });
 }

@@ -68,7 +68,7 @@ class EmulatedApi final : public gpu::Api {
   std::uint64_t address_space() override;
   gpu::Pointer look_at(const void* pointer) override;
   std::byte* allocate(std::size_t bytes) override;
-  void free(std::byte* memory) noexcept override;
+  bool free(std::byte* memory) noexcept override;
   std::byte* allocate_pinned(std::size_t bytes) override;
   void free_pinned(std::byte* memory) noexcept override;
   void pin(std::byte* memory, std::size_t bytes) override;

@@ -108,16 +108,17 @@ std::byte* EmulatedApi::allocate(std::size_t bytes) {
   if (refuses_memory) refuse("cudaMalloc");
   return allocate(bytes, {gpu::Pointer::Kind::device, the_device});
 }
-void EmulatedApi::free(std::byte* memory) noexcept {
+bool EmulatedApi::free(std::byte* memory) noexcept {
   {
     const std::scoped_lock lock(mutex_);
     if (opened_by_ipc_.contains(memory)) ++freed_while_open;
     const auto found = memory_.find(memory);
-    if (found != memory_.end() && found->second.what.kind == gpu::Pointer::Kind::device &&
-        found->second.what.device != the_device)
+    if (found == memory_.end()) return false;
+    if (found->second.what.kind == gpu::Pointer::Kind::device && found->second.what.device != the_device)
       ++freed_elsewhere;
   }
   remove(memory);
+  return true;
 }
 std::byte* EmulatedApi::allocate_pinned(std::size_t bytes) {
   return allocate(bytes, {gpu::Pointer::Kind::pinned, -1});

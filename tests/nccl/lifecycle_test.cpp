@@ -283,6 +283,7 @@ TEST_F(Lifecycle, MemoryAndRegistrations) {
     std::byte* const pinned = api->allocate_pinned(64);
     EXPECT_EQ(ncclMemFree(pinned), ncclInvalidArgument);
     api->free_pinned(pinned);
+    EXPECT_EQ(ncclMemFree(static_cast<std::byte*>(memory) + 1024), ncclInvalidArgument);
     EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
     EXPECT_EQ(ncclMemFree(nullptr), ncclSuccess);
     EXPECT_EQ(ncclDevCommCreate(comm, nullptr, nullptr), ncclInvalidUsage);
