@@ -151,15 +151,18 @@ int Communicator::size() const noexcept { return impl_->group.size; }
 Rank Communicator::local_rank() const noexcept { return impl_->shm->local_rank(); }
 int Communicator::local_size() const noexcept { return static_cast<int>(impl_->shm->locals().size()); }
 
-void Communicator::submit(const Call& call) { impl_->run(call); }
+void Communicator::submit(const Call& call) {
+  impl_->with_others([&] { impl_->run(call); });
+}
 
 std::optional<Communicator> Communicator::split(int color, int key) {
-  auto child = impl_->split(color, key, Within::split);
+  auto child = impl_->with_others([&] { return impl_->split(color, key, Within::split); });
   return child ? std::optional(Communicator(std::move(*child))) : std::nullopt;
 }
 
 Communicator Communicator::duplicate() {
-  return Communicator(std::move(*impl_->split(0, impl_->group.rank, Within::duplicate)));
+  auto copy = impl_->with_others([&] { return impl_->split(0, impl_->group.rank, Within::duplicate); });
+  return Communicator(std::move(*copy));
 }
 
 void Communicator::check() { impl_->check_others(); }
@@ -222,7 +225,7 @@ Rank Async::rank() const noexcept { return impl_->group.rank; }
 int Async::size() const noexcept { return impl_->group.size; }
 Work Async::submit(const Call& call) {
   impl_->admit(call);
-  return Work(impl_->start({&call, 1}));
+  return Work(impl_->with_others([&] { return impl_->start({&call, 1}); }));
 }
 
 Rank Group::rank() const noexcept { return impl_->group.rank; }
@@ -235,12 +238,12 @@ void Group::submit(const Call& call) {
 
 Work Group::start() {
   const detail::CallList started = std::exchange(calls_, {});
-  return Work(impl_->start(started.calls()));
+  return Work(impl_->with_others([&] { return impl_->start(started.calls()); }));
 }
 
 void Group::run() {
   const detail::CallList started = std::exchange(calls_, {});
-  impl_->run(started.calls());
+  impl_->with_others([&] { impl_->run(started.calls()); });
 }
 
 Work::~Work() {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "bootstrap/frame.hpp"
@@ -145,24 +144,20 @@ std::optional<std::unique_ptr<Impl>> Impl::split(int color, int key, Within with
        .within = within});
   const std::uint64_t number = next_child(color);
   if (color < 0) return std::nullopt;
-  try {
-    std::vector<Rank> members;
-    for (Rank r = 0; r < group.size; ++r)
-      if (wishes[static_cast<std::size_t>(r)].color == color) members.push_back(r);
-    std::sort(members.begin(), members.end(), [&](Rank a, Rank b) {
-      return std::pair(wishes[static_cast<std::size_t>(a)].key, a) <
-             std::pair(wishes[static_cast<std::size_t>(b)].key, b);
-    });
-    transport::Group child;
-    child.rank = static_cast<Rank>(std::find(members.begin(), members.end(), group.rank) - members.begin());
-    child.size = static_cast<int>(members.size());
-    child.communicator = number;
-    child.timeout = options.timeout;
-    for (const Rank r : members) child.world.push_back(group.world[static_cast<std::size_t>(r)]);
-    return make_child(std::move(child), members);
-  } catch (const std::bad_alloc&) {
-    std::rethrow_exception(fail(nullptr));  // the other members wait for this rank
-  }
+  std::vector<Rank> members;
+  for (Rank r = 0; r < group.size; ++r)
+    if (wishes[static_cast<std::size_t>(r)].color == color) members.push_back(r);
+  std::sort(members.begin(), members.end(), [&](Rank a, Rank b) {
+    return std::pair(wishes[static_cast<std::size_t>(a)].key, a) <
+           std::pair(wishes[static_cast<std::size_t>(b)].key, b);
+  });
+  transport::Group child;
+  child.rank = static_cast<Rank>(std::find(members.begin(), members.end(), group.rank) - members.begin());
+  child.size = static_cast<int>(members.size());
+  child.communicator = number;
+  child.timeout = options.timeout;
+  for (const Rank r : members) child.world.push_back(group.world[static_cast<std::size_t>(r)]);
+  return make_child(std::move(child), members);
 }
 
 std::unique_ptr<Impl> Impl::make_child(transport::Group child, const std::vector<Rank>& members) {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -315,6 +316,16 @@ struct Impl {
   [[nodiscard]] Error caught(const Task* task);
   /// The same; poisons the communicator and tells the others.
   std::exception_ptr fail(const Task* task);
+  /// What all members do: of this rank's part they hear where it has not the memory for it, or they would
+  /// wait.
+  template <class Part>
+  auto with_others(Part part) {
+    try {
+      return part();
+    } catch (const std::bad_alloc&) {
+      std::rethrow_exception(fail(nullptr));
+    }
+  }
   void ensure_usable() const {
     if (tutti::fork_generation() != fork_generation || unusable.load(std::memory_order_acquire)) [[unlikely]]
       refuse();

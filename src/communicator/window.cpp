@@ -78,6 +78,8 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
 }  // namespace
 
 Window::Window(Communicator& communicator, std::span<std::byte> memory, const WindowOptions& options)
-    : Window(std::make_shared<detail::WindowState>(setting_of(*communicator.impl_, memory, options))) {}
+    : Window(communicator.impl_->with_others([&] {
+        return std::make_shared<detail::WindowState>(setting_of(*communicator.impl_, memory, options));
+      })) {}
 
 }  // namespace tutti

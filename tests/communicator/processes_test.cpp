@@ -8,10 +8,14 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
+
+#include <tutti/window.hpp>
 
 #include "base/process.hpp"
 #include "communicator/exercise.hpp"
@@ -420,20 +424,26 @@ TEST(Memory, ARankWithoutAnyLeftHasFailedForAll) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers need memory themselves";
 #endif
+  std::vector<float> data(1000);
+  const std::function<void(Communicator&)> parts[] = {
+      [&](Communicator& comm) { comm.all_reduce(data); },
+      [](Communicator& comm) { static_cast<void>(comm.duplicate()); },
+      [&](Communicator& comm) { const Window window(comm, std::as_writable_bytes(std::span(data))); },
+  };
   for (const char* transport : {"shm", "tcp"})
-    run_processes(2, over(transport, 60s), [](Communicator& comm) {
-      std::vector<float> data(1000);
-      comm.barrier();
-      std::exception_ptr thrown;
-      try {
-        const auto none = comm.rank() == 1 ? std::make_unique<NoMemory>() : nullptr;
-        comm.all_reduce(data);
-      } catch (const std::exception&) {
-        thrown = std::current_exception();
-      }
-      EXPECT_TRUE(thrown);
-      EXPECT_EQ(thrown_by([&] { comm.barrier(); }).code, ErrorCode::aborted);
-    });
+    for (const auto& part : parts)
+      run_processes(2, over(transport, 60s), [&](Communicator& comm) {
+        comm.barrier();
+        std::exception_ptr thrown;
+        try {
+          const auto none = comm.rank() == 1 ? std::make_unique<NoMemory>() : nullptr;
+          part(comm);
+        } catch (const std::exception&) {
+          thrown = std::current_exception();
+        }
+        EXPECT_TRUE(thrown);
+        EXPECT_EQ(thrown_by([&] { comm.barrier(); }).code, ErrorCode::aborted);
+      });
 }
 
 TEST(Descriptors, ARankWithoutAnyLeftEndsTheWaitOfTheOthers) {
