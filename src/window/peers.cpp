@@ -209,7 +209,10 @@ WindowPeers::WindowPeers(const WindowSetting& setting, Counters& counters) {
   transport::do_together(setting.group, [&] { listener = open(setting, counters); });
   const auto contacts = exchange(setting, listener.get());
   const Chooser chooser(setting, contacts, access.get());
-  for (Rank rank = 0; rank < setting.group.size; ++rank) all.push_back(chooser.choose(rank));
+  // Who cannot map a peer has no window, into which others would put.
+  transport::do_together(setting.group, [&] {
+    for (Rank rank = 0; rank < setting.group.size; ++rank) all.push_back(chooser.choose(rank));
+  });
 }
 
 std::shared_ptr<transport::tcp::TcpListener> WindowPeers::open(const WindowSetting& setting,

@@ -1,10 +1,13 @@
 // Windows while they are made.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <memory>
 #include <new>
 #include <optional>
@@ -16,6 +19,7 @@
 #include <vector>
 
 #include "base/fork_guard.hpp"
+#include "base/mappings.hpp"
 #include "bootstrap/ranks.hpp"
 #include "transport/fail_together.hpp"
 #include "transport/tcp_ranks.hpp"
@@ -27,6 +31,35 @@ namespace {
 
 using bootstrap::test::thrown_by;
 using testing::HasSubstr;
+
+/// So many more addresses for this process, and no more.
+void limit_addresses(std::size_t bytes, rlimit usual) {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  usual.rlim_cur = pages * page_bytes() + bytes;
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &usual), 0);
+}
+
+// Others would put into memory that is none any more, and wait for what does not come.
+TEST(WindowSetup, WhoCannotMapAPeerHasNoneAndAllHearOfIt) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need address space themselves";
+#endif
+  run(Way::mapped, 2, [](Seat& seat) {
+    constexpr std::size_t counters = std::size_t{2} * max_notifications * sizeof(std::uint64_t);
+    rlimit usual{};
+    ASSERT_EQ(::getrlimit(RLIMIT_AS, &usual), 0);
+    // For its own ones, and as many words that say what it has taken of them.
+    if (seat.rank == 1) limit_addresses(2 * counters + counters / 2, usual);
+    const auto thrown =
+        thrown_by([&] { const auto place = seat.place(64, {.notifications = max_notifications}); });
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &usual), 0);
+    EXPECT_EQ(thrown.code, ErrorCode::system) << thrown.text;
+    EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
+    EXPECT_THAT(thrown.text, HasSubstr("cannot map"));
+    seat.barrier();
+  });
+}
 
 class WindowOptionsOfOneRank : public testing::TestWithParam<Way> {};
 INSTANTIATE_TEST_SUITE_P(Threads, WindowOptionsOfOneRank, testing::Values(Way::threads, Way::tcp_threads),
