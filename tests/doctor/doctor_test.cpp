@@ -44,6 +44,13 @@ TEST(Doctor, SaysWhereATransportIsNotTried) {
   EXPECT_THAT(run_command(doctor + " --transport tcp --ranks 2").output, Not(HasSubstr(not_tried)));
 }
 
+TEST(Doctor, BlamesNoTransportForAVariable) {
+  const Outcome outcome = run_command("TUTTI_ALGORITHM=pigeon " + doctor + " --ranks 2");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("\"pigeon\""));
+  EXPECT_THAT(outcome.output, Not(HasSubstr("at fault")));
+}
+
 TEST(Doctor, SaysNothingOfPairsThatNobodyWants) {
   EXPECT_THAT(run_command(doctor).output, HasSubstr("one rank has no pairs to measure"));
   EXPECT_THAT(run_command(doctor + " --no-pairs").output, Not(HasSubstr("\npairs\n")));
@@ -147,6 +154,7 @@ TEST(Doctor, MeasuresNothingThatItCannotWrite) {
 TEST(Doctor, RefusesUnknownOptions) {
   for (const char* options : {"--bogus", "--transport pigeon", "--json ''"})
     EXPECT_EQ(run_command(doctor + " " + options).status, 2) << options;
+  EXPECT_EQ(run_command("TUTTI_TRANSPORT=pigeon " + doctor).status, 2) << "that no option could try";
   EXPECT_EQ(run_command(doctor + " --help").status, 0);
 }
 

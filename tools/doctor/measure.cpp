@@ -86,15 +86,18 @@ nlohmann::json try_to_play(Team& team, int a, int b, const Options& options) {
     const Seat seat(team.rank(), first ? b : a, first);
     return play(UniqueId::parse(id), first, options);
   } catch (const Error& error) {
-    return {{"error", error.what()}};
+    return {{"error", error.what()}, {"of_settings", error.code() == ErrorCode::invalid_argument}};
   }
 }
 
 Pair measure(Team& team, int a, int b, const Options& options) {
   const auto all = team.gather(try_to_play(team, a, b, options));
   Pair pair{.a = a, .b = b};
-  for (const int rank : {b, a})
-    pair.error = all.at(static_cast<std::size_t>(rank)).value("error", pair.error);
+  for (const int rank : {b, a}) {
+    const auto& told = all.at(static_cast<std::size_t>(rank));
+    pair.error = told.value("error", pair.error);
+    pair.error_is_of_settings = told.value("of_settings", pair.error_is_of_settings);
+  }
   if (!pair.error.empty()) return pair;
   const auto& told = all.at(static_cast<std::size_t>(a));
   const std::string about = told.at("about");

@@ -57,7 +57,7 @@ Finding failed_finding(const PairFacts& facts, const Pair& pair) {
           .level = Level::error,
           .what = fmt::format("ranks {} ({}) and {} ({}) do not work together: {}", pair.a,
                               machine(facts, pair.a), pair.b, machine(facts, pair.b), pair.error),
-          .remedy = facts.wanted == "tcp"
+          .remedy = facts.wanted == "tcp" || pair.error_is_of_settings
                         ? ""
                         : "try --transport tcp: when that works, RDMA or shared memory is at "
                           "fault, and the message says how",

@@ -25,6 +25,10 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     const std::exception_ptr wrong_variable = read_environment(settings.options);
     app.parse(argc, argv);
     if (wrong_variable) std::rethrow_exception(wrong_variable);
+    // Nobody else may look at it, and no --transport would take what a remedy says.
+    if (std::string& transport = settings.options.transport; !transport.empty())
+      if (const std::string why = transport_name()(transport); !why.empty())
+        throw CLI::ValidationError("TUTTI_TRANSPORT", why);
     check_own_ranks(settings.ranks);
   });
 }
