@@ -196,7 +196,7 @@ class Communicator : public Operations<Communicator, void> {
     return Buffer<T>(std::move(region), data, count);
   }
   /// Makes existing memory reachable as if it had been allocated here, at the same address. Whole pages of
-  /// private anonymous memory (mmap, aligned_alloc of whole pages), registered with no other communicator,
+  /// private anonymous memory (mmap, aligned_alloc of whole pages), registered with no communicator yet,
   /// not accessed by other threads during the call, nor part of a window that was made before, nor pinned for
   /// devices (CUDA, RDMA) when it begins or when the Registration ends; a child made by fork afterwards
   /// shares it. Where all ranks are threads of this process, any host memory. Collective. Throws

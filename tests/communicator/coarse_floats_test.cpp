@@ -49,5 +49,19 @@ TEST_P(CoarseFloats, AreRoundedOnce) {
       over(GetParam()));
 }
 
+// As docs/algorithms.md says.
+TEST(CoarseFloatsOfARing, AreRoundedInEachStep) {
+  Options options = over("shm");
+  options.algorithm = "ring";
+  run_local(
+      8,
+      [](Communicator& comm) {
+        std::vector<fp8_e4m3> data(8, to_fp8_e4m3(96));
+        comm.all_reduce(data, ReduceOp::average);
+        for (const fp8_e4m3 each : data) EXPECT_EQ(to_float(each), 64) << "448, the largest, and 96 by 8";
+      },
+      options);
+}
+
 }  // namespace
 }  // namespace tutti::test
