@@ -34,7 +34,8 @@ std::string_view name(ErrorCode code) noexcept;
 /// threads.
 class Error : public std::runtime_error {
  public:
-  /// `ranks`: the ranks at fault, in the numbering of the communicator that failed; empty when unknown.
+  /// `ranks`: the ranks at fault, in the numbering of the communicator that failed; empty when unknown, and
+  /// of more than 4096 the first ones.
   Error(ErrorCode code, const std::string& message, std::vector<Rank> ranks = {});
   /// As they were given.
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
