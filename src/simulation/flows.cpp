@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <queue>
 #include <utility>
 
 #include "simulation/at.hpp"
@@ -74,32 +76,85 @@ void Flows::end(double now, std::vector<int>& ended) {
 }
 
 void Flows::settle(double now) {
+  // What changes more than a share of the links would come back to each of them several times.
+  constexpr std::size_t few = 16, share = 8;
+  const std::size_t most = few + links_.size() / share;
+  changed_.clear();
+  std::size_t seen = 0;
+  for (; seen < dirty_.size() && seen < most; ++seen) {
+    const int index = dirty_[seen];
+    links_[at(index)].dirty = false;
+    if (!pass_on(index, level(index))) continue;
+    for (const int way : links_[at(index)].active)
+      for (const Crossing& c : ways_[at(way)].crossings)
+        if (c.link != index) touch(c.link);
+  }
+  const bool settled = seen == dirty_.size();
+  for (const int link : dirty_) links_[at(link)].dirty = false;
+  dirty_.clear();
+  if (!settled) fill();
+  for (const int way : changed_) set_rate(way, now);
+}
+
+bool Flows::pass_on(int index, double now_level) {
   // Smaller changes are not passed on: their effects fade with distance, and a network of ten thousand nodes
   // would be walked through for each; until they add up to more.
   constexpr double tolerance = 1e-6;
-  // Far more than ever seen: a circle of roundings must not become a hang.
-  const std::size_t most = 1000 + 100 * links_.size();
-  changed_.clear();
-  for (std::size_t i = 0; i < dirty_.size() && i < most; ++i) {
-    const int index = dirty_[i];
-    Link& link = links_[at(index)];
-    link.dirty = false;
-    const double now_level = level(index), before = link.level;
-    const bool same =
-        now_level == before || (before != never && std::abs(now_level - before) <= tolerance * before);
-    if (!same) link.level = now_level;
-    for (const int way : link.active) {
-      Way& flow = ways_[at(way)];
-      if (same && flow.rate != 0) continue;
-      if (!std::exchange(flow.changed, true)) changed_.push_back(way);
-      if (same) continue;
-      for (const Crossing& c : flow.crossings)
-        if (c.link != index) touch(c.link);
+  Link& link = links_[at(index)];
+  const double before = link.level;
+  const bool same =
+      now_level == before || (before != never && std::abs(now_level - before) <= tolerance * before);
+  if (!same) link.level = now_level;
+  for (const int way : link.active) {
+    Way& flow = ways_[at(way)];
+    if (same && flow.rate != 0) continue;
+    if (!std::exchange(flow.changed, true)) changed_.push_back(way);
+  }
+  return !same;
+}
+
+// The link that is full first decides for its flows, then the next one for those that are left.
+void Flows::fill() {
+  std::vector<Filling> all(links_.size());
+  for (const int way : heap_) {
+    ways_[at(way)].decided = false;
+    for (const Crossing& c : ways_[at(way)].crossings) all[at(c.link)].weight += c.weight;
+  }
+  using Full = std::pair<double, int>;  // at this level of its flows, or later
+  std::priority_queue<Full, std::vector<Full>, std::greater<>> next;
+  for (std::size_t l = 0; l < all.size(); ++l) {
+    if (all[l].weight == 0) continue;
+    all[l].room = room(links_[l], all[l].weight);
+    next.emplace(all[l].room / all[l].weight, static_cast<int>(l));
+  }
+  while (!next.empty()) {
+    const auto [level, link] = next.top();
+    next.pop();
+    const Filling& full = all[at(link)];
+    if (full.weight == 0) continue;
+    if (const double now = full.room / full.weight; now > level)
+      next.emplace(now, link);
+    else
+      decide(all, link, level);
+  }
+  for (std::size_t l = 0; l < all.size(); ++l)
+    if (!links_[l].active.empty()) pass_on(static_cast<int>(l), all[l].fastest + all[l].room);
+}
+
+void Flows::decide(std::vector<Filling>& all, int full, double level) {
+  for (const int way : links_[at(full)].active) {
+    if (std::exchange(ways_[at(way)].decided, true)) continue;
+    for (const Crossing& c : ways_[at(way)].crossings) {
+      Filling& link = all[at(c.link)];
+      link.room = std::max(0.0, link.room - c.weight * level);
+      link.weight -= c.weight;
+      link.fastest = level;
     }
   }
-  for (const int link : dirty_) links_[at(link)].dirty = false;
-  dirty_.clear();
-  for (const int way : changed_) set_rate(way, now);
+}
+
+double Flows::room(const Link& link, double weight) const {
+  return link.bandwidth / (1 + incast_ * std::max(0.0, weight - 1));
 }
 
 // What no flow on a link exceeds: filled with the flows that other links hold below it, the rest is shared.
@@ -119,7 +174,7 @@ double Flows::level(int index) {
   }
   std::sort(demands_.begin(), demands_.end());
   double most = 0;
-  double room = link.bandwidth / (1 + incast_ * std::max(0.0, weight - 1));
+  double room = this->room(link, weight);
   for (const auto& [demand, each] : demands_) {
     if (demand * weight >= room) return room / weight;
     room -= demand * each;

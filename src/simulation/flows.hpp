@@ -19,6 +19,7 @@ struct Crossing {
 /// from the levels of the other links that its flows cross, by filling the link with what these cannot use;
 /// when it changes, those links are looked at again. This ends in the max-min rates, from any levels at the
 /// start (Charny, Clark, Jain 1995), and where a flow comes or goes only what it affects is computed anew.
+/// Where that is a good part of all links, all of them are filled at once, which takes less.
 class Flows {
  public:
   /// `bandwidth` by link, bytes/s; `incast` as Network says.
@@ -48,10 +49,21 @@ class Flows {
     double left = 0, rate = 0, at = 0;  ///< bytes left at time `at`
     double done = 0;                    ///< when it will be through
     bool active = false, changed = false;
+    bool decided = false;   ///< while all links are filled
     std::size_t place = 0;  ///< in the heap
   };
+  struct Filling {
+    double room = 0, weight = 0;  ///< of flows that are not decided
+    double fastest = 0;           ///< of those that are
+  };
   void settle(double now);
+  void fill();
+  void decide(std::vector<Filling>& all, int full, double level);
+  /// Whether it differs from what was passed on last. Those on the link have changed then.
+  bool pass_on(int link, double level);
   [[nodiscard]] double level(int link);
+  /// bytes/s for flows of this weight in all.
+  [[nodiscard]] double room(const Link& link, double weight) const;
   void set_rate(int way, double now);
   void touch(int link);
   // A binary heap of active ways by `done`.

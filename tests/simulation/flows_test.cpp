@@ -1,6 +1,8 @@
 #include "simulation/flows.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -91,6 +93,50 @@ TEST(Flows, OfLittleWeightAddUp) {
   const auto ended = run(flows);
   ASSERT_EQ(ended.size(), 1U + small_ones);
   for (const Timed& one : ended) EXPECT_NEAR(one.time / (1000 * all / bandwidth), 1, 1e-5);
+}
+
+// Rates in bytes/s: those on the link that is full first are decided first.
+std::vector<double> max_min(std::vector<double> room, const std::vector<std::vector<Crossing>>& ways) {
+  std::vector<double> rates(ways.size());
+  for (std::size_t decided = 0; decided < ways.size();) {
+    std::vector<double> weight(room.size());
+    for (std::size_t f = 0; f < ways.size(); ++f)
+      for (const Crossing& c : ways[f])
+        if (rates[f] == 0) weight[static_cast<std::size_t>(c.link)] += c.weight;
+    std::size_t full = room.size();
+    for (std::size_t l = 0; l < room.size(); ++l)
+      if (weight[l] > 0 && (full == room.size() || room[l] / weight[l] < room[full] / weight[full])) full = l;
+    const double level = room[full] / weight[full];
+    for (std::size_t f = 0; f < ways.size(); ++f) {
+      const bool crosses =
+          std::ranges::any_of(ways[f], [&](const Crossing& c) { return c.link == static_cast<int>(full); });
+      if (rates[f] != 0 || !crosses) continue;
+      rates[f] = level;
+      ++decided;
+      for (const Crossing& c : ways[f]) room[static_cast<std::size_t>(c.link)] -= c.weight * level;
+    }
+  }
+  return rates;
+}
+
+// So many that all links are filled at once: where rates are right, all end at the same time.
+TEST(Flows, ManyOnManyLinks) {
+  constexpr int links = 60;
+  std::mt19937 random(1);
+  const auto below = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most)); };
+  std::vector<double> bandwidth;
+  for (int l = 0; l < links; ++l) bandwidth.push_back(1 + below(100));
+  std::vector<std::vector<Crossing>> ways(400);
+  for (auto& way : ways) {
+    for (const int link : {below(links / 3), links / 3 + below(links / 3), 2 * links / 3 + below(links / 3)})
+      way.push_back({link, 1.0 + below(3)});
+  }
+  Flows flows(bandwidth, 0);
+  const std::vector<double> rates = max_min(bandwidth, ways);
+  for (std::size_t f = 0; f < ways.size(); ++f) flows.begin(flows.add_way(ways[f]), rates[f], 0);
+  const auto ended = run(flows);
+  ASSERT_EQ(ended.size(), ways.size());
+  for (const Timed& one : ended) EXPECT_NEAR(one.time, 1, 1e-4);
 }
 
 }  // namespace
