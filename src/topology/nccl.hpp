@@ -15,7 +15,8 @@ namespace tutti::topology {
 /// `unseen`.
 Machine from_nccl_xml(const XmlElement& system);
 
-/// A file that NCCL loads, or RCCL where the GPUs are AMD's.
+/// A file that NCCL loads, or RCCL where the GPUs are AMD's. Throws Error(invalid_argument) for devices
+/// without a processor.
 std::string to_nccl_xml(const Machine& machine);
 
 }  // namespace tutti::topology

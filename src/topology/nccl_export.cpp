@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <tutti/error.hpp>
+
 #include "topology/escape.hpp"
 #include "topology/nccl.hpp"
 #include "topology/rates.hpp"
@@ -22,14 +24,15 @@ std::string known(const Node& node, const char* key, const char* as = nullptr) {
 }
 
 /// Rate and lanes whose product comes nearest to the link's.
-std::string speed_and_width(const Link& link) {
-  if (link.assumed || link.kind != LinkKind::pcie) return " link_speed=\"\" link_width=\"0\"";
+std::string speed_and_width(const Link* link) {
+  if (link == nullptr || link->assumed || link->kind != LinkKind::pcie)
+    return " link_speed=\"\" link_width=\"0\"";
   double best = 1e300, rate = 0;
   int lanes = 0;
   for (const int width : {16, 8, 4, 2, 1}) {
-    if (link.count > 1 && link.count != width) continue;
+    if (link->count > 1 && link->count != width) continue;
     for (const double each : {2.5, 5.0, 8.0, 16.0, 32.0, 64.0}) {
-      const double miss = std::abs(pcie_bandwidth(each, width) - link.bandwidth);
+      const double miss = std::abs(pcie_bandwidth(each, width) - link->bandwidth);
       if (miss >= best) continue;
       best = miss;
       rate = each;
@@ -41,7 +44,10 @@ std::string speed_and_width(const Link& link) {
 
 class Exporter {
  public:
-  explicit Exporter(const Machine& machine) : machine_(machine), adjacency_(machine.adjacency()) {}
+  explicit Exporter(const Machine& machine)
+      : machine_(machine), adjacency_(machine.adjacency()), below_(machine.nodes.size()) {
+    find_places();
+  }
 
   std::string run() {
     const bool amd =
@@ -67,15 +73,40 @@ class Exporter {
     line(1, "</cpu>");
   }
 
-  /// What hangs on a cpu or a bridge. PCIe links have the device as their second end, those of NVLink-C2C as
-  /// either.
-  void below(NodeId parent, int depth) {
-    for (const LinkId id : adjacency_[static_cast<std::size_t>(parent)]) {
-      const Link& link = machine_.link(id);
-      const NodeId child = machine_.other_end(id, parent);
-      const bool only_c2c = link.kind == LinkKind::c2c && !has_pcie(child);
-      if (only_c2c || (link.kind == LinkKind::pcie && link.a == parent)) device(link, child, depth);
+  struct Device {
+    NodeId id = no_node;
+    const Link* link = nullptr;  ///< to what it is written below; nullptr: there is none
+  };
+
+  /// A device is written below what it hangs on by PCIe, whose links have it as their second end, else a GPU
+  /// below a processor that it is linked to. NCCL's files have no other places: what hangs on nothing is
+  /// written below the first processor.
+  void find_places() {
+    std::vector<bool> placed(machine_.nodes.size());
+    const auto place = [&](NodeId parent, NodeId id, const Link* link) {
+      if (placed[static_cast<std::size_t>(id)]) return;
+      placed[static_cast<std::size_t>(id)] = true;
+      below_[static_cast<std::size_t>(parent)].push_back({id, link});
+    };
+    for (const Link& link : machine_.links) {
+      const NodeId cpu = machine_.node(link.a).kind == NodeKind::cpu ? link.a : link.b;
+      const NodeId other = link.a == cpu ? link.b : link.a;
+      if (link.kind == LinkKind::pcie)
+        place(link.a, link.b, &link);
+      else if (machine_.node(cpu).kind == NodeKind::cpu && machine_.node(other).kind == NodeKind::gpu &&
+               !has_pcie(other))
+        place(cpu, other, &link);
     }
+    const auto cpus = machine_.all(NodeKind::cpu);
+    for (const NodeKind kind : {NodeKind::bridge, NodeKind::gpu, NodeKind::nic})
+      for (const NodeId id : machine_.all(kind)) {
+        if (cpus.empty())
+          throw Error(ErrorCode::invalid_argument,
+                      fmt::format("topology \"{}\": NCCL's files have devices below processors only, and "
+                                  "there is none",
+                                  machine_.name));
+        place(cpus.front(), id, nullptr);
+      }
   }
 
   [[nodiscard]] bool has_pcie(NodeId id) const {
@@ -83,16 +114,23 @@ class Exporter {
                                [&](const Link& link) { return link.kind == LinkKind::pcie && link.b == id; });
   }
 
-  void device(const Link& link, NodeId id, int depth) {
+  void below(NodeId parent, int depth) {
+    for (const Device& one : below_[static_cast<std::size_t>(parent)]) device(parent, one, depth);
+  }
+
+  void device(NodeId parent, const Device& one, int depth) {
+    const NodeId id = one.id;
     const Node& node = machine_.node(id);
-    if (node.kind == NodeKind::nic && node.pci.empty()) return nic(id, depth);  // in nobody's sight
+    // On no bus. Below a bridge, it would make an adapter of that.
+    if (node.kind == NodeKind::nic && node.pci.empty() && machine_.node(parent).kind == NodeKind::cpu)
+      return nic(id, depth);
     const char* usual = node.kind == NodeKind::bridge ? "0x060400"
                         : node.kind == NodeKind::gpu  ? "0x030200"
                                                       : "0x020000";
     line(depth, fmt::format("<pci{}{}{}{}{}{}{}>", attribute("busid", address(node)),
                             attribute("class", detail(node, "class", usual)), known(node, "vendor"),
                             known(node, "device"), known(node, "subsystem_vendor"),
-                            known(node, "subsystem_device"), speed_and_width(link)));
+                            known(node, "subsystem_device"), speed_and_width(one.link)));
     if (node.kind == NodeKind::bridge) below(id, depth + 1);
     if (node.kind == NodeKind::gpu) gpu(id, depth + 1);
     if (node.kind == NodeKind::nic) nic(id, depth + 1);
@@ -102,7 +140,7 @@ class Exporter {
   /// Invented where the bus is hidden, as hypervisors' own files do: NCCL only compares them.
   static std::string address(const Node& node) {
     constexpr int a_bus = 32;  // devices; of more, the next ones are in another domain
-    const int bus = node.kind == NodeKind::bridge ? 0xfe : 0xfd;
+    const int bus = node.kind == NodeKind::bridge ? 0xfe : node.kind == NodeKind::gpu ? 0xfd : 0xfb;
     return node.pci.empty()
                ? fmt::format("{:04x}:{:02x}:{:02x}.0", 0xffff - node.index / a_bus, bus, node.index % a_bus)
                : node.pci;
@@ -158,6 +196,7 @@ class Exporter {
 
   const Machine& machine_;
   std::vector<std::vector<LinkId>> adjacency_;
+  std::vector<std::vector<Device>> below_;  ///< of every node
   std::string text_;
 };
 

@@ -221,6 +221,27 @@ TEST_F(NcclFile, WrittenOfManyDevicesThatAreOnNoBus) {
   EXPECT_THAT(back.unseen, Not(Contains(HasSubstr("the address of another"))));
 }
 
+// Those that hang on nothing, or by a link that is not PCIe's, and an adapter on no bus below a bridge.
+TEST_F(NcclFile, WrittenWithAllDevices) {
+  const char* machine = R"({"tutti_topology": 1, "nodes": [
+    {"node": "cpu0"}, {"node": "cpu1"}, {"node": "bridge0"}, {"node": "gpu0"}, {"node": "gpu1"},
+    {"node": "gpu2"}, {"node": "nic0"}, {"node": "port0", "label": "mlx5_0"}, {"node": "nic1"}], "links": [
+    {"link": "pcie", "a": "cpu1", "b": "bridge0", "bandwidth_gbs": 24, "latency_us": 0.5, "count": 16},
+    {"link": "pcie", "a": "bridge0", "b": "nic0", "bandwidth_gbs": 24, "latency_us": 0.5, "count": 16},
+    {"link": "wire", "a": "nic0", "b": "port0", "bandwidth_gbs": 25, "latency_us": 0.35},
+    {"link": "nvlink", "a": "gpu1", "b": "cpu1", "bandwidth_gbs": 60, "latency_us": 0.3, "count": 3},
+    {"link": "c2c", "a": "cpu0", "b": "gpu2", "bandwidth_gbs": 450, "latency_us": 0.3},
+    {"link": "c2c", "a": "cpu1", "b": "gpu2", "bandwidth_gbs": 450, "latency_us": 0.3}]})";
+  const Machine back = from_text(to_nccl_xml(from_text(machine, "odd")), "back");
+  EXPECT_EQ(back.count(NodeKind::gpu), 3U);
+  EXPECT_EQ(back.count(NodeKind::nic), 2U);
+  EXPECT_EQ(path(back, back.find("cpu1"), back.find("mlx5_0")).hops(), 3U) << "through the bridge";
+  EXPECT_NE(link_between(back, "gpu0", "cpu1", LinkKind::nvlink), nullptr);
+  Machine bare;
+  bare.add(Node{.kind = NodeKind::gpu});
+  EXPECT_THROW(to_nccl_xml(bare), Error);
+}
+
 // Of links but those of PCIe and cables, a file of tutti's may name either end first.
 TEST_F(NcclFile, WrittenWhicheverEndALinkBeginsAt) {
   const Machine machine = known("nvl72");
