@@ -1,10 +1,15 @@
 // tutti-tune as a user runs it.
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <variant>
 
 #include <gmock/gmock.h>
@@ -12,6 +17,7 @@
 
 #include <tutti/unique_id.hpp>
 
+#include "base/file_descriptor.hpp"
 #include "command.hpp"
 #include "own_ranks.hpp"
 #include "tune/check.hpp"
@@ -143,6 +149,24 @@ TEST_F(Tune, KeepsWhatItDoesNotMeasureAgain) {
   EXPECT_THAT(output_,
               HasSubstr("# what " + file.string() + " held goes away: it was measured on another machine"));
   EXPECT_EQ(read(file)["curves"].size(), 1U);
+}
+
+// Of two that end together, one waits until the other one has written.
+TEST_F(Tune, KeepsWhatOthersAreAboutToWrite) {
+  const auto file = folder_ / "mine.json", others = folder_ / "others.json";
+  const std::string little = " --largest 8 --rounds 1 --file ";
+  ASSERT_EQ(run("--ranks 3" + little + others.string()), 0) << output_;
+  FileDescriptor folder(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(::flock(folder.get(), LOCK_EX), 0);
+  const auto outcome = test::run_command("TUTTI_TUNING= " TUTTI_TUNE " --ranks 2" + little + file.string(),
+                                         [&](const std::string& line) {
+                                           if (!line.starts_with("         8 ")) return;  // all is measured
+                                           std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                                           std::filesystem::rename(others, file);
+                                           folder.reset();
+                                         });
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(read(file)["curves"].size(), 2U);
 }
 
 TEST_F(Tune, MeasuresTheLargestSizeAsWell) {

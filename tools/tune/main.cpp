@@ -1,6 +1,8 @@
 /// tutti-tune: measures this machine's constants, from which algorithms are then chosen. `tutti-tune --help`
 /// says how.
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/file.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +18,8 @@
 
 #include <tutti/error.hpp>
 
+#include "base/file_descriptor.hpp"
+#include "base/uninterrupted.hpp"
 #include "output_file.hpp"
 #include "own_ranks.hpp"
 #include "run_tool.hpp"
@@ -86,6 +90,15 @@ std::unique_ptr<const tuning::Tuning> measured_before(const std::string& file, s
   return nullptr;
 }
 
+// Until it goes out of scope, others that are about to write to the same folder wait. Where the file system
+// has no locks, nobody does.
+FileDescriptor lock_folder_of(const std::string& file) {
+  const auto folder = std::filesystem::absolute(behind_links(file)).parent_path();
+  FileDescriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened) uninterrupted([&] { return ::flock(opened.get(), LOCK_EX); });
+  return opened;
+}
+
 bool has(const std::vector<tuning::Curve>& curves, const std::string& transport, int ranks) {
   return std::ranges::any_of(curves, [&](const tuning::Curve& curve) {
     return curve.transport == transport && curve.ranks == ranks;
@@ -132,7 +145,8 @@ void tune_machine(tune::Settings settings, const std::string& file, std::uint64_
       curves.push_back(tuning::fit_curve(samples));
       print(stdout, curves.back());
     }
-  // Anew: another tutti-tune may have written meanwhile what it measured.
+  // Anew: another tutti-tune may have written meanwhile what it measured, or be about to.
+  const FileDescriptor lock = lock_folder_of(file);
   const auto before = measured_before(file, machine, why);
   const auto tuning = with_those_before(machine, curves, before.get());
   for (const tuning::Curve& curve : curves) {
