@@ -74,7 +74,8 @@ std::string remedy_for(int why_not) {
       return "; or another process is rank 0, too: give every process its own rank"
              "; or another program has the port: set TUTTI_PORT, or another MASTER_PORT";
     case EADDRNOTAVAIL:
-      return ", on the host that has this address: MASTER_ADDR must name rank 0's host";
+      return ", on the host that has this address"
+             ": MASTER_ADDR, or the first of SLURM_STEP_NODELIST, must name rank 0's host";
     case EACCES:
       return "; or the port is not for every user: set TUTTI_PORT, or another MASTER_PORT, to one above 1023";
     default:

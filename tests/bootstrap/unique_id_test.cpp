@@ -112,7 +112,8 @@ TEST(UniqueId, AnAddressOfAnotherHostIsAnError) {
   const auto thrown = thrown_by([&] { take_listener(id); });
   EXPECT_EQ(thrown.code, ErrorCode::system);
   EXPECT_EQ(thrown.ranks, std::vector<Rank>{0});
-  EXPECT_THAT(thrown.text, testing::HasSubstr("on the host that has this address: MASTER_ADDR must name"));
+  EXPECT_THAT(thrown.text,
+              testing::HasSubstr("MASTER_ADDR, or the first of SLURM_STEP_NODELIST, must name rank 0's"));
 }
 
 TEST(SystemError, NamesTheLimitThatLeavesNoDescriptor) {
