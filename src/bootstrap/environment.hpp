@@ -29,8 +29,8 @@ struct Launch {
 /// --mpi=pmi2); torchrun's RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (optionally LOCAL_WORLD_SIZE and
 /// LOCAL_RANK), second where torchrun itself has set them (TORCHELASTIC_RUN_ID): whatever has started it on
 /// each host has left variables, too; but not where the processes above show that one of torchrun's called
-/// that launcher; Slurm's SLURM_PROCID, SLURM_NTASKS, SLURM_STEP_ID (absent in a batch script, which is one
-/// process) and node list. None of them: one rank.
+/// that launcher, as they show where one of PMIx's called PMI-1's; Slurm's SLURM_PROCID, SLURM_NTASKS,
+/// SLURM_STEP_ID (absent in a batch script, which is one process) and node list. None of them: one rank.
 ///
 /// Under the last two, rank 0 listens on the first host at TUTTI_PORT, else at MASTER_PORT + 1 or a port made
 /// from the numbers of the Slurm job and step. They hand out no secret: the id's secret is derived from
