@@ -1,5 +1,6 @@
 #include "base/mappings.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,6 +12,8 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+
+#include "base/file_descriptor.hpp"
 
 namespace tutti {
 
@@ -28,12 +31,17 @@ constexpr int collapse = 25;  // linux/mman.h; Debian 12's C library is older th
 // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses are computed
 std::byte* at(std::uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
 
-// All pages of [data, data + bytes), which lie in mappings, are there.
-bool resident(std::uintptr_t data, std::size_t bytes) {
-  std::array<unsigned char, largest_huge_page / smallest_page> pages{};
-  if (::mincore(at(data), bytes, pages.data()) != 0) return false;
-  return std::all_of(pages.begin(), pages.begin() + static_cast<std::ptrdiff_t>(bytes / page_bytes()),
-                     [](unsigned char state) { return (state & 1U) != 0; });
+// All pages of [data, data + bytes), which lie in mappings, are there, and this process's alone: what a child
+// of fork still shares, and the page of zeros that stands for all that was only read, would become more
+// memory.
+bool held_alone(int pagemap, std::uintptr_t data, std::size_t bytes) {
+  constexpr std::uint64_t present = std::uint64_t{1} << 63U, exclusive = std::uint64_t{1} << 56U;
+  std::array<std::uint64_t, largest_huge_page / smallest_page> pages{};
+  const std::size_t count = bytes / page_bytes(), wanted = count * sizeof pages[0];
+  const auto place = static_cast<off_t>(data / page_bytes() * sizeof pages[0]);
+  if (::pread(pagemap, pages.data(), wanted, place) != static_cast<ssize_t>(wanted)) return false;
+  return std::all_of(pages.begin(), pages.begin() + static_cast<std::ptrdiff_t>(count),
+                     [](std::uint64_t state) { return (state & present) != 0 && (state & exclusive) != 0; });
 }
 
 }  // namespace
@@ -86,9 +94,10 @@ void put_into_huge_pages(const std::byte* data, std::size_t bytes) noexcept try 
   if (from != begin && !private_anonymous(at(from), huge)) from += huge;
   if (to != begin + bytes && from < to && !private_anonymous(at(to - huge), huge)) to -= huge;
   if (from >= to || !private_anonymous(at(from), to - from)) return;
+  const FileDescriptor pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
   // Each call waits for all processors once: as few as there are gaps.
   for (std::uintptr_t first = from; from < to; first = from) {
-    while (from < to && resident(from, huge)) from += huge;
+    while (from < to && held_alone(pagemap.get(), from, huge)) from += huge;
     if (first != from) (void)::madvise(at(first), from - first, collapse);
     from += huge;
   }

@@ -20,9 +20,10 @@ bool private_anonymous(const std::byte* data, std::size_t bytes);
 std::size_t huge_page_bytes();
 
 /// Puts [data, data + bytes), and what shares huge pages with it, into huge pages, as far as all of a huge
-/// page is there and private anonymous: no memory is added. Contents and addresses stay. What the owner has
-/// advised against (MADV_NOHUGEPAGE), what is pinned, and what the system has no room for stays as it is.
-/// About a millisecond for 2 MiB, half of what it took to touch them first. Linux 6.1 (MADV_COLLAPSE).
+/// page is there, private anonymous, and in this process alone: no memory is added. Contents and addresses
+/// stay. What the owner has advised against (MADV_NOHUGEPAGE), what is pinned, and what the system has no
+/// room for stays as it is. About a millisecond for 2 MiB, half of what it took to touch them first.
+/// Linux 6.1 (MADV_COLLAPSE).
 void put_into_huge_pages(const std::byte* data, std::size_t bytes) noexcept;
 
 }  // namespace tutti

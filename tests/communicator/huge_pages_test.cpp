@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
@@ -40,6 +42,12 @@ class Pages {
   void touch(std::size_t from, std::size_t to) const {
     (void)::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     for (std::size_t i = from; i < to; ++i) data_[i] = static_cast<std::byte>(i * 7 >> 5U);
+    (void)::prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
+  }
+  /// Likewise; they were not touched before.
+  void read(std::size_t from, std::size_t to) const {
+    (void)::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    EXPECT_EQ(std::count(data_ + from, data_ + to, std::byte{0}), to - from);
     (void)::prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
   }
   [[nodiscard]] bool as_touched(std::size_t from, std::size_t to) const {
@@ -109,6 +117,33 @@ TEST(HugePages, AddNoMemory) {
   put_into_huge_pages(pages.data(), 3 * huge);
   EXPECT_EQ(pages.in_huge_pages(), huge);
   EXPECT_EQ(pages.says("Rss"), before);
+}
+
+// All that was only read is one page of zeros.
+TEST(HugePages, AddNoMemoryForZeros) {
+  SKIP_WITHOUT_HUGE_PAGES();
+  const Pages pages(3 * huge);
+  pages.touch(0, huge);  // where nobody has written yet, the kernel makes none by itself
+  pages.read(huge, 3 * huge);
+  const std::size_t before = pages.says("Rss");
+  put_into_huge_pages(pages.data(), 3 * huge);
+  EXPECT_EQ(pages.in_huge_pages(), huge);
+  EXPECT_EQ(pages.says("Rss"), before);
+}
+
+TEST(HugePages, NotWhatAChildStillShares) {
+  SKIP_WITHOUT_HUGE_PAGES();
+  const Pages pages(2 * huge);
+  pages.touch(0, 2 * huge);
+  {
+    const Child child([] { return ::pause(); });
+    pages.touch(huge, 2 * huge);
+    put_into_huge_pages(pages.data(), 2 * huge);
+    EXPECT_EQ(pages.in_huge_pages(), huge);
+  }
+  put_into_huge_pages(pages.data(), 2 * huge);
+  EXPECT_EQ(pages.in_huge_pages(), 2 * huge);
+  EXPECT_TRUE(pages.as_touched(0, 2 * huge));
 }
 
 TEST(HugePages, NotWhereTheOwnerAdvisedAgainst) {
