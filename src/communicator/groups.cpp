@@ -82,11 +82,16 @@ std::string explain_trial(const Plan& plan) {
   return text + measured(*plan.trial, mapped ? "each other's memory" : "attach");
 }
 
-std::string explain_zero_copy(const Plan& plan, bool direct_memory) {
+std::string explain_zero_copy(const Plan& plan, const Planner::Setting& setting) {
+  if (setting.size == 1) return "no: there is no other rank\n";
+  if (!setting.shared_memory) return "no: not all ranks share memory\n";
+  if (!setting.options->algorithm.empty()) return "no: Options::algorithm forces messages\n";
+  if (plan.choice.algorithm == nullptr) return "no: the given schedule sends messages\n";
   if (plan.key.scaled) return "no: what is reduced is a copy of the input, times its factor\n";
   if (!plan.mapped)
-    return direct_memory ? "no: the call is too small for it to pay, or its operation has no such form\n"
-                         : "no: no memory was allocated or registered with this communicator\n";
+    return setting.direct_memory
+               ? "no: the call is too small for it to pay, or its operation has no such form\n"
+               : "no: no memory was allocated or registered with this communicator\n";
   if (plan.by_messages()) return "no: not in place\n";
   return plan.mapped_name + ", if the buffers of all ranks are allocated, registered or in one process\n";
 }
@@ -230,7 +235,7 @@ std::string Impl::explain(const Call& call) {
   text += "  algorithm " + plan->name + ": " + std::string(plan->choice.why) + "; pieces of " +
           std::to_string(plan->program.piece) + " bytes a chunk";
   if (plan->copies_input && !plan->key.scaled) text += "; in place: reads a copy of the input";
-  text += "\n  zero copy: " + explain_zero_copy(*plan, planner->setting().direct_memory);
+  text += "\n  zero copy: " + explain_zero_copy(*plan, planner->setting());
   if (plan->trial) text += explain_trial(*plan);
   if (plan->own_trial) text += explain_own_trial(*plan);
   return text;

@@ -121,6 +121,35 @@ TEST(Explaining, SaysWhichCallsGoByMessagesWhereverTheirBuffersAre) {
       over("shm"));
 }
 
+void expect_no_zero_copy(int ranks, const Options& options, const char* why, bool use = false) {
+  run_local(
+      ranks,
+      [&](Communicator& comm) {
+        const auto memory = comm.allocate<float>(1 << 20);
+        if (use)
+          comm.use(
+              parse_schedule("all_reduce \"ours\" ranks 2 chunks 1\n"
+                             "rank 0\nlane 0\nto 1 = in[0]\nout[0] = in[0] + from 1 complete\n"
+                             "rank 1\nlane 0\nto 0 = in[0]\nout[0] = from 0 + in[0] complete\n"));
+        const std::string text = comm.explain({.operation = Operation::all_reduce,
+                                               .type = DataType::float32,
+                                               .in = memory.data(),
+                                               .out = memory.data(),
+                                               .count = memory.size()});
+        EXPECT_NE(text.find(std::string("zero copy: no: ") + why), std::string::npos) << text;
+      },
+      options);
+}
+
+TEST(Explaining, SaysWhyAllocatedMemoryIsNotReached) {
+  expect_no_zero_copy(1, over("shm"), "there is no other rank");
+  expect_no_zero_copy(2, over("tcp"), "not all ranks share memory");
+  expect_no_zero_copy(2, over("shm"), "the given schedule sends messages", true);
+  Options forced = over("shm");
+  forced.algorithm = "ring";
+  expect_no_zero_copy(2, forced, "Options::algorithm forces messages");
+}
+
 // In place they take part in trials, too, since other ranks may call elsewhere.
 TEST(Explaining, SaysWhatCallsByMessagesDoWhereOthersGoDirectly) {
   run_local(
