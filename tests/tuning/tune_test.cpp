@@ -3,11 +3,13 @@
 #include <sys/file.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <variant>
@@ -94,6 +96,29 @@ TEST(Regret, IsNeitherOfChanceNorOfDisturbedRounds) {
   EXPECT_DOUBLE_EQ(tune::regret_of({1.2}, {{1}, {1.5}}), 1.2 - 1);
   const std::vector<double> even = {0.9, 1.1, 0.9, 1.1, 0.9, 1.1}, odd = {1.1, 0.9, 1.1, 0.9, 1.1, 0.9};
   EXPECT_LT(tune::regret_of(steady, {even, odd}), 0);  // the minimum of each half would say 11 %
+}
+
+TEST(Verdicts, OfTheLargestSizesKeepTheirColumns) {
+  const auto verdict = [](Collective collective, std::size_t bytes) {
+    return tune::Verdict{
+        .question = {.scene = {.transport = "shm", .ranks = 2}, .collective = collective, .bytes = bytes},
+        .best = "ring"};
+  };
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* const to = ::open_memstream(&text, &size);
+  tune::print(to,
+              {verdict(Collective::all_reduce, 8), verdict(Collective::all_gather, std::size_t{1} << 44U)});
+  std::fclose(to);
+  std::istringstream lines(std::string(text, size));
+  std::free(text);
+  std::string line, head;
+  std::getline(lines, line);
+  std::getline(lines, head);
+  for (int i = 0; i < 3; ++i) {
+    std::getline(lines, line);
+    EXPECT_EQ(line.find("ring"), head.find("best there")) << line;
+  }
 }
 
 TEST_F(Tune, ChecksTheDefaultsOfAMachineThatWasNotTuned) {

@@ -32,7 +32,7 @@ struct Summary {
 
 void print_summary(std::FILE* to, const std::string& title, Summary summary) {
   constexpr double percent = 100;
-  fmt::print(to, "{:<26} {:>7.1f} {:>7.1f} {:>10} {:<16}", title,
+  fmt::print(to, "{:<26} {:>7.1f} {:>7.1f} {:>14} {:<16}", title,
              percent * (std::exp(summary.mean_log / static_cast<double>(summary.count)) - 1),
              percent * summary.worst->regret, summary.worst->question.bytes, summary.worst->best);
   if (!summary.errors.empty()) {
@@ -103,7 +103,7 @@ void print(std::FILE* to, const std::vector<Verdict>& verdicts) {
   fmt::print(to,
              "# regret: time of the choice over the best forced algorithm's, lower quartiles; error: "
              "|predicted / measured - 1|\n");
-  fmt::print(to, "{:<26} {:>7} {:>7} {:>10} {:<16} {:>7} {:>7}\n", "transport ranks operation", "regret",
+  fmt::print(to, "{:<26} {:>7} {:>7} {:>14} {:<16} {:>7} {:>7}\n", "transport ranks operation", "regret",
              "worst", "at bytes", "best there", "error", "90 %");
   std::map<std::pair<int, std::string>, Summary> by_operation;
   Summary all;

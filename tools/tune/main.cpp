@@ -57,10 +57,10 @@ tune::Series series(const tune::Settings& settings, const std::string& transport
 
 void print(std::FILE* to, const tuning::Curve& curve) {
   constexpr double nano = 1e9;
-  fmt::print(to, "# {} {} ranks\n{:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", curve.transport, curve.ranks,
+  fmt::print(to, "# {} {} ranks\n{:>14} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", curve.transport, curve.ranks,
              "bytes", "call ns", "alpha ns", "message", "step ns", "copy GB/s", "fold GB/s");
   for (const auto& [bytes, c, factors] : curve.points)
-    fmt::print(to, "{:>10} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.2f} {:>9.2f}\n", bytes, c.call * nano,
+    fmt::print(to, "{:>14} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.2f} {:>9.2f}\n", bytes, c.call * nano,
                c.alpha * nano, c.overhead * nano, c.step * nano, 1 / (c.copy * nano), 1 / (c.fold * nano));
   std::fflush(to);
 }
