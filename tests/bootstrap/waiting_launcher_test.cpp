@@ -3,8 +3,11 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <functional>
+#include <string>
 #include <thread>
 
+#include "base/file_descriptor.hpp"
 #include "bootstrap/launched.hpp"
 #include "bootstrap/ranks.hpp"
 #include "sanitized.hpp"
