@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/file_descriptor.hpp"
+#include "bootstrap/environment.hpp"
 #include "bootstrap/launched.hpp"
 #include "bootstrap/ranks.hpp"
 #include "sanitized.hpp"

@@ -124,13 +124,11 @@ TEST(Flows, ManyOnManyLinks) {
   constexpr int links = 60;
   std::mt19937 random(1);
   const auto below = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most)); };
-  std::vector<double> bandwidth;
-  for (int l = 0; l < links; ++l) bandwidth.push_back(1 + below(100));
+  std::vector<double> bandwidth(links);
+  for (double& each : bandwidth) each = 1 + below(100);
   std::vector<std::vector<Crossing>> ways(400);
-  for (auto& way : ways) {
-    for (const int link : {below(links / 3), links / 3 + below(links / 3), 2 * links / 3 + below(links / 3)})
-      way.push_back({link, 1.0 + below(3)});
-  }
+  const auto crossing = [&](int first) { return Crossing{first + below(links / 3), 1.0 + below(3)}; };
+  for (auto& way : ways) way = {crossing(0), crossing(links / 3), crossing(2 * links / 3)};
   Flows flows(bandwidth, 0);
   const std::vector<double> rates = max_min(bandwidth, ways);
   for (std::size_t f = 0; f < ways.size(); ++f) flows.begin(flows.add_way(ways[f]), rates[f], 0);
