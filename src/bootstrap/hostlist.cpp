@@ -1,5 +1,6 @@
 #include "bootstrap/hostlist.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 #include <tutti/error.hpp>
@@ -62,6 +63,12 @@ std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view
   return all;
 }
 
+std::size_t length_of_longest(const std::vector<std::string>& names) {
+  std::size_t most = 0;
+  for (const auto& name : names) most = std::max(most, name.size());
+  return most;
+}
+
 /// One entry, such as "rack[1-2]node[01-04]".
 std::vector<std::string> expand_entry(std::string_view entry, std::string_view whole) {
   std::vector<std::string> names{""};
@@ -72,7 +79,7 @@ std::vector<std::string> expand_entry(std::string_view entry, std::string_view w
                                              : expand_ranges(entry.substr(open + 1, close - open - 1), whole);
     if (names.size() * middle.size() > most_entries) refuse(whole, "too many hosts");
     std::vector<std::string> longer;
-    check_length(names.back().size() + open + middle.back().size(), whole);
+    check_length(length_of_longest(names) + open + length_of_longest(middle), whole);
     for (const auto& name : names)
       for (const auto& part : middle) longer.emplace_back(name).append(entry.substr(0, open)).append(part);
     names = std::move(longer);

@@ -72,6 +72,9 @@ TEST(Hostlist, RefusesManyLongRangesAndNames) {
   for (const std::string& one :
        {zeros, zeros + "[0-999998]", "n[" + zeros + "-999998]", "n[0-999998]" + zeros})
     EXPECT_THROW(expand_hostlist(one), Error) << one.substr(0, 3);
+  std::string long_and_short;  // 2^19 names, of which the last one is short
+  for (int i = 0; i < 19; ++i) long_and_short += "[" + zeros.substr(0, 200) + "1,2]";
+  EXPECT_THROW(expand_hostlist(long_and_short), Error);
   EXPECT_EQ(expand_hostlist("n[8-9]." + zeros.substr(0, 250)).size(), 2U);
 }
 
