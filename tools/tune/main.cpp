@@ -6,20 +6,23 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include <tutti/error.hpp>
 
+#include "base/deadline.hpp"
 #include "base/file_descriptor.hpp"
-#include "base/uninterrupted.hpp"
 #include "output_file.hpp"
 #include "own_ranks.hpp"
 #include "run_tool.hpp"
@@ -90,12 +93,23 @@ std::unique_ptr<const tuning::Tuning> measured_before(const std::string& file, s
   return nullptr;
 }
 
-// Until it goes out of scope, others that are about to write to the same folder wait. Where the file system
-// has no locks, nobody does.
+// Until it goes out of scope, others that are about to write to the same folder wait, but not for ever: who
+// has it may have been stopped. Where the file system has no locks, nobody does.
 FileDescriptor lock_folder_of(const std::string& file) {
-  const auto folder = std::filesystem::absolute(behind_links(file)).parent_path();
+  constexpr std::chrono::minutes patience{1};
+  constexpr std::chrono::milliseconds pause{10};
+  std::error_code none;
+  const auto folder = std::filesystem::absolute(behind_links(file), none).parent_path();
   FileDescriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (opened) uninterrupted([&] { return ::flock(opened.get(), LOCK_EX); });
+  const Deadline deadline(patience);
+  while (opened && ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (deadline.passed()) {
+      fmt::print("# another process has had {} locked for a minute; what it writes there may be lost\n",
+                 folder.string());
+      break;
+    }
+    std::this_thread::sleep_for(pause);
+  }
   return opened;
 }
 
