@@ -14,6 +14,11 @@ add_library(tutti-nccl SHARED $<TARGET_OBJECTS:tutti-nccl-objects>)
 target_link_libraries(tutti-nccl PRIVATE tutti fmt::fmt)  # as its objects do
 # It stays where it was loaded (dlclose), since threads of its own may be under way.
 target_link_options(tutti-nccl PRIVATE -Wl,--version-script=${tutti_nccl_exports} -Wl,-z,nodelete)
-set_target_properties(tutti-nccl PROPERTIES OUTPUT_NAME nccl DEBUG_POSTFIX "" VERSION 2.28.9 SOVERSION 2 INSTALL_RPATH "$ORIGIN/../.."
+set_target_properties(tutti-nccl PROPERTIES OUTPUT_NAME nccl VERSION 2.28.9 SOVERSION 2 INSTALL_RPATH "$ORIGIN/../.."
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/nccl LINK_DEPENDS ${tutti_nccl_exports})
+# Programs look for that name, whatever postfix others of the configuration have.
+foreach(configuration ${CMAKE_CONFIGURATION_TYPES} ${CMAKE_BUILD_TYPE})
+  string(TOUPPER ${configuration} configuration)
+  set_target_properties(tutti-nccl PROPERTIES ${configuration}_POSTFIX "")
+endforeach()
 install(TARGETS tutti-nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti/nccl OPTIONAL)  # where it was built
