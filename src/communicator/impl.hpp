@@ -406,6 +406,7 @@ struct Impl {
   std::array<std::unique_ptr<execution::Program>, 2> offer_programs;
   std::shared_ptr<transport::shm::DirectMemory*> direct_handle;  ///< what regions hold weakly
   std::vector<std::weak_ptr<Region>> regions;                    ///< made last, and those that still are
+  std::vector<std::shared_ptr<std::byte>> left_counters;         ///< of windows that were refused
   unsigned spin_polls = 0;                                       ///< fruitless polls before a rank yields
   unsigned looks_a_poll = 1;                                     ///< at messages of this host
   bool looks_beside = false;  ///< yields after the first one when it waits for a rank of its own processor

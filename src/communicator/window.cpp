@@ -75,11 +75,23 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
   return setting;
 }
 
+// Of ranks that are threads, others may have made theirs when this one is refused by an abort, and notify it
+// before they hear of that: where they write stays as long as the communicator.
+std::shared_ptr<detail::WindowState> make_state(Impl& impl, std::span<std::byte> memory,
+                                                const WindowOptions& options) {
+  detail::WindowSetting setting = impl.with_others([&] { return setting_of(impl, memory, options); });
+  auto counters = setting.counters;
+  try {
+    return impl.with_others([&] { return std::make_shared<detail::WindowState>(std::move(setting)); });
+  } catch (...) {
+    if (impl.unusable.load(std::memory_order_acquire)) impl.left_counters.push_back(std::move(counters));
+    throw;
+  }
+}
+
 }  // namespace
 
 Window::Window(Communicator& communicator, std::span<std::byte> memory, const WindowOptions& options)
-    : Window(communicator.impl_->with_others([&] {
-        return std::make_shared<detail::WindowState>(setting_of(*communicator.impl_, memory, options));
-      })) {}
+    : Window(make_state(*communicator.impl_, memory, options)) {}
 
 }  // namespace tutti

@@ -4,8 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <barrier>
 #include <csignal>
+#include <cstddef>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -297,6 +302,34 @@ TEST(WindowSetup, RanksThatWantDifferentWindowsAreToldSo) {
     EXPECT_EQ(thrown.code, ErrorCode::mismatch) << thrown.text;
     EXPECT_THAT(thrown.text, HasSubstr("rank 0 wants 8 notifications, rank 1 wants 9"));
     seat.barrier();
+  });
+}
+
+// Whose window is ready may notify ranks whose own one the abort refuses, before it hears of that.
+TEST(WindowSetup, ThatAnAbortEndsLeavesWhereOthersNotify) {
+  constexpr int ranks = 4;
+  std::array<Communicator*, ranks> all{};
+  std::array<std::byte, ranks> memory{};
+  std::atomic<bool> ready{false};
+  run_local(ranks, [&](Communicator& world) {
+    const auto me = static_cast<std::size_t>(world.rank());
+    for (int lap = 0; lap < 25; ++lap) {
+      Communicator comm = world.duplicate();
+      all[me] = &comm;
+      ready = false;
+      world.barrier();
+      std::optional<Window> window;
+      const auto thrown = thrown_by([&] {
+        window.emplace(comm, std::span(memory).subspan(me, 1));
+        window->notify(world.rank(), 0);
+        if (!ready.exchange(true))
+          for (Communicator* one : all) one->abort("the first one is ready");
+        for (;;)
+          for (Rank to = 0; to < ranks; ++to) window->notify(to, 1);
+      });
+      EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+      world.barrier();
+    }
   });
 }
 
