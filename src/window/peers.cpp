@@ -74,6 +74,8 @@ std::vector<Contact> exchange(const WindowSetting& setting, const transport::tcp
 /// Of what waits for a peer before it is reached.
 bootstrap::Limit first_contact(const WindowSetting& setting, Rank peer) {
   return {Deadline(setting.group.timeout), [&setting, peer] {
+            if (setting.over())
+              throw Error(ErrorCode::aborted, "the communicator of this window was destroyed before it");
             setting.check();
             if (const auto gone = setting.gone(peer))
               throw Error(ErrorCode::peer_lost, fmt::format("that rank {}", gone->did));

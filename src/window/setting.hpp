@@ -44,7 +44,7 @@ struct WindowSetting {
   /// Whether the communicator was destroyed, and with it the memory of this host that it had mapped. Asked
   /// whenever the window is used.
   std::function<bool()> over = [] { return false; };
-  /// Throws when all of the window is over otherwise: the communicator was aborted.
+  /// Throws when all of the window is over otherwise: the communicator, which must not be over, was aborted.
   std::function<void()> check = [] {};
   /// Moves what this thread has started on communicators, whose other ranks may wait for it. Throws nothing.
   bool (*move_queued)() = [] { return false; };
