@@ -391,6 +391,28 @@ TEST(ShmMemory, ThatIsCopiedToWhereNothingIsNamesWhoCopies) {
   }
 }
 
+// Its owner copies from it, too, though by attach no other process can, nor its own.
+TEST(ShmMemory, ThatIsSecretIsNotTakenForTheFaultOfWhatItIsCopiedTo) {
+#ifdef SYS_memfd_secret
+  if (!may_attach()) GTEST_SKIP() << "no cross-memory attach here";
+  const FileDescriptor secret(static_cast<int>(::syscall(SYS_memfd_secret, 0)));
+  const std::size_t bytes = page_bytes();
+  void* memory = MAP_FAILED;
+  if (secret && ::ftruncate(secret.get(), static_cast<off_t>(bytes)) == 0)
+    memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, secret.get(), 0);
+  if (memory == MAP_FAILED) GTEST_SKIP() << "this system has no memfd_secret, or no room in it";
+  auto* const mine = static_cast<std::byte*>(memory);
+  *mine = std::byte{1};
+  shm::AttachedMemory target({mine, nullptr, nullptr, 0}, 10, ::getpid(), 12);
+  const Block byte{.bytes = 1};
+  const auto thrown = bootstrap::test::thrown_by([&] { target.put({&byte, 1}); });
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{12}) << thrown.text;
+  ::munmap(memory, bytes);
+#else
+  GTEST_SKIP() << "this system has no memfd_secret";
+#endif
+}
+
 // As where a process gives up its rights once it has made its communicators.
 TEST(ShmMemory, ThatMayNotBeReadAnyMoreNamesItsRankAndTheRemedy) {
   const int code = in_a_child([] {

@@ -16,16 +16,14 @@ constexpr const char* own_memory =
     "this rank's memory is shorter than its call says, or no longer mapped, or read-only, or of a file that "
     "has become shorter";
 
-bool is_readable(pid_t process, const void* at) {
-  std::byte byte{};
-  const iovec here{&byte, 1}, there{const_cast<void*>(at), 1};
-  return ::process_vm_readv(process, &here, 1, &there, 1, 0) == 1;
-}
-
-// Of an address that the kernel refuses it does not say whose. Where what is copied can be read, it is where
-// that would go.
+// Of an address that the kernel refuses it does not say whose. Where what is copied can be read, as it was to
+// be, it is where that would go: a process reads of itself what it lends to none, secret memory or CUDA's.
 bool mine_is_bad(const AttachedCopy& copy) {
-  return copy.is_put ? !is_readable(::getpid(), copy.mine) : is_readable(copy.process, copy.theirs);
+  std::byte byte{};
+  const iovec spare{&byte, 1};
+  const iovec copied{const_cast<void*>(copy.is_put ? copy.mine : copy.theirs), 1};
+  if (copy.is_put) return ::process_vm_writev(::getpid(), &copied, 1, &spare, 1, 0) != 1;
+  return ::process_vm_readv(copy.process, &spare, 1, &copied, 1, 0) == 1;
 }
 
 const char* meaning_of(int why) {
