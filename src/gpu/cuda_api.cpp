@@ -173,7 +173,11 @@ class CudaApi final : public Api {
   }
   bool free(std::byte* memory) noexcept override {
     const OutsideCapture outside;
-    return vmm_.unmap(memory) || ::cudaFree(memory) == cudaSuccess;
+    if (vmm_.unmap(memory)) return true;
+    // Other errors are of work before: the caller finds them, as without this.
+    if (::cudaFree(memory) != cudaErrorInvalidValue) return true;
+    static_cast<void>(::cudaGetLastError());
+    return false;
   }
   std::byte* allocate_pinned(std::size_t bytes) override {
     const OutsideCapture outside;
