@@ -224,16 +224,20 @@ Stats Communicator::stats() const { return impl_->stats(); }
 Rank Async::rank() const noexcept { return impl_->group.rank; }
 int Async::size() const noexcept { return impl_->group.size; }
 Work Async::submit(const Call& call) {
-  impl_->admit(call);
-  return Work(impl_->with_others([&] { return impl_->start({&call, 1}); }));
+  return Work(impl_->with_others([&] {
+    impl_->admit(call);
+    return impl_->start({&call, 1});
+  }));
 }
 
 Rank Group::rank() const noexcept { return impl_->group.rank; }
 int Group::size() const noexcept { return impl_->group.size; }
 
 void Group::submit(const Call& call) {
-  impl_->admit(call);
-  calls_.add(call);
+  impl_->with_others([&] {
+    impl_->admit(call);
+    calls_.add(call);
+  });
 }
 
 Work Group::start() {

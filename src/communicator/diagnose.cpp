@@ -259,15 +259,20 @@ Error Impl::caught(const Task* task) {
     }
   } catch (const Error& e) {
     return e.code() == ErrorCode::peer_lost ? explain_loss(task, e) : of_call(task, e);
+  } catch (const std::bad_alloc&) {
+    return of_call(task, Error(ErrorCode::system,
+                               fmt::format("rank {} is out of memory; free some on its host", group.rank),
+                               {group.rank}));
   } catch (const std::exception& e) {
     return of_call(task, Error(ErrorCode::system, e.what(), {group.rank}));
   }
 }
 
-// Throws nothing: where there is no memory to say more, the others see that this rank has failed all the
-// same.
+// Throws nothing: where there is no memory to say more, those of this host see that this rank has failed all
+// the same.
 std::exception_ptr Impl::fail(const Task* task) {
   if (failed) return failed;
+  last_memory.reset();
   std::optional<Error> error;
   try {
     error.emplace(caught(task));

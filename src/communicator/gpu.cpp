@@ -69,6 +69,6 @@ std::unique_ptr<detail::GpuState> make_gpu_state(Impl& impl, const GpuOptions& o
 }  // namespace
 
 Gpu::Gpu(Communicator& communicator, const GpuOptions& options)
-    : state_(make_gpu_state(*communicator.impl_, options)) {}
+    : state_(communicator.impl_->with_others([&] { return make_gpu_state(*communicator.impl_, options); })) {}
 
 }  // namespace tutti

@@ -449,6 +449,9 @@ struct Impl {
   std::atomic<bool> abort_requested{false};
   std::atomic<bool> unusable{false};  ///< `abort_requested` or `failed`: one flag for the hot path
   std::string abort_reason;           ///< written before `abort_requested` is set
+  /// Given up when it fails: to say why takes some, of which nothing else may be left.
+  std::unique_ptr<std::byte[]> last_memory =
+      std::make_unique_for_overwrite<std::byte[]>(std::size_t{16} << 10U);
   std::exception_ptr failed;
   std::string failed_text;
 };

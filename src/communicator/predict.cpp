@@ -66,10 +66,12 @@ std::string Impl::predict(const Call& call) {
   std::string text = explain(call);
   if (group.size == 1) return text;
   if (!world) {
-    std::vector<Rank> all(static_cast<std::size_t>(group.size));
-    std::iota(all.begin(), all.end(), 0);
-    world = topology::exchange(group.rank, topology::this_place(),
-                               [&](std::span<const std::byte> mine) { return exchange(all, mine); });
+    world = with_others([&] {
+      std::vector<Rank> all(static_cast<std::size_t>(group.size));
+      std::iota(all.begin(), all.end(), 0);
+      return topology::exchange(group.rank, topology::this_place(),
+                                [&](std::span<const std::byte> mine) { return exchange(all, mine); });
+    });
   }
   text += "by the topology\n" +
           topology::describe(*world, topology::kinds_of_pairs(*world, {.memory = topology::Memory::cpu}));

@@ -37,28 +37,31 @@ void Impl::map_regions(const std::vector<MemoryOffer>& all) noexcept {
 // is still under way they only read it, and find the same bytes in either pages.
 std::shared_ptr<Region> Impl::make_region(Within within, const std::function<std::size_t(Region&)>& make) {
   ensure_usable();
-  auto region = std::make_shared<Region>();
-  std::vector<MemoryOffer> all(static_cast<std::size_t>(group.size));
-  MemoryOffer mine;
   std::exception_ptr refused;
-  try {
-    std::erase_if(regions, [](const auto& one) { return one.expired(); });
-    regions.push_back(region);
-    region->bytes = make(*region);
-    if (region->data != nullptr) mine = shm->direct().offer(region->data, region->bytes);
-    if (mine.region_bytes <= most_mapped) shm->direct().fault_in(shm->local_of(group.rank), mine);
-  } catch (...) {
-    refused = std::current_exception();
-  }
-  run({.operation = Operation::all_gather,
-       .in = &mine,
-       .out = all.data(),
-       .count = sizeof mine,
-       .within = within});
-  planner->enable_direct_memory();
-  map_regions(all);
+  auto made = with_others([&] {
+    auto region = std::make_shared<Region>();
+    std::vector<MemoryOffer> all(static_cast<std::size_t>(group.size));
+    MemoryOffer mine;
+    try {
+      std::erase_if(regions, [](const auto& one) { return one.expired(); });
+      regions.push_back(region);
+      region->bytes = make(*region);
+      if (region->data != nullptr) mine = shm->direct().offer(region->data, region->bytes);
+      if (mine.region_bytes <= most_mapped) shm->direct().fault_in(shm->local_of(group.rank), mine);
+    } catch (...) {
+      refused = std::current_exception();
+    }
+    run({.operation = Operation::all_gather,
+         .in = &mine,
+         .out = all.data(),
+         .count = sizeof mine,
+         .within = within});
+    planner->enable_direct_memory();
+    map_regions(all);
+    return region;
+  });
   if (refused) std::rethrow_exception(refused);
-  return region;
+  return made;
 }
 
 std::vector<std::shared_ptr<void>> Impl::regions_of(std::span<const std::byte> memory) const {
