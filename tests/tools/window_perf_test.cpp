@@ -30,7 +30,7 @@ TEST(WindowPerf, PrintsARowForEverySize) {
 TEST(WindowPerf, GoesFromNothingToOneByte) {
   const Outcome outcome = run_window_perf(quick_windows + "-b 0 -e 2");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  for (const char* row : {"\n           0 ", "\n           1 ", "\n           2 "})
+  for (const char* row : {"\n               0 ", "\n               1 ", "\n               2 "})
     EXPECT_THAT(outcome.output, HasSubstr(row));
 }
 
