@@ -185,7 +185,7 @@ TEST_F(Tune, KeepsWhatOthersAreAboutToWrite) {
   ASSERT_EQ(::flock(folder.get(), LOCK_EX), 0);
   const auto outcome = test::run_command("TUTTI_TUNING= " TUTTI_TUNE " --ranks 2" + little + file.string(),
                                          [&](const std::string& line) {
-                                           if (!line.starts_with("         8 ")) return;  // all is measured
+                                           if (line.find(" 8 ") == std::string::npos) return;  // the last row
                                            std::this_thread::sleep_for(std::chrono::milliseconds(100));
                                            std::filesystem::rename(others, file);
                                            folder.reset();
