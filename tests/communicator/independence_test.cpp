@@ -137,6 +137,7 @@ void expect_no_zero_copy(int ranks, const Options& options, const char* why, boo
                                                .out = memory.data(),
                                                .count = memory.size()});
         EXPECT_NE(text.find(std::string("zero copy: no: ") + why), std::string::npos) << text;
+        comm.barrier();  // it connects to the other one over TCP, who must still be there
       },
       options);
 }
