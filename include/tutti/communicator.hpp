@@ -26,10 +26,10 @@ struct Pending;
 struct Region;
 }  // namespace detail
 
-/// An operation under way. It moves when its thread waits for, tests or starts anything. Buffers belong to it
-/// until it is done. The destructor waits; what fails then, the communicator's next call says, with
-/// Error(aborted). Use it on the thread that uses its communicator. One that is not done when that is
-/// destroyed ends with Error(aborted).
+/// An operation under way. It moves when its thread waits for, tests or starts anything. The call's buffers
+/// belong to it until it is done. The destructor waits; if the operation fails then, the communicator's next
+/// call reports that as Error(aborted). Use it on the thread that uses its communicator. If the communicator
+/// is destroyed before it is done, it ends with Error(aborted).
 class [[nodiscard]] Work {
  public:
   /// Nothing, and done.
@@ -38,10 +38,10 @@ class [[nodiscard]] Work {
   /// Waits for what it was before.
   Work& operator=(Work&&) noexcept;
   ~Work();
-  /// Returns when the operation is done. Throws as the blocking call would; Error(timeout) after `timeout`
-  /// (then the operation is still under way and may be waited for again) or after the communicator's own
-  /// deadline, for which waits and tests of one operation count together, and of the time between two of them
-  /// 100 ms at most.
+  /// Returns when the operation is done. Throws as the blocking call would, and Error(timeout) after
+  /// `timeout` (the operation is then still under way and may be waited for again) or after the
+  /// communicator's own deadline. Towards that deadline, waits and tests of one operation count together, and
+  /// the time between two of them counts as 100 ms at most.
   void wait();
   void wait(std::chrono::milliseconds timeout);
   /// True when done; moves things along. Throws as `wait` would.
@@ -94,9 +94,9 @@ class Group : public Operations<Group, void> {
   detail::CallList calls_;
 };
 
-/// Memory that peers on this host read and write directly, from `Communicator::allocate`: page-aligned. Freed
-/// with its last copy, which ends on the communicator's thread, and the last window of it, on this rank
-/// alone, or with the communicator; no call under way may use it then.
+/// Page-aligned memory from `Communicator::allocate`, which peers on this host read and write directly. It is
+/// freed, on this rank alone, when its last copy and the last window of it are gone, or with the
+/// communicator; no call under way may use it then. The last copy ends on the communicator's thread.
 template <Element T>
 class Buffer {
  public:
@@ -117,10 +117,10 @@ class Buffer {
   std::size_t size_;
 };
 
-/// Keeps memory registered while it, or a copy of it, or a window of that memory and communicator lives; not
-/// beyond the communicator. The memory is freed after that only: it gets pages of its own again then, with
-/// what is in it. The last copy ends on the communicator's thread. That concerns this rank alone; no call
-/// under way may use the memory then.
+/// Keeps memory registered while it, a copy of it, or a window of that memory and communicator lives, but not
+/// beyond the communicator. Free the memory only after that: as the registration ends, the memory gets pages
+/// of its own again, with what is in it. That concerns this rank alone; no call under way may use the memory
+/// then. The last copy ends on the communicator's thread.
 class Registration {
  private:
   friend class Communicator;
@@ -128,25 +128,26 @@ class Registration {
   std::shared_ptr<detail::Region> region_;
 };
 
-/// A group of ranks. Move-only handle: assignment destroys what it was before, and one that was moved from is
-/// only destroyed or assigned to. One thread at a time, except `abort`, which any thread may call; with no
-/// asynchronous work under way when it passes to another thread.
+/// A group of ranks. Move-only handle: assignment destroys what it was before, and a moved-from communicator
+/// may only be destroyed or assigned to. One thread at a time uses it, except `abort`, which any thread may
+/// call. No asynchronous work may be under way when it passes to another thread.
 ///
 /// Destroying it tells the others that this rank left in order; destroying it while an exception passes
-/// through tells them that it failed. After fork, every call in the child throws Error(forked), but for
+/// through tells them that it failed. After fork, every call in the child throws Error(forked), except
 /// `rank`, `size`, `local_rank`, `local_size`, `stats` and `use_default`; `abort` reaches nobody there.
 class Communicator : public Operations<Communicator, void> {
  public:
   /// Joins the group named by `id` as `rank` of `size`, at most 2^20. Rank 0 must be in the process that made
   /// the id, or, once that has ended, in one on its host. Throws Error: timeout naming the ranks that did not
   /// come, peer_lost, unauthorized, invalid_argument, mismatch (other options), unsupported (a forced
-  /// transport), system; aborted when another rank could not, with its reason.
+  /// transport), system; aborted when another rank could not join, with its reason.
   Communicator(const UniqueId& id, Rank rank, int size, const Options& options = Options::from_environment());
-  /// As the launcher says: tutti's own variables, PMIx (Open MPI's mpirun, Slurm), PMI (MPICH's mpiexec),
-  /// torchrun-style variables, Slurm's; none of them: one rank. Threads of a process that call this at once
-  /// take turns, and ranks meet in that order. Throws Error as the constructor;
-  /// invalid_argument also for a variable that makes no sense; unsupported under a launcher that this build
-  /// was made without; forked in a child of a process that has asked the launcher before.
+  /// Joins the ranks that a launcher started, as its variables say: tutti's own, PMIx (Open MPI's mpirun,
+  /// Slurm), PMI (MPICH's mpiexec), torchrun-style ones, Slurm's. Without any of them there is one rank.
+  /// Threads of a process that call this at once take turns, and ranks meet in that order. Throws Error as
+  /// the constructor does; also invalid_argument for a variable that makes no sense, unsupported under a
+  /// launcher that this build was made without, and forked in a child of a process that has asked the
+  /// launcher before.
   static Communicator from_environment(const Options& options = Options::from_environment());
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
@@ -175,62 +176,66 @@ class Communicator : public Operations<Communicator, void> {
   /// A communicator of the same ranks whose calls are independent of this one's. Collective. Throws as
   /// `split`.
   [[nodiscard]] Communicator duplicate();
-  /// Makes every call on every rank of this communicator fail with Error(aborted) and `reason`, those under
-  /// way too, unless they come to their end without having to wait. Returns within one second, from any
-  /// thread. Idempotent. Who is released by it may destroy the communicator, which waits until it has
-  /// returned.
+  /// Makes every call on every rank of this communicator fail with Error(aborted) and `reason`. That includes
+  /// calls under way, unless they come to their end without having to wait. Returns within one second, from
+  /// any thread. Idempotent. A thread that it releases may destroy the communicator; the destructor waits
+  /// until `abort` has returned.
   void abort(const std::string& reason = "abort was called") noexcept;
 
-  /// `count` elements, zeroed, that peers on this host reach directly. Most operations of 512 KiB and more
-  /// whose buffers are all such memory copy nothing through the library; shorter ones, from 16 KiB on, where
-  /// that proves faster (`explain` says). RDMA devices send from it without a copy, to other hosts. All that
-  /// is of calls and windows of this communicator; to others it is plain memory.
-  /// Its pages are there when this returns, on this rank's NUMA node, and this rank has mapped its peers', if
-  /// those of all ranks of the host are 1 GiB at most (Linux 5.14); else its first calls do that. Collective;
-  /// counts may differ. Throws Error(invalid_argument) beyond 64 GiB a rank, once all ranks have made the
-  /// call, so that it harms nobody; Error(system) where devices' memory cannot be locked.
+  /// `count` zeroed elements that peers on this host reach directly. Most operations of 512 KiB and more
+  /// whose buffers are all such memory copy nothing through the library; shorter ones, from 16 KiB on, do so
+  /// where that proves faster (`explain` says). RDMA devices send from it to other hosts without a copy. All
+  /// this goes for calls and windows of this communicator; to others it is plain memory. When this returns,
+  /// its pages are there, on this rank's NUMA node, and this rank has mapped its peers', if those of all
+  /// ranks of the host are 1 GiB at most (Linux 5.14); else its first calls do that. Collective; counts may
+  /// differ. Throws Error(invalid_argument) beyond 64 GiB a rank, once all ranks have made the call, so that
+  /// it harms nobody; Error(system) where devices' memory cannot be locked.
   template <Element T>
   [[nodiscard]] Buffer<T> allocate(std::size_t count) {
     constexpr auto most = static_cast<std::size_t>(-1);  // refused once all ranks have made the call
     auto [region, data] = allocate_bytes(count > most / sizeof(T) ? most : count * sizeof(T));
     return Buffer<T>(std::move(region), data, count);
   }
-  /// Makes existing memory reachable as if it had been allocated here, at the same address. Whole pages of
-  /// private anonymous memory (mmap, aligned_alloc of whole pages), registered with no communicator yet,
-  /// not accessed by other threads during the call, nor part of a window that was made before, nor pinned for
-  /// devices (CUDA, RDMA) when it begins or when the Registration ends; a child made by fork afterwards
-  /// shares it. Where all ranks are threads of this process, any host memory. Collective. Throws
-  /// Error(invalid_argument) for anything else, once all ranks have made the call, so that it harms nobody;
-  /// Error(system) where it cannot be locked for RDMA devices (ulimit -l).
+  /// Makes existing memory reachable as if it had been allocated here, at the same address. It must be whole
+  /// pages of private anonymous memory (mmap, aligned_alloc of whole pages). It must be registered with no
+  /// communicator yet, not be part of a window that was made before, not be accessed by other threads during
+  /// the call, and not be pinned for devices (CUDA, RDMA) when the call begins or when the Registration ends.
+  /// A child made by fork afterwards shares it. Where all ranks are threads of this process, any host memory
+  /// will do. Collective. Throws Error(invalid_argument) for anything else, once all ranks have made the
+  /// call, so that it harms nobody; Error(system) where it cannot be locked for RDMA devices (ulimit -l).
   [[nodiscard]] Registration register_memory(void* data, std::size_t bytes);
 
   /// Runs calls of `schedule.collective` with its root by this schedule, until another `use` for that
-  /// collective, whatever the root, or `use_default`. It is proved first: Error(invalid_schedule) with the
-  /// fault, or when it is for another number of ranks, reaches into buffers of other ranks (which need not be
-  /// reachable), confuses chunks that may differ in length (docs/schedules.md), or reduces in another order
-  /// than Options::rank_order asks; where it holds only out of place, calls in place copy their input. Calls
-  /// with blocks of different sizes go on by the library's own; so do, under Options::rank_order, sums,
-  /// products and averages of 8- and 16-bit floats which the schedule would round more than once (not
-  /// Proof::one_fold). Results are bitwise equal on all ranks only if the schedule folds in the same order
-  /// for each (Proof::same_everywhere).
-  /// Neither communicators made from this one nor a Gpu of it take the schedule: they choose by themselves.
-  /// Collective: all ranks pass the same one, else the next such call is a mismatch.
+  /// collective, whatever the root, or `use_default`. Collective: all ranks pass the same schedule, else the
+  /// next such call is a mismatch.
+  ///
+  /// The schedule is proved first. Throws Error(invalid_schedule) with the fault, or when the schedule is for
+  /// another number of ranks, reaches into buffers of other ranks (which need not be reachable), confuses
+  /// chunks that may differ in length (docs/schedules.md), or reduces in another order than
+  /// Options::rank_order asks. If it holds only out of place, calls in place copy their input. Results are
+  /// bitwise equal on all ranks only if the schedule folds in the same order for each
+  /// (Proof::same_everywhere).
+  ///
+  /// The library's own schedules still run calls with blocks of different sizes and, under
+  /// Options::rank_order, sums, products and averages of 8- and 16-bit floats which the schedule would round
+  /// more than once (not Proof::one_fold). Neither communicators made from this one nor a Gpu of it take the
+  /// schedule: they choose by themselves.
   void use(const Schedule& schedule);
   /// Calls of `collective` choose by themselves again. Collective. Throws nothing.
   void use_default(Collective collective);
 
-  /// Which transport, algorithm, message size and path a call would take, and why; several lines. Connects to
-  /// peers that a collective would send to, where that takes a network and no call did so before; of a send
-  /// it does not. Throws what the call itself would until then: Error(invalid_argument, invalid_schedule),
-  /// aborted when the communicator is unusable, or forked; timeout, peer_lost or system where a peer is not
-  /// reached.
+  /// Which transport, algorithm, message size and path a call would take, and why; several lines. For a
+  /// collective it connects to the peers that the call would send to, where that takes a network and no call
+  /// did so before; for a send it does not. Throws what the call itself would until then:
+  /// Error(invalid_argument, invalid_schedule), aborted when the communicator is unusable, or forked;
+  /// timeout, peer_lost or system where a peer is not reached.
   [[nodiscard]] std::string explain(const Call& call) const;
   /// `explain`, and what the simulator makes of the call on the machines that the ranks are on: the means of
   /// each kind of pair and why better ones are refused, lanes, chunk and predicted time of the fastest
-  /// candidate, and why the next ones lose (docs/topology.md). Collective, with equal calls: the first time,
-  /// ranks exchange their machines, about 100 bytes a rank and each kind of machine once. Not for programs to
-  /// parse; takes milliseconds to seconds. Throws as the call itself would; where the simulator cannot
-  /// follow, the text says why.
+  /// candidate, and why the next ones lose (docs/topology.md). The text is not for programs to parse; it
+  /// takes milliseconds to seconds. Collective, with equal calls: the first time, ranks exchange their
+  /// machines, about 100 bytes a rank and each kind of machine once. Throws as the call itself would; where
+  /// the simulator cannot follow, the text says why.
   [[nodiscard]] std::string predict(const Call& call);
   /// What this rank's calls have moved so far. Throws nothing.
   [[nodiscard]] Stats stats() const;

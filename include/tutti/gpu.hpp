@@ -24,11 +24,11 @@ class GpuState;
 
 /// What a person may choose; equal on all ranks.
 struct GpuOptions {
-  /// Most blocks that a launch takes, each of which keeps one multiprocessor busy; 1 to 128. Those of all
+  /// Most blocks that a launch takes, each of which keeps one multiprocessor busy; 1 to 128. Blocks of all
   /// ranks that are threads on one GPU must fit on it side by side, else Error(invalid_argument). But a
-  /// launch takes at least one for every lane of its schedule (`Gpu::explain` says how many, 8 at most); a
-  /// group of sends and receives, for every rank it sends to and every one it receives from. What does not
-  /// fit side by side then may wait for itself until its deadline.
+  /// launch takes at least one block for every lane of its schedule (`Gpu::explain` says how many, 8 at
+  /// most); a group of sends and receives takes one for every rank it sends to and every one it receives
+  /// from. If these do not fit side by side, the launch may wait for itself until its deadline.
   int blocks = 16;
   /// Bytes of device memory for messages, about. At least 4 KiB a message are taken.
   std::size_t memory = std::size_t{20} << 20;
@@ -41,7 +41,7 @@ struct GpuOptions {
   /// False: messages to other hosts lie in page-locked host memory on their way even where the adapters of
   /// both ends reach device memory, which takes up to twice `memory` more.
   bool gpu_direct = true;
-  /// Every so many consecutive ranks are taken for a host, and what lies beyond is reached over the network:
+  /// Every so many consecutive ranks are taken for a host, and others are reached over the network, so that
   /// tests of that need one machine only. 0: hosts are what they are.
   int host_size = 0;
 };
@@ -109,8 +109,9 @@ class OnStream : public Operations<OnStream, void> {
 };
 
 /// Collects calls and enqueues them together. Its sends and receives are one kernel, in which they progress
-/// concurrently; collectives follow in the order of their calls. Of more than 128 sends and receives each
-/// kernel takes some between all pairs of ranks, so the peers must have theirs in groups, too.
+/// concurrently; collectives follow in the order of their calls. If there are more than 128 sends and
+/// receives, several kernels each take some between all pairs of ranks, so the peers must have theirs in
+/// groups, too.
 class GpuGroup : public Operations<GpuGroup, void> {
  public:
   /// Those of the communicator.
@@ -132,8 +133,8 @@ class GpuGroup : public Operations<GpuGroup, void> {
   detail::CallList calls_;
 };
 
-/// Memory of a Gpu's device, from `Gpu::allocate`. Ends with its last copy, in calls that come after that, or
-/// with its Gpu. Elements are on the device: only calls and kernels reach them.
+/// Memory of a Gpu's device, from `Gpu::allocate`. It ends with its Gpu or, in later calls, after its last
+/// copy is gone. Elements are on the device: only calls and kernels reach them.
 template <Element T>
 class GpuBuffer {
  public:
@@ -159,16 +160,17 @@ class GpuRegistration {
   std::shared_ptr<const void> token_;
 };
 
-/// The GPU of one rank of a communicator, and its ways to those of the others.
+/// The GPU of one rank of a communicator, and its ways to those of the others. One thread at a time uses it.
 ///
 /// All ranks call the same operations in the same order, as with a communicator; calls on several streams are
 /// put in the order of the calls. Kernels of all ranks must be able to run side by side: ranks that are
-/// threads share a GPU well, processes on one GPU take turns unless they run under MPS. Calls may be captured
-/// in CUDA graphs, and the graphs replayed, if all ranks replay alike. Those of one capture are put in the
-/// order of the calls, unless calls of another come between them. A replay is not put in order with calls on
-/// other streams, nor with other replays there: the program does that by events, on all ranks alike, or ranks
-/// take each other's messages for those of other calls. No graph outlives its Gpu, nor runs while it ends.
-/// Thread safety: one thread at a time.
+/// threads share a GPU well, processes on one GPU take turns unless they run under MPS.
+///
+/// Calls may be captured in CUDA graphs, and the graphs replayed, if all ranks replay alike. Calls of one
+/// capture are put in the order of the calls, unless calls of another capture come between them. A replay is
+/// not put in order with calls on other streams, nor with other replays there: the program does that by
+/// events, on all ranks alike, or ranks take each other's messages for those of other calls. No graph
+/// outlives its Gpu, nor runs while it ends.
 class Gpu {
  public:
   /// On the calling thread's current device. Collective over the communicator, which must outlive it. Throws
@@ -193,23 +195,25 @@ class Gpu {
   /// Zeroed memory of the device, aligned to 256 bytes. Where all ranks reach each other's devices, all reach
   /// it, also as processes: large calls go straight from such buffers into such buffers. Between processes, a
   /// call passes buffers of `allocate` or `register_memory` on all ranks or on none, and is in place on all
-  /// or on none (else Error(mismatch)). Collective; counts may differ; waits for what was enqueued, and no
-  /// graph of this Gpu runs meanwhile. During a capture it is done at once, and no graph repeats it. What was
-  /// freed on all ranks is given back by the next `allocate` or `register_memory`, or with the Gpu. Throws on
-  /// all ranks Error(unsupported) where one cannot allocate or open it, and for more than 32 of both.
+  /// or on none (else Error(mismatch)).
+  ///
+  /// Collective; counts may differ. It waits for what was enqueued, and no graph of this Gpu may run
+  /// meanwhile. During a capture it is done at once, and no graph repeats it. What was freed on all ranks is
+  /// given back by the next `allocate` or `register_memory`, or with the Gpu. Throws on all ranks
+  /// Error(unsupported) where one cannot allocate or open it, and for more than 32 of both.
   template <Element T>
   [[nodiscard]] GpuBuffer<T> allocate(std::size_t count) {
     constexpr auto most = static_cast<std::size_t>(-1);  // refused once all ranks have made the call
     auto [token, data] = allocate_bytes(count > most / sizeof(T) ? most : count * sizeof(T));
     return GpuBuffer<T>(std::move(token), static_cast<T*>(data), count);
   }
-  /// The same for device memory that exists: of cudaMalloc, or of cuMemCreate with handles for other
-  /// processes; in one allocation. It is freed after its registration ends, here and on all other ranks.
-  /// Throws Error(invalid_argument) on all ranks where one passes other memory.
+  /// The same for device memory that exists, in one allocation of cudaMalloc, or of cuMemCreate with handles
+  /// for other processes. Free it only after its registration has ended, here and on all other ranks. Throws
+  /// Error(invalid_argument) on all ranks where one passes other memory.
   [[nodiscard]] GpuRegistration register_memory(void* data, std::size_t bytes);
 
-  /// Throws what a kernel reported: Error(timeout, mismatch) with the call and the rank it waited for; what
-  /// it was stopped by, or what happened while nothing ran here: Error(peer_lost) when a rank died,
+  /// Throws what a kernel reported: Error(timeout, mismatch) with the call and the rank it waited for.
+  /// Throws, too, what stopped it or happened while nothing ran here: Error(peer_lost) when a rank died,
   /// Error(aborted) when one failed or aborted. Nothing runs on this communicator's GPUs after that. From any
   /// thread.
   void check();

@@ -12,13 +12,13 @@
 
 namespace tutti {
 
-/// A communicator with the ranks of `mpi`, in the same order. Collective over `mpi`. MPI is used to hand out
-/// the unique id and not afterwards, so it may be finalized before the communicator is destroyed. Ranks meet
-/// at rank 0's Options::interface, or TUTTI_INTERFACE; where neither is set at its loopback, if all are on
-/// one host, else at the interface of its default route. Throws as Communicator does; Error(invalid_argument)
-/// before MPI_Init, after MPI_Finalize and for an intercommunicator, Error(system) when MPI reports an error
-/// (its default is to end the program), Error(aborted) when rank 0 cannot make the id. By a thread that may
-/// call MPI.
+/// A communicator with the ranks of `mpi`, in the same order. Collective over `mpi`; call it on a thread that
+/// may call MPI. MPI is used to hand out the unique id and not afterwards, so it may be finalized before the
+/// communicator is destroyed. Ranks meet at rank 0's Options::interface, or TUTTI_INTERFACE. If neither is
+/// set, they meet at its loopback if all are on one host, else at the interface of its default route. Throws
+/// as Communicator does; Error(invalid_argument) before MPI_Init, after MPI_Finalize and for an
+/// intercommunicator, Error(system) when MPI reports an error (its default is to end the program),
+/// Error(aborted) when rank 0 cannot make the id.
 inline Communicator from_mpi(MPI_Comm mpi, const Options& options = Options::from_environment()) {
   const auto check = [](int code) {
     if (code != MPI_SUCCESS) throw Error(ErrorCode::system, "MPI returned error " + std::to_string(code));

@@ -41,15 +41,15 @@ concept WritableElementsLike = WritableElements<Range> && ElementsLike<Range, Ot
 /// `Derived::size()`.
 ///
 /// All ranks of a communicator call the same operations in the same order with the same counts, types,
-/// reductions and roots (send and receive excepted). A call that differs is found out and reported on all
-/// ranks. n is `size()`. Each operation takes ranges (see Elements; `{}` where one may be empty), or pointers
-/// with counts in elements and a DataType: `count` is that of the block that an operation speaks of, the
-/// buffers of n blocks hold n * `count`.
+/// reductions and roots (send and receive excepted). A call that differs is detected and reported on all
+/// ranks. Each operation takes ranges (see Elements; `{}` where one may be empty), or pointers with counts in
+/// elements and a DataType. n is `size()`, and `count` that of the block that an operation speaks of: buffers
+/// of n blocks hold n * `count`. Counts may exceed 2^31 and may be 0.
 ///
 /// In place: pass the same memory for input and output as each operation says. Other overlaps are refused.
 /// Errors, before anything is sent: Error(invalid_argument). While running: Error(mismatch, timeout,
-/// peer_lost, aborted, system); the communicator is then unusable but for `abort` and destruction. Counts may
-/// exceed 2^31 and may be 0. Thread safety: one thread at a time on one communicator.
+/// peer_lost, aborted, system); the communicator is then unusable except for `abort` and destruction. Thread
+/// safety: one thread at a time on one communicator.
 template <class Derived, class Result>
 class Operations {
  public:
@@ -201,8 +201,8 @@ class Operations {
   Result barrier() { return call({.operation = Operation::barrier}); }
 
   /// all_gather with `counts[r]` elements of rank r, placed at `out + displacements[r]` (empty displacements:
-  /// packed), in any order, without overlap; those of empty blocks are not looked at, here and below. All
-  /// ranks pass the same counts. In place: `in == out + displacements[rank]`.
+  /// packed). Blocks lie in any order, without overlap. Displacements of empty blocks are ignored, here and
+  /// below. All ranks pass the same counts. In place: `in == out + displacements[rank]`.
   template <Elements In, WritableElementsLike<In> Out>
   Result all_gather_v(In&& in, Out&& out, std::span<const std::size_t> counts,
                       std::span<const std::size_t> displacements = {}) {

@@ -92,9 +92,9 @@ using Lane = std::vector<Step>;
 /// An algorithm for one collective and one number of ranks.
 ///
 /// Chunks: the input and output of all_reduce, reduce and broadcast hold `chunks` equal parts of the buffer.
-/// For reduce_scatter, scatter and all_to_all the input holds one chunk per rank (gather, all_gather,
-/// all_to_all: the output), the other side one chunk. Data longer than a message is processed in pieces: each
-/// lane runs its steps once for every piece of every chunk, lanes independently of each other.
+/// For reduce_scatter, scatter and all_to_all the input holds one chunk per rank; for gather, all_gather and
+/// all_to_all the output does. The other side holds one chunk. Data longer than a message is processed in
+/// pieces: each lane runs its steps once for every piece of every chunk, independently of other lanes.
 struct Schedule {
   std::string name{};
   Collective collective = Collective::all_reduce;
@@ -152,9 +152,9 @@ class Builder {
   };
   /// Throws Error(invalid_argument) for a rank or lane that there is not.
   At at(Rank rank, int lane = 0);
-  /// The ranks to write steps for, where those of one rank are written apart from the others': all. In the
+  /// The ranks to write steps for, where each rank's steps are written apart from the others': all; in the
   /// simulator only those it needs. `period`, if not 0, promises that rank r + period does what rank r does,
-  /// with all ranks counted on by `period`, and round; chunks may be others.
+  /// with `period` added to all ranks, modulo their number; chunks may be others.
   [[nodiscard]] std::vector<Rank> ranks(int period = 0) const;
   /// Drops lanes in which no rank has a step.
   [[nodiscard]] Schedule build() &&;

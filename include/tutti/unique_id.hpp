@@ -11,16 +11,17 @@
 namespace tutti {
 
 /// Made by the process that will be rank 0, handed to the others by any means (a file, MPI_Bcast, an
-/// environment variable), consumed by `Communicator`. Like `ncclUniqueId` it is a fixed-size value; unlike
-/// it, it holds a 128-bit secret, and whoever connects must prove by HMAC challenge-response that it knows it
-/// before anything it says is parsed. Treat it as a password. A value: several threads may make ids at once.
+/// environment variable), consumed by `Communicator`. Like `ncclUniqueId` it is a fixed-size value. Unlike
+/// it, it holds a 128-bit secret: before anything is parsed that a connecting rank says, that rank must prove
+/// by HMAC challenge-response that it knows the secret. Treat the id as a password. A value: several threads
+/// may make ids at once.
 class UniqueId {
  public:
-  /// Listens on `interface` (a name such as "eth0", an address, or "default": that of the default route; "":
-  /// TUTTI_INTERFACE, and loopback where that is not set, which ranks of other hosts are told) and on no
-  /// other, on a port of the system's choice. The listening socket is held in this process until a
-  /// Communicator of rank 0 takes it. Throws Error(invalid_argument) for an interface that does not exist, is
-  /// down or has link-local addresses only (lists those that there are), Error(system).
+  /// Listens on `interface` and on no other, on a port of the system's choice. `interface` is a name such as
+  /// "eth0", an address, or "default": that of the default route. "" is TUTTI_INTERFACE, and loopback where
+  /// that is not set, which ranks of other hosts are told. The listening socket is held in this process until
+  /// a Communicator of rank 0 takes it. Throws Error(invalid_argument) for an interface that does not exist,
+  /// is down or has link-local addresses only (lists those that there are), Error(system).
   [[nodiscard]] static UniqueId create(std::string_view interface = "");
   /// Printable form without spaces, and back. `parse` throws Error(invalid_argument).
   [[nodiscard]] std::string to_string() const;

@@ -52,9 +52,9 @@ struct TransferOptions {
   /// Sent to the target after the data of this transfer, and of everything that this rank started before it
   /// to the same target: whoever sees the notification sees the data.
   std::optional<std::uint32_t> notify{};
-  /// Counted from the call; once it has passed, waiting for this transfer, and `flush`, throw
-  /// Error(timeout). It takes the place of the communicator's timeout, which counts for each wait without
-  /// one, and for connecting.
+  /// Counted from the call. Once it has passed, waiting for this transfer, and `flush`, throw Error(timeout).
+  /// It takes the place of the communicator's timeout, which counts for each wait without a deadline, and for
+  /// connecting.
   std::optional<std::chrono::milliseconds> deadline{};
 };
 
@@ -64,11 +64,12 @@ class Transfer {
  public:
   /// Nothing, and done; so is one whose window is gone.
   Transfer() = default;
-  /// Returns when the transfer is done: a put is in the target's memory, a get in this rank's. Throws Error:
-  /// timeout (the transfer is still under way then: its memory is not to be touched until a later wait
-  /// returns, or the window is gone); peer_lost; aborted; system, where the system or the network refuses
-  /// what the target's memory takes; forked, in a child. Names window, target and offset, or the window alone
-  /// where all of it is over. What is known to be done stays so, whatever happens to the target.
+  /// Returns when the transfer is done: a put is in the target's memory, a get in this rank's. What is known
+  /// to be done stays so, whatever happens to the target. Throws Error: timeout (the transfer is then still
+  /// under way: its memory is not to be touched until a later wait returns, or the window is gone);
+  /// peer_lost; aborted; system, where the system or the network refuses what the target's memory takes;
+  /// forked, in a child. The error names window, target and offset, or the window alone where all of it is
+  /// over.
   void wait();
   /// With a limit for this wait, in place of the communicator's.
   void wait(std::chrono::milliseconds timeout);
@@ -108,8 +109,9 @@ class Batch {
 /// Any rank, where a rank may be named.
 inline constexpr Rank any_rank = -1;
 
-/// Memory that the ranks of a communicator give each other. Made and destroyed by the thread that uses the
-/// communicator, destroyed before it; in between used by one thread at a time, which may be another one.
+/// Memory that the ranks of a communicator give each other. The thread that uses the communicator makes the
+/// window, and destroys it before the communicator. In between, one thread at a time uses it, which may be
+/// another one.
 ///
 /// **What is promised.** Transfers are not ordered among each other; a notification comes after all that its
 /// sender started before it to the same target. Words are atomic for `fetch_add` and `compare_swap` of all
@@ -121,10 +123,10 @@ inline constexpr Rank any_rank = -1;
 /// abort of the communicator ends all. Ranges beyond a rank's memory, unaligned words and numbers out of
 /// range throw Error(invalid_argument), with nothing sent.
 ///
-/// Before a rank destroys its window the others must have stopped using its memory: a barrier says so. Ranks
-/// that are threads must see to that also where they throw, and so must ranks whose memory others reach by
-/// cross-memory attach: what these put until they hear of it lands there. The destructor waits for this
-/// rank's own transfers, at most a second.
+/// **The end.** Before a rank destroys its window, the others must have stopped using its memory: a barrier
+/// says so. Ranks that are threads must see to that also where they throw. So must ranks whose memory others
+/// reach by cross-memory attach: what the others put until they hear of it lands there. The destructor waits
+/// for this rank's own transfers, at most a second.
 class Window {
  public:
   /// Collective. `memory` is this rank's part: any memory, of any size, also empty; sizes may differ. It must
@@ -166,23 +168,24 @@ class Window {
   Transfer post(const Batch& batch, const TransferOptions& options = {});
 
   /// Adds to the 64-bit word at `offset` (a multiple of 8; the target's memory must be aligned to 8) and
-  /// returns what it was. Blocking; sums wrap. Throws as Transfer::wait does, but for the communicator's
-  /// timeout: there is nothing to wait for again then, and it may still take effect.
+  /// returns what it was. Blocking; sums wrap. Throws as Transfer::wait does; but after the communicator's
+  /// timeout there is nothing to wait for again, and the addition may still take effect.
   std::uint64_t fetch_add(Rank target, std::size_t offset, std::uint64_t value);
   /// Sets the word to `desired` if it is `expected`; returns what it was.
   [[nodiscard]] std::uint64_t compare_swap(Rank target, std::size_t offset, std::uint64_t expected,
                                            std::uint64_t desired);
 
-  /// Returns when all transfers to `target` (or to all) are done. Throws as Transfer::wait does; that of all
-  /// once every target was waited for, by one timeout, what it met first; but an abort at once.
+  /// Returns when all transfers to `target` (or to all targets) are done. Throws as Transfer::wait does.
+  /// `flush()` waits for every target, by one timeout, and then throws what it met first; but an abort at
+  /// once.
   void flush(Rank target);
   void flush();
 
   /// Waits until `count` notifications of this number have come that were not taken before, and takes them.
-  /// `from`: those of one rank only. Throws Error: timeout after `timeout` (default: the communicator's)
-  /// naming what is missing; peer_lost when `from` has died or destroyed the communicator, or without it any
-  /// rank has died or all others have destroyed theirs; invalid_argument for a number or a rank that there is
-  /// not; aborted; forked. Takes nothing when it throws.
+  /// `from`: those of one rank only. Takes nothing when it throws. Throws Error: timeout after `timeout`
+  /// (default: the communicator's) naming what is missing; peer_lost when `from` has died or destroyed the
+  /// communicator, or, without `from`, any rank has died or all others have destroyed theirs;
+  /// invalid_argument for a number or a rank that does not exist; aborted; forked.
   void wait_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank,
                          std::optional<std::chrono::milliseconds> timeout = std::nullopt);
   /// Takes them and returns true if they have come; moves things along. Throws Error: invalid_argument;
