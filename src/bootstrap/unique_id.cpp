@@ -20,17 +20,19 @@ std::string UniqueId::to_string() const {
 }
 
 UniqueId UniqueId::parse(std::string_view text) {
-  UniqueId id;
-  const auto hex = text.substr(text.starts_with(prefix) ? prefix.size() : 0);
-  std::size_t parsed = 0;
-  if (!text.starts_with(prefix) || hex.size() != 2 * size ||
-      ::sodium_hex2bin(reinterpret_cast<unsigned char*>(id.bytes.data()), size, hex.data(), hex.size(),
-                       nullptr, &parsed, nullptr) != 0 ||
-      parsed != size)
+  const auto refuse = [](const std::string& found) {
     throw Error(ErrorCode::invalid_argument,
                 "not a unique id: expected \"tutti-\" and " + std::to_string(2 * size) +
-                    " hexadecimal digits, as UniqueId::to_string writes, but got " +
-                    std::to_string(text.size()) + " characters");
+                    " hexadecimal digits, as UniqueId::to_string writes, but " + found);
+  };
+  if (!text.starts_with(prefix)) refuse("it begins with something else");
+  if (text.size() != prefix.size() + 2 * size) refuse("got " + std::to_string(text.size()) + " characters");
+  // Where it stands and not what it is: the digits hold a secret.
+  const auto wrong = text.find_first_not_of("0123456789abcdefABCDEF", prefix.size());
+  if (wrong != std::string_view::npos) refuse("character " + std::to_string(wrong + 1) + " is none");
+  UniqueId id;
+  ::sodium_hex2bin(reinterpret_cast<unsigned char*>(id.bytes.data()), size, text.data() + prefix.size(),
+                   2 * size, nullptr, nullptr, nullptr);
   static_cast<void>(bootstrap::read(id));
   return id;
 }

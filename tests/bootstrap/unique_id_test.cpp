@@ -69,6 +69,16 @@ TEST(UniqueId, DamagedTextIsRefusedAndNotRepeated) {
   }
 }
 
+TEST(UniqueId, TextSaysWhatIsWrongWithIt) {
+  const auto text = UniqueId::create().to_string();
+  auto mistyped = text;
+  mistyped[9] = 'o';
+  for (const auto& [bad, why] :
+       {std::pair(mistyped, "but character 10 is none"), std::pair(text + "0", "but got 135 characters"),
+        std::pair(text.substr(1), "but it begins with something else")})
+    EXPECT_THAT(thrown_by([&, &wrong = bad] { UniqueId::parse(wrong); }).text, testing::EndsWith(why));
+}
+
 TEST(UniqueId, UnknownInterfacesAreRefused) {
   const auto thrown = thrown_by([] { static_cast<void>(UniqueId::create("nosuch0")); });
   EXPECT_EQ(thrown.code, ErrorCode::invalid_argument);
