@@ -7,10 +7,28 @@
 #include <cstdlib>
 #include <exception>
 
+#include <tutti/types.hpp>
+
 #include "output_file.hpp"
 #include "standard_descriptors.hpp"
 
 namespace tutti {
+
+/// What passes after a message that said why.
+struct Printed {};
+
+/// What `work` returns, which a rank does. What it throws is printed in the rank's name, since all ranks may
+/// print to one terminal, and before anything else ends: others who learn of it may have this process ended.
+/// Throws Printed.
+template <class Work>
+auto printing_as(const char* tool, Rank rank, const Work& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: rank %d: %s\n", tool, rank, error.what());
+    throw Printed();
+  }
+}
 
 /// The exit status that `work` returns; EXIT_FAILURE after a message when it throws, or when what it printed
 /// is lost: on a full disk, say, which often shows only when the last of it is written.
@@ -22,6 +40,8 @@ int run_tool(const char* tool, Work work) {
     const int status = work();
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) cannot_write("the standard output");
     return status;
+  } catch (const Printed&) {
+    return EXIT_FAILURE;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", tool, error.what());  // fmt::print throws where that is lost, too
     return EXIT_FAILURE;

@@ -257,7 +257,11 @@ Launch launch_from_environment(const std::string& interface, std::chrono::millis
     launch.id = *id;
     return launch;
   }
-  launch.id = from.launcher->agree(interface, deadline);
+  try {
+    launch.id = from.launcher->agree(interface, deadline);
+  } catch (const Error& error) {
+    throw with_context(error, joining(launch.rank, launch.size) + ": ", {});
+  }
   const std::lock_guard lock(mine.mutex);
   mine.id = launch.id;
   return launch;

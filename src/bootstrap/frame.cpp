@@ -66,6 +66,10 @@ Error with_context(const Error& error, const std::string& words, std::vector<Ran
   return {error.code(), words + to_fault(error).text, std::move(ranks)};
 }
 
+std::string joining(Rank rank, int size) {
+  return "rank " + std::to_string(rank) + " joining a group of " + std::to_string(size);
+}
+
 Error while_connecting(const Error& error, const std::string& words, Rank me, Rank peer) {
   return with_context(error, words, {error.code() == ErrorCode::system ? me : peer});
 }

@@ -52,6 +52,8 @@ struct Fault {
 Fault to_fault(const Error& error);
 /// `error` with words in front of its text. Its ranks stay those at fault; where it names none, `ranks` are.
 Error with_context(const Error& error, const std::string& words, std::vector<Rank> ranks);
+/// What errors say first where a rank does not come into its group: "rank 1 joining a group of 4".
+std::string joining(Rank rank, int size);
 /// Likewise, of connecting `me` to `peer`: what `me`'s system lacks is not the peer's fault.
 Error while_connecting(const Error& error, const std::string& words, Rank me, Rank peer);
 

@@ -67,8 +67,7 @@ Member::~Member() {
 }
 
 std::optional<Fault> Member::await_welcome(std::chrono::milliseconds timeout) {
-  const std::string what =
-      "rank " + std::to_string(identity_.rank) + " joining a group of " + std::to_string(identity_.size);
+  const std::string what = joining(identity_.rank, identity_.size);
   try {
     if (!wait(Deadline(timeout), [this] { return welcome_ || rejected_ || ended_; })) ask_who_is_missing();
     const std::lock_guard lock(mutex_);

@@ -63,8 +63,8 @@ std::shared_ptr<Session> found(const UniqueId& id, int size, std::chrono::millis
   return member;
 }
 
-/// `joining`: what errors begin with.
-FileDescriptor connect_to_hub(const Rendezvous& at, const Hello& hello, const std::string& joining,
+/// `doing`: what errors begin with.
+FileDescriptor connect_to_hub(const Rendezvous& at, const Hello& hello, const std::string& doing,
                               const Deadline& deadline) {
   const auto mine = at.loopback == 0 ? 0 : topology::this_loopback();
   const bool elsewhere = mine != 0 && mine != at.loopback;
@@ -74,9 +74,9 @@ FileDescriptor connect_to_hub(const Rendezvous& at, const Hello& hello, const st
   try {
     return connect_authenticated(at.endpoint.address, at.endpoint.port, at.secret, hello, by);
   } catch (const Error& error) {
-    if (!elsewhere) throw with_context(error, joining + ": ", {});
+    if (!elsewhere) throw with_context(error, doing + ": ", {});
     throw Error(ErrorCode::invalid_argument,
-                joining + ": the unique id is of " + at.endpoint.address +
+                doing + ": the unique id is of " + at.endpoint.address +
                     " on another host (or in another network namespace); make it there for an interface by "
                     "which others reach rank 0: UniqueId::create(\"default\"), or TUTTI_INTERFACE",
                 {0});
@@ -86,10 +86,9 @@ FileDescriptor connect_to_hub(const Rendezvous& at, const Hello& hello, const st
 std::shared_ptr<Session> enter(const UniqueId& id, Rank rank, int size, std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
   const auto rendezvous = read(id);
-  const auto joining = "rank " + std::to_string(rank) + " joining a group of " + std::to_string(size);
   for (std::string again;;) {
-    auto socket =
-        connect_to_hub(rendezvous, {rank, static_cast<std::uint32_t>(size), 0}, joining + again, deadline);
+    auto socket = connect_to_hub(rendezvous, {rank, static_cast<std::uint32_t>(size), 0},
+                                 joining(rank, size) + again, deadline);
     Member::Identity identity{rank, size, rendezvous.secret, local_endpoint(socket.get()).address};
     auto member = std::make_shared<Member>(std::move(identity), std::move(socket), nullptr);
     const auto ended = member->await_welcome(std::chrono::milliseconds(deadline.poll_ms()));

@@ -116,6 +116,14 @@ TEST(Doctor, AGroupThatDoesNotComeTogetherIsAnError) {
   EXPECT_THAT(outcome.output, HasSubstr("processors\n"));
 }
 
+TEST(Doctor, AGroupThatDoesNotComeTogetherIsToldByEachRank) {
+  const std::string id = bootstrap::reserve_id("127.0.0.1").to_string();
+  const Outcome outcome =
+      run_command("TUTTI_RANK=1 TUTTI_SIZE=2 TUTTI_ID=" + id + " " + doctor + " --timeout 0.1");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.output, ::testing::StartsWith("tutti-doctor: rank 1: tutti: "));
+}
+
 TEST(Doctor, BlamesNoFirewallForARankZeroInTheWrongPlace) {
   const std::vector<int> allowed = allowed_processors();
   ASSERT_FALSE(allowed.empty());

@@ -254,7 +254,17 @@ TEST(Perf, ReportsAChildThatIsKilled) {
 TEST(Perf, SaysWhyRankZeroCouldNotBegin) {
   const Outcome outcome = run("TUTTI_INTERFACE=nowhere0 " + perf + " all_reduce --ranks 2");
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.output, AllOf(HasSubstr("nowhere0"), Not(HasSubstr("the group's id"))));
+  EXPECT_THAT(outcome.output,
+              AllOf(HasSubstr("tutti-perf: rank 0: "), HasSubstr("nowhere0"), Not(HasSubstr("group's id"))));
+}
+
+// The ranks of a job print to one terminal.
+TEST(Perf, NamesTheRankThatMakesNoCommunicator) {
+  const std::string nobody = UniqueId::create("127.0.0.1").to_string();
+  const Outcome outcome =
+      run("TUTTI_RANK=1 TUTTI_SIZE=2 TUTTI_TIMEOUT=0.1 TUTTI_ID=" + nobody + " " + perf + " all_reduce");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.output, testing::StartsWith("tutti-perf: rank 1: tutti: "));
 }
 
 TEST(Launch, NamesTheToolWhoseRankWasKilled) {

@@ -14,6 +14,7 @@
 #include "doctor/measure.hpp"
 #include "doctor/report.hpp"
 #include "output_file.hpp"
+#include "run_tool.hpp"
 
 namespace tutti::doctor {
 
@@ -105,16 +106,12 @@ class Output {
   std::optional<OutputFile> json_;
 };
 
-}  // namespace
-
-bool consult(const Settings& settings, std::FILE* to) {
-  const auto launch =
-      bootstrap::launch_from_environment(settings.options.interface, settings.options.timeout);
+bool consult_as(Rank rank, const Settings& settings, std::FILE* to) {
   std::optional<Team> team;
   try {
     team.emplace(settings.options.interface, settings.options.timeout);
   } catch (const Error& error) {
-    if (launch.rank != 0) throw;
+    if (rank != 0) throw;
     Output(to, settings.json).show(alone(settings, error));
     return false;
   }
@@ -127,6 +124,14 @@ bool consult(const Settings& settings, std::FILE* to) {
   if (!output) return true;
   output->show(report);
   return worst(report) != Level::error;
+}
+
+}  // namespace
+
+bool consult(const Settings& settings, std::FILE* to) {
+  const auto launch =
+      bootstrap::launch_from_environment(settings.options.interface, settings.options.timeout);
+  return printing_as("tutti-doctor", launch.rank, [&] { return consult_as(launch.rank, settings, to); });
 }
 
 }  // namespace tutti::doctor

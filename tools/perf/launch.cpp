@@ -1,13 +1,12 @@
 #include "perf/launch.hpp"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
-#include <exception>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -18,7 +17,9 @@
 #include "base/file_descriptor.hpp"
 #include "base/processors.hpp"
 #include "base/system_error.hpp"
+#include "bootstrap/environment.hpp"
 #include "children.hpp"
+#include "run_tool.hpp"
 
 namespace tutti::perf {
 
@@ -47,19 +48,24 @@ std::optional<UniqueId> read_id(int pipe, const Deadline& deadline) {
   return id;
 }
 
-/// Passes through a communicator whose rank failed, which lets the others know, when that was printed.
-struct Printed {};
+/// `body` with the communicator that `make` makes. Throws Printed, which lets the others know as it passes
+/// the communicator.
+template <class Make>
+bool run_as(const char* tool, Rank rank, const Make& make, const Body& body) {
+  Communicator comm = printing_as(tool, rank, make);
+  return printing_as(tool, rank, [&] { return body(comm); });
+}
 
 }  // namespace
 
-bool run_threads(const Settings& settings, const Body& body) {
+bool run_threads(const char* tool, const Settings& settings, const Body& body) {
   const std::vector<int> allowed = cores_allowed();
   std::atomic<bool> well = true;
   run_local(
       settings.ranks,
       [&](Communicator& comm) {
         if (settings.pin) pin(comm.rank(), allowed);
-        if (!body(comm)) well = false;
+        if (!printing_as(tool, comm.rank(), [&] { return body(comm); })) well = false;
       },
       settings.options);
   return well;
@@ -68,22 +74,25 @@ bool run_threads(const Settings& settings, const Body& body) {
 bool run_processes(const char* tool, const Settings& settings, const Body& body) {
   const std::vector<int> allowed = cores_allowed();
   const Deadline deadline(settings.options.timeout);
-  const auto as_rank = [&](Rank rank, const UniqueId& id) {
-    if (settings.pin) pin(rank, allowed);
-    Communicator comm(id, rank, settings.ranks, settings.options);
-    return body(comm);
+  const auto as_rank = [&](Rank rank, const std::function<UniqueId()>& id) {
+    const auto make = [&] {
+      if (settings.pin) pin(rank, allowed);
+      return Communicator(id(), rank, settings.ranks, settings.options);
+    };
+    return run_as(tool, rank, make, body);
   };
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw_errno("pipe2");
   FileDescriptor read_end(ends[0]), write_end(ends[1]);
 
   Children children(tool);
-  if (children.begin(0)) {
-    const UniqueId id = UniqueId::create(settings.options.interface);
-    if (::write(write_end.get(), id.bytes.data(), UniqueId::size) < 0) throw_errno("write");
-    write_end.reset();
-    return as_rank(0, id);
-  }
+  if (children.begin(0))
+    return as_rank(0, [&] {
+      const UniqueId id = UniqueId::create(settings.options.interface);
+      if (::write(write_end.get(), id.bytes.data(), UniqueId::size) < 0) throw_errno("write");
+      write_end.reset();
+      return id;
+    });
   write_end.reset();
   const std::chrono::milliseconds grace = settings.options.timeout + std::chrono::seconds(5);
   const std::optional<UniqueId> id = read_id(read_end.get(), deadline);
@@ -92,27 +101,17 @@ bool run_processes(const char* tool, const Settings& settings, const Body& body)
     return false;
   }
   for (Rank rank = 1; rank < settings.ranks; ++rank)
-    if (children.begin(rank)) return as_rank(rank, *id);
+    if (children.begin(rank)) return as_rank(rank, [&] { return *id; });
   return children.wait(grace) == EXIT_SUCCESS;
 }
 
 bool run_ranks(const char* tool, const Settings& settings, const Body& body) {
-  const auto printing = [&](Communicator& comm) {
-    try {
-      return body(comm);
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "{}: rank {}: {}\n", tool, comm.rank(), error.what());
-      throw Printed();
-    }
-  };
-  try {
-    if (settings.ranks > 0 && settings.threads) return run_threads(settings, printing);
-    if (settings.ranks > 0) return run_processes(tool, settings, printing);
-    Communicator comm = Communicator::from_environment(settings.options);
-    return printing(comm);
-  } catch (const Printed&) {
-    return false;
-  }
+  if (settings.ranks > 0 && settings.threads) return run_threads(tool, settings, body);
+  if (settings.ranks > 0) return run_processes(tool, settings, body);
+  const auto launch =
+      bootstrap::launch_from_environment(settings.options.interface, settings.options.timeout);
+  return run_as(
+      tool, launch.rank, [&] { return Communicator::from_environment(settings.options); }, body);
 }
 
 }  // namespace tutti::perf

@@ -11,6 +11,7 @@
 #include "bootstrap/environment.hpp"
 #include "bootstrap/session.hpp"
 #include "command_line.hpp"
+#include "run_tool.hpp"
 #include "topo/commands.hpp"
 #include "topology/choice.hpp"
 #include "topology/exchange.hpp"
@@ -49,18 +50,20 @@ int gpu_of(const bootstrap::Launch& launch, const topology::AllGather& all_gathe
 void show_world(const WorldRequest& request) {
   const auto timeout = request.options.timeout;
   const auto launch = bootstrap::launch_from_environment(request.options.interface, timeout);
-  const auto session = bootstrap::Session::join(launch.id, launch.rank, launch.size, timeout);
-  const topology::AllGather all_gather = [&](std::span<const std::byte> mine) {
-    return session->all_gather(mine, timeout);
-  };
-  const int gpu = gpu_of(launch, all_gather);
-  const auto world =
-      topology::exchange(launch.rank, topology::this_place(request.gpus ? gpu : -1), all_gather);
-  if (launch.rank == 0)
-    fmt::print(
-        "{}{}", topology::world_text(world),
-        means_of_first(world, {.memory = request.gpus ? topology::Memory::gpu : topology::Memory::cpu}));
-  session->leave(std::chrono::seconds(5));
+  printing_as("tutti-topo", launch.rank, [&] {
+    const auto session = bootstrap::Session::join(launch.id, launch.rank, launch.size, timeout);
+    const topology::AllGather all_gather = [&](std::span<const std::byte> mine) {
+      return session->all_gather(mine, timeout);
+    };
+    const int gpu = gpu_of(launch, all_gather);
+    const auto world =
+        topology::exchange(launch.rank, topology::this_place(request.gpus ? gpu : -1), all_gather);
+    if (launch.rank == 0)
+      fmt::print(
+          "{}{}", topology::world_text(world),
+          means_of_first(world, {.memory = request.gpus ? topology::Memory::gpu : topology::Memory::cpu}));
+    session->leave(std::chrono::seconds(5));
+  });
 }
 
 }  // namespace
