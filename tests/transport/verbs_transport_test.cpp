@@ -117,21 +117,23 @@ TEST(VerbsFake, LimitedMembersOfAPartitionReachFullOnesAndNotEachOther) {
   EXPECT_EQ(got, ball);
 }
 
-TEST(VerbsFake, APartitionThatThereIsNotIsNamed) {
+TEST(VerbsFake, APartitionThatThereIsNotIsRefused) {
   auto devices = fabric_for(2, 1);
   devices[0].partitions = devices[1].partitions = {0xffff, 0};
   for (const int index : {1, 2}) {
     verbs::VerbsOptions options;
     options.pkey_index = index;
-    const auto ranks =
-        verbs_ranks(2, same(fake_verbs(devices)), [&](Rank rank) { return fake_options(rank, 1, options); });
-    EXPECT_FALSE(ranks[0]->reaches(1));
-    EXPECT_EQ(
-        ranks[0]->explain(1),
-        "verbs: RDMA device fake0 port 1: no GID works: 1 (10.9.0.1): verbs, fake0 port 1: no partition "
-        "has index " +
-            std::to_string(index) +
-            " (TUTTI_VERBS_PKEY_INDEX); those that there are: /sys/class/infiniband/fake0/ports/1/pkeys");
+    try {
+      static_cast<void>(verbs_ranks(2, same(fake_verbs(devices)),
+                                    [&](Rank rank) { return fake_options(rank, 1, options); }));
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(error.what(),
+                  ::testing::EndsWith("verbs, fake0 port 1: no partition has index " + std::to_string(index) +
+                                      " (TUTTI_VERBS_PKEY_INDEX); those that there are: "
+                                      "/sys/class/infiniband/fake0/ports/1/pkeys"));
+    }
   }
 }
 

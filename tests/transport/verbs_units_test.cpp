@@ -184,10 +184,32 @@ TEST(VerbsChoice, TheFastestAndNearestDevice) {
   EXPECT_EQ(why, "no RDMA device");
   EXPECT_TRUE(verbs::choose_ports({devices[1]}, {}, 0, why).empty());
   EXPECT_EQ(why, "no active port on down");
-  options = {};
+}
+
+TEST(VerbsChoice, APortThatIsDownIsNoneAndOneThatThereIsNotIsRefused) {
+  verbs::Device two = device("two", 100, 0);
+  two.ports.push_back(two.ports[0]);
+  two.ports[1].number = 2;
+  two.ports[1].active = false;
+  const std::vector<verbs::Device> devices{two};
+  std::string why;
+  verbs::VerbsOptions options;
   options.port = 2;
   EXPECT_TRUE(verbs::choose_ports(devices, options, 0, why).empty());
-  EXPECT_EQ(why, "no active port 2 (TUTTI_VERBS_PORT) on slow, down, far, near");
+  EXPECT_EQ(why, "no active port 2 (TUTTI_VERBS_PORT) on two");
+  options.port = 3;
+  EXPECT_TRUE(verbs::choose_ports({}, options, 0, why).empty());
+  for (const auto& among : {std::vector<std::string>{}, {"all"}}) {
+    options.devices = among;
+    try {
+      static_cast<void>(verbs::choose_ports(devices, options, 0, why));
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(error.what(), HasSubstr("no RDMA device has a port 3, which TUTTI_VERBS_PORT asks for; "
+                                          "there are: two port 1, two port 2"));
+    }
+  }
 }
 
 TEST(VerbsChoice, WhatDoesNotExistIsRefusedWithWhatDoes) {

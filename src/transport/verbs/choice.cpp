@@ -64,6 +64,20 @@ std::vector<ChosenPort> choose_named(const std::vector<Device>& devices, const V
   return chosen;
 }
 
+/// One that is down may come up; one that no device has is a mistake.
+void check_number(const std::vector<Device>& devices, int wanted) {
+  std::vector<std::string> ports;
+  for (const Device& device : devices)
+    for (const Port& port : device.ports) {
+      if (wanted == 0 || port.number == wanted) return;
+      ports.push_back(fmt::format("{} port {}", device.name, port.number));
+    }
+  if (ports.empty()) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("no RDMA device has a port {}, which TUTTI_VERBS_PORT asks for; there are: {}",
+                          wanted, fmt::join(ports, ", ")));
+}
+
 std::vector<ChosenPort> as_many_as_are_used(std::vector<ChosenPort> ports) {
   if (ports.size() > max_rails) ports.resize(max_rails);
   return ports;
@@ -86,6 +100,7 @@ std::vector<ChosenPort> choose_ports(const std::vector<Device>& devices, const V
                                      int near_node, std::string& why_none) {
   const bool all = options.devices == std::vector<std::string>{"all"};
   if (!options.devices.empty() && !all) return as_many_as_are_used(choose_named(devices, options));
+  check_number(devices, options.port);
   std::vector<ChosenPort> chosen;
   for (const auto& device : devices)
     if (const Port* port = usable_port(device, options.port); port != nullptr && port->active)

@@ -10,12 +10,13 @@
 namespace tutti::transport::verbs {
 
 /// Sends a message from the port to itself, through `gid`. Nothing when it came, else why not. Takes a second
-/// at most. Ports that connect by other means (iWARP) pass unproved.
+/// at most. Ports that connect by other means (iWARP) pass unproved. Throws Error(invalid_argument) where the
+/// options ask for a partition that there is not.
 std::string prove_gid(Verbs& verbs, const ChosenPort& port, const ChosenGid& gid,
                       const VerbsOptions& options);
 
 /// The first address of the port that proves itself. Throws Error(system) that lists what was tried, and why
-/// each failed; Error(invalid_argument) where the options ask for one that there is not.
+/// each failed; Error(invalid_argument) where the options ask for one that there is not, or as prove_gid.
 ChosenGid working_gid(Verbs& verbs, const ChosenPort& port, const VerbsOptions& options);
 
 }  // namespace tutti::transport::verbs

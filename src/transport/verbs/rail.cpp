@@ -18,7 +18,8 @@ namespace {
 constexpr std::size_t receive_bytes = 8;
 constexpr std::size_t places_a_block = 4096 / receive_bytes;
 
-/// The key in this place of the port's table; 0: not known. Throws Error(system) where there is none.
+/// The key in this place of the port's table; 0: not known. Throws Error(invalid_argument) where there is
+/// none.
 std::uint16_t key_at(Verbs& verbs, ibv_context* context, const Place& port, int index) {
   const auto look = [&](int at) -> std::optional<std::uint16_t> {
     __be16 key = 0;
@@ -29,7 +30,7 @@ std::uint16_t key_at(Verbs& verbs, ibv_context* context, const Place& port, int 
   const bool is_none = key ? *key == 0 : look(0).has_value();  // a table that cannot be read may hold it
   if (index > 0 && is_none)
     throw Error(
-        ErrorCode::system,
+        ErrorCode::invalid_argument,
         fmt::format("verbs, {} port {}: no partition has index {} (TUTTI_VERBS_PKEY_INDEX); those that "
                     "there are: /sys/class/infiniband/{}/ports/{}/pkeys",
                     port.device, port.port, index, port.device, port.port));
