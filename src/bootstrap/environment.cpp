@@ -164,7 +164,7 @@ constexpr std::string_view no_id = "none:";  ///< then comes why
 UniqueId create_id(const std::string& interface, bool one_host, const std::string& other_host,
                    const Deadline& deadline) {
   if (!interface.empty() || variable("TUTTI_INTERFACE")) return UniqueId::create(interface);
-  if (one_host) return UniqueId::create("127.0.0.1");
+  if (one_host) return UniqueId::create(topology::loopback_address());
   if (other_host.empty()) return UniqueId::create(topology::default_route());
   try {
     return UniqueId::create(topology::route_to(topology::resolve(other_host, deadline).at(0)));

@@ -47,7 +47,7 @@ PerProcess<Holder> holder;  // a child has no share in its parent's listeners
 std::string address_of(std::string_view interface) {
   const char* variable = std::getenv("TUTTI_INTERFACE");
   if (interface.empty() && variable != nullptr) interface = variable;
-  return interface.empty() ? "127.0.0.1" : topology::interface_address(interface);
+  return interface.empty() ? topology::loopback_address() : topology::interface_address(interface);
 }
 
 /// Empty when this process holds none.

@@ -29,7 +29,7 @@ class Solo final : public Session {
   [[nodiscard]] Rank rank() const override { return 0; }
   [[nodiscard]] int size() const override { return 1; }
   [[nodiscard]] const Secret& secret() const override { return secret_; }
-  [[nodiscard]] std::string address() const override { return "127.0.0.1"; }
+  [[nodiscard]] std::string address() const override { return topology::loopback_address(); }
   std::vector<Bytes> all_gather(std::span<const std::byte> mine,
                                 std::chrono::milliseconds /*timeout*/) override {
     return {Bytes(mine.begin(), mine.end())};

@@ -130,7 +130,7 @@ UniqueId new_id() {
     return UniqueId::create("default");
   } catch (const Error&) {  // networks need not lead elsewhere
     const std::string any = interface_like("^");
-    return UniqueId::create(any.empty() ? "127.0.0.1" : any);
+    return UniqueId::create(any.empty() ? topology::loopback_address() : any);
   }
 }
 

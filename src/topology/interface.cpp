@@ -154,6 +154,15 @@ std::string default_route() {
                   listing(interfaces()));
 }
 
+std::string loopback_address() {
+  for (const Interface& one : interfaces()) {
+    if (!one.loopback || !one.up) continue;
+    const auto found = std::ranges::find_if(one.addresses, is_loopback);
+    if (found != one.addresses.end()) return *found;
+  }
+  return "127.0.0.1";  // whoever listens there says what is wrong with it
+}
+
 bool is_local(const std::string& address) {
   const auto all = interfaces();
   return is_loopback(address) || std::ranges::any_of(all, [&](const Interface& one) {

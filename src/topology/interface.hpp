@@ -43,6 +43,10 @@ std::string route_to(const std::string& peer);
 /// other hosts can use.
 std::string default_route();
 
+/// The address by which processes of this host meet, whatever networks it has: 127.0.0.1, or ::1 on a host
+/// whose loopback interface has no IPv4. Throws Error(system).
+std::string loopback_address();
+
 /// Whether `address` (numeric) is one of this host's.
 bool is_local(const std::string& address);
 bool is_loopback(const std::string& address);

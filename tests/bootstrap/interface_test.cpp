@@ -95,6 +95,22 @@ TEST(Interfaces, AnotherNameOfOneIsAsGood) {
   EXPECT_EQ(code, 0);
 }
 
+TEST(Interfaces, ALoopbackNeedsNoIpv4) {
+  bootstrap::test::Child child([] {
+    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
+    const auto ip = [](const char* arguments) {
+      return std::system((std::string("ip ") + arguments).c_str()) == 0;  // NOLINT(cert-env33-c)
+    };
+    if (!ip("link set lo up") || loopback_address() != "127.0.0.1" || !ip("addr del 127.0.0.1/8 dev lo") ||
+        loopback(interfaces()).addresses != std::vector<std::string>{"::1"})
+      return 77;
+    return bootstrap::read(UniqueId::create()).endpoint.address == "::1" ? 0 : 1;
+  });
+  const int code = child.wait();
+  if (code == 77) GTEST_SKIP() << "no network namespaces, no ip(8), or no IPv6 here";
+  EXPECT_EQ(code, 0);
+}
+
 TEST(Interfaces, LinkLocalAddressesAreRefused) {
   int seen = 0;
   for (const auto& one : interfaces())
