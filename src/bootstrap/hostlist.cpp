@@ -99,6 +99,16 @@ std::vector<std::string> expand_hostlist(std::string_view list) {
   return hosts;
 }
 
+std::string first_of_hostfile(std::string_view text) {
+  constexpr std::string_view between = ", \t\r\n";
+  auto begin = text.find_first_not_of(between);
+  while (begin != std::string_view::npos && text[begin] == '#')
+    begin = text.find_first_not_of(between, std::min(text.find('\n', begin), text.size()));
+  if (begin == std::string_view::npos) return "";
+  const auto entry = text.substr(begin, text.find_first_of(" \t\r\n*#", begin) - begin);
+  return expand_hostlist(entry.substr(0, entry.find_last_not_of(',') + 1)).front();
+}
+
 std::vector<int> expand_tasks_per_node(std::string_view text) {
   std::vector<int> tasks;
   for (const auto piece : split(text, text)) {

@@ -13,6 +13,11 @@ namespace tutti::bootstrap {
 /// names longer than any.
 std::vector<std::string> expand_hostlist(std::string_view list);
 
+/// The host of the first task where a file has one for each (srun -m arbitrary): lines of hosts, with commas
+/// and blanks between them, each of which may be a list, "node1*2" for two tasks, and comments behind #.
+/// Empty: it has none. Throws as expand_hostlist.
+std::string first_of_hostfile(std::string_view text);
+
 /// Throws Error(invalid_argument) quoting the text.
 std::vector<int> expand_tasks_per_node(std::string_view text);
 

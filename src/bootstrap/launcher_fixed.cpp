@@ -1,8 +1,10 @@
 // Launchers under which every rank can work out by itself where rank 0 listens: tutti's own tools, torchrun,
 // Slurm.
+#include <algorithm>
 #include <span>
 #include <utility>
 
+#include "base/read_file.hpp"
 #include "bootstrap/frame.hpp"
 #include "bootstrap/hmac.hpp"
 #include "bootstrap/hostlist.hpp"
@@ -74,6 +76,28 @@ class NamedHostLauncher final : public Launcher {
   std::uint16_t port_;
   Secret secret_;
 };
+
+/// Where srun has started rank 0: on the first of the step's hosts, which it sorts, but where its user named
+/// a host for each task in a file. Only rank 0 knows for sure, and need not be on a host that has the file.
+std::string host_of_rank_0(const std::vector<std::string>& hosts, Rank rank) {
+  if (variable("SLURM_DISTRIBUTION") != "arbitrary") return hosts.front();
+  std::string named;
+  try {
+    if (const auto file = variable("SLURM_HOSTFILE")) named = first_of_hostfile(read_file("hosts", *file));
+  } catch (const Error&) {
+    named.clear();
+  }
+  if (std::ranges::find(hosts, named) == hosts.end()) named = hosts.front();
+  const auto node = static_cast<std::size_t>(number("SLURM_NODEID").value_or(0));
+  if (rank == 0 && node < hosts.size() && hosts[node] != named)
+    throw Error(ErrorCode::unsupported,
+                "srun -m arbitrary has started rank 0 on " + hosts[node] +
+                    ", and other ranks look for it on " + named +
+                    ": SLURM_HOSTFILE cannot be read, or has changed; have it where all hosts see it, "
+                    "or start the ranks by srun --mpi=pmix or --mpi=pmi2",
+                {0});
+  return named;
+}
 
 }  // namespace
 
@@ -151,9 +175,11 @@ std::unique_ptr<Launcher> find_slurm() {
   const auto port = 15'000 + (job * 31 + step) % 17'000;
   const auto name = "Slurm " + std::to_string(job) + " " + std::to_string(step) + " " +
                     variable("SLURM_RESTART_COUNT").value_or("");
-  return std::make_unique<NamedHostLauncher>(std::move(identity), hosts.front(), named_by,
+  const std::string first = host_of_rank_0(hosts, rank);
+  const auto other = std::ranges::find_if(hosts, [&](const std::string& host) { return host != first; });
+  return std::make_unique<NamedHostLauncher>(std::move(identity), first, named_by,
                                              port_or(static_cast<int>(port)), name,
-                                             hosts.size() > 1 ? hosts.back() : "");
+                                             other != hosts.end() ? *other : "");
 }
 
 }  // namespace tutti::bootstrap

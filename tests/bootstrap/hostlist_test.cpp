@@ -1,8 +1,20 @@
 #include "bootstrap/hostlist.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include <tutti/error.hpp>
+
+#include "bootstrap/launched.hpp"
+#include "bootstrap/launcher.hpp"
+#include "bootstrap/ranks.hpp"
+#include "bootstrap/rendezvous.hpp"
 
 namespace tutti::bootstrap {
 namespace {
@@ -76,6 +88,40 @@ TEST(Hostlist, RefusesManyLongRangesAndNames) {
   for (int i = 0; i < 19; ++i) long_and_short += "[" + zeros.substr(0, 200) + "1,2]";
   EXPECT_THROW(expand_hostlist(long_and_short), Error);
   EXPECT_EQ(expand_hostlist("n[8-9]." + zeros.substr(0, 250)).size(), 2U);
+}
+
+TEST(Hostfile, NamesTheFirstHost) {
+  for (const char* text : {"n3", "n3\nn1\n", "# first\n\n  n3 # and then\nn1", "n3,n1", "n3*2\nn1", "\tn3 n1",
+                           "n3,\nn1", "n[3,1]\nn2", "n[3,1]*2", "#\r\nn3\r\nn1\r\n"})
+    EXPECT_EQ(first_of_hostfile(text), "n3") << text;
+  for (const char* text : {"", "\n \n", "# n3", "#n3\n#"}) EXPECT_EQ(first_of_hostfile(text), "") << text;
+  EXPECT_THROW(first_of_hostfile("n[3"), Error);
+}
+
+TEST(Hostfile, SaysWhereRankZeroIs) {
+  using test::thrown_by;
+  const std::string file = testing::TempDir() + "tutti-hosts." + std::to_string(::getpid());
+  std::ofstream(file) << "127.0.0.4\n127.0.0.3\n";
+  const auto met_at = [](test::Variables variables) {
+    variables.merge(test::Variables{{"SLURM_NTASKS", "2"},
+                                    {"SLURM_STEP_ID", "0"},
+                                    {"SLURM_JOB_ID", "7"},
+                                    {"SLURM_STEP_NODELIST", "127.0.0.[3-4]"},
+                                    {"SLURM_PROCID", "1"},
+                                    {"SLURM_NODEID", "0"},
+                                    {"SLURM_DISTRIBUTION", "arbitrary"}});
+    const test::Environment environment(variables);
+    return read(find_launcher()->agree("", Deadline(std::chrono::seconds(60)))).endpoint.address;
+  };
+  EXPECT_EQ(met_at({{"SLURM_HOSTFILE", file}}), "127.0.0.4");
+  EXPECT_EQ(met_at({{"SLURM_HOSTFILE", file}, {"SLURM_DISTRIBUTION", "block"}}), "127.0.0.3");
+  EXPECT_EQ(met_at({{"SLURM_HOSTFILE", "/none"}}), "127.0.0.3");
+  const test::Variables zero{{"SLURM_PROCID", "0"}, {"SLURM_NODEID", "1"}};
+  const auto thrown = thrown_by([&] { met_at(zero); });
+  EXPECT_EQ(thrown.code, ErrorCode::unsupported);
+  EXPECT_THAT(thrown.text,
+              testing::HasSubstr("rank 0 on 127.0.0.4, and other ranks look for it on 127.0.0.3"));
+  std::remove(file.c_str());
 }
 
 TEST(TasksPerNode, Expands) {
