@@ -3,8 +3,10 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
+import sys
 
 import launch
 
@@ -61,12 +63,19 @@ def iperf_gb_per_s(names, streams, both_ways=False):
         client = [*inside(names[0]), "iperf3", "-c", ADDRESSES[1], "-P", str(streams), "-t", "2", "-J",
                   *(["--bidir"] if both_ways else [])]
         asked = subprocess.run(client, capture_output=True, text=True, timeout=30, check=False)
-        report = json.loads(asked.stdout)
-        if "error" in report:
-            raise RuntimeError(f"iperf3 failed: {report['error']}")
-        ways = [report["end"][way]["bits_per_second"] / 8e9
-                for way in ("sum_received", *(["sum_received_bidir_reverse"] if both_ways else []))]
+        try:
+            report = json.loads(asked.stdout)
+            if "error" in report:
+                raise KeyError("error")
+            ways = [report["end"][way]["bits_per_second"] / 8e9
+                    for way in ("sum_received", *(["sum_received_bidir_reverse"] if both_ways else []))]
+        except (json.JSONDecodeError, KeyError):
+            error = re.search('"error":\\s*"(.*)"', asked.stdout)  # JSON or, where that broke off, none
+            said = [error.group(1)] if error else asked.stderr.strip().splitlines()
+            sys.exit(f"iperf3 failed: {said[0] if said else f'exit status {asked.returncode}, and no rates'}")
         return sum(ways) / len(ways)
+    except subprocess.TimeoutExpired:
+        sys.exit("iperf3 failed: it did not end in time")
     finally:
         server.kill()
         server.wait()

@@ -18,7 +18,7 @@ import unittest.mock
 
 sys.dont_write_bytecode = True
 
-from pretending import RESULT, ROOT, Pretending, script  # noqa: E402
+from pretending import RESULT, ROOT, Pretending, pretend, script  # noqa: E402
 
 sys.path.insert(0, os.path.join(ROOT, "bench", "peers"))
 
@@ -348,6 +348,16 @@ class Figures(unittest.TestCase):
 
 
 class TwoHosts(Pretending):
+    def test_says_why_iperf3_failed(self):
+        for client, why in (('echo \'{"error": "no route"}\'; exit 1', "no route"),
+                            ("echo 'no option --bidir\nUsage' >&2; exit 1", "no option --bidir"),
+                            ("exit 3", "exit status 3, and no rates"), ("echo '{\"end\": {}}'", "exit status 0, and no rates")):
+            pretend(self.path("iperf3"), f'case "$*" in "-s "*) echo listening;; *) {client};; esac')
+            with unittest.mock.patch.dict(os.environ, PATH=self.folder), self.assertRaises(SystemExit) as ended, \
+                    unittest.mock.patch.object(bench_tcp.hosts, "inside", return_value=[]):
+                bench_tcp.hosts.iperf_gb_per_s(["one", "two"], 1, True)
+            self.assertEqual(ended.exception.code, f"iperf3 failed: {why}")
+
     def compare(self):
         """What gloo's program measures and prints: status and output."""
         options = argparse.Namespace(libraries=["gloo"], ops=["all_reduce"], largest=8, repeats=1, seconds=0.1, streams=1,
