@@ -45,10 +45,12 @@ TEST(Doctor, SaysWhereATransportIsNotTried) {
 }
 
 TEST(Doctor, BlamesNoTransportForAVariable) {
-  const Outcome outcome = run_command("TUTTI_ALGORITHM=pigeon " + doctor + " --ranks 2");
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.output, HasSubstr("\"pigeon\""));
-  EXPECT_THAT(outcome.output, Not(HasSubstr("at fault")));
+  for (const char* options : {" --ranks 2", "", " --no-pairs"}) {
+    const Outcome outcome = run_command("TUTTI_ALGORITHM=pigeon " + doctor + options);
+    EXPECT_EQ(outcome.status, 1) << options;
+    EXPECT_THAT(outcome.output, HasSubstr("\"pigeon\"")) << options;
+    EXPECT_THAT(outcome.output, Not(HasSubstr("at fault"))) << options;
+  }
 }
 
 TEST(Doctor, SaysNothingOfPairsThatNobodyWants) {

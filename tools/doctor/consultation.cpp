@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include <tutti/communicator.hpp>
 #include <tutti/error.hpp>
 
 #include "base/processors.hpp"
@@ -49,6 +50,11 @@ std::vector<MachineReport> examine_all(Team& team, const std::vector<Machine>& m
 Findings pairs(Team& team, const std::vector<Machine>& machines, const Settings& settings) {
   const std::string& transport = settings.options.transport;
   const bool measures = settings.pairs && team.size() > 1;
+  try {
+    if (!measures) Communicator(UniqueId(), 0, 1, settings.options);  // for what it makes of variables
+  } catch (const Error& error) {
+    return {{.area = "pairs", .level = Level::error, .what = error.what()}};
+  }
   if (!measures && !transport.empty())
     return {{.area = "pairs",
              .level = Level::warning,
