@@ -64,6 +64,14 @@ bool Hub::end_with_last(std::chrono::milliseconds patience) noexcept {
 
 bool Hub::over() const { return over_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
 
+void Hub::settle(const Deadline& by) noexcept {
+  if (is_copy()) return;
+  const std::uint64_t asked = ++asked_;
+  wake();
+  while (settled_ < asked && !over() && !by.passed())
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
 void Hub::wake() noexcept {
   const std::lock_guard lock(wake_mutex_);
   if (!wake_) return;
@@ -77,7 +85,9 @@ void Hub::run() noexcept {
     // One round more after the end was decided: what rank 0 said before that is relayed.
     for (bool last = false; !last;) {
       last = finished();
-      serve_once(last ? 0 : poll_ms());
+      const std::uint64_t asked = asked_;
+      serve_once(last || asked != settled_ ? 0 : poll_ms());
+      settled_ = asked;
     }
   } catch (const std::exception&) {
     // Out of memory or of descriptors: closing all connections tells every rank that rank 0 is lost.

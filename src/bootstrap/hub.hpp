@@ -43,6 +43,8 @@ class Hub {
   /// ends. Returns whether that took at most `patience`.
   bool end_with_last(std::chrono::milliseconds patience) noexcept;
   [[nodiscard]] bool over() const;
+  /// Returns once what rank 0 has said before is relayed, or `by` has passed.
+  void settle(const Deadline& by) noexcept;
   /// In a child made by fork, where its thread is not: to be left as it is.
   [[nodiscard]] bool is_copy() const { return generation_ != fork_generation(); }
   /// So many failures and aborts it remembers to have relayed, the latest: more than come at the same time.
@@ -87,6 +89,7 @@ class Hub {
   std::mutex wake_mutex_;
   PrivateDescriptor wake_;  ///< until its thread ends
   std::atomic<bool> stop_{false}, ends_with_last_{false};
+  std::atomic<std::uint64_t> asked_{0}, settled_{0};  ///< how often to settle, and had it done so
   std::promise<void> ended_;
   std::future<void> over_ = ended_.get_future();
   Lobby lobby_;

@@ -148,8 +148,11 @@ void Member::announce_abort(std::uint64_t communicator, const Error& why) noexce
 void Member::announce(Notice::Kind kind, std::uint64_t communicator, const Error& why) noexcept {
   try {
     auto [code, ranks, text] = to_fault(why);
+    const Deadline deadline(announcement_timeout);
     push(make_frame(Notice{kind, identity_.rank, communicator, code, std::move(ranks), std::move(text)}),
          announcement_timeout);
+    // The hub ends with this process, and whose call has failed often ends that at once.
+    if (hub_) hub_->settle(deadline);
   } catch (const std::exception&) {
     // Out of memory: the others learn of this rank's end when its connection closes.
   }

@@ -83,6 +83,28 @@ TEST_P(Ended, WithWorkUnderWay) {
     }
 }
 
+// Also that of the hub, which would have to tell the others.
+TEST(EndedAtOnce, AfterAnAbortWhoseReasonAllHear) {
+  for (const char* const transport : {"shm", "tcp"})
+    for (const Rank victim : {0, 1}) {
+      SCOPED_TRACE(std::string(transport) + ", rank " + std::to_string(victim));
+      auto children = fork_ranks(3, over(transport, 20s), [&](Communicator& comm) {
+        ::alarm(60);  // a rank that hangs ends
+        comm.barrier();
+        if (comm.rank() == victim) {
+          comm.abort("the loss is not a number");
+          std::_Exit(0);
+        }
+        const auto thrown = thrown_by([&] {
+          for (;;) comm.barrier();
+        });
+        EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+        EXPECT_NE(thrown.text.find("the loss is not a number"), std::string::npos) << thrown.text;
+      });
+      for (Child& child : children) EXPECT_EQ(child.wait(), 0);
+    }
+}
+
 // Rank 3 fails because rank 1 has died, but its words do not come through: the hub has stopped by then. Rank
 // 2, which has waited and then stood still, finds both at once.
 TEST(EndedBefore, IsTheCauseAlsoForWhoSeesThatAnotherHasFailedForIt) {
