@@ -66,7 +66,8 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
 
   CLI::App app(
       "Measures and checks tutti's operations on host memory, with nccl-tests' columns, sizes, bandwidths\n"
-      "and options -b -e -i -f -n -w -c -d -o -r. In place of others of its options: --ranks and --threads\n"
+      "and options -b -e -i -f -n -w -c -d -o -r. Others of its options are replaced: by --ranks and "
+      "--threads\n"
       "(-g, -t), --timeout (-T), --json (-J), --registered (-R).\n"
       "A time is the median of batches, of each its slowest rank's; nccl-tests' is the mean over ranks.\n"
       "Runs under mpirun, mpiexec or srun, or starts ranks on this host itself with --ranks.");
@@ -86,7 +87,8 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("-w,--warmup_iters", settings.warmups, "Calls before the first batch (default 5)")
       ->check(natural);
   app.add_option("-c,--check", settings.checks,
-                 "Checked calls before what is measured, and again after it, each with other inputs; 0: none "
+                 "Calls that are checked before the measurement, and as many after it, each with other "
+                 "inputs; 0: none "
                  "(default 1)")
       ->check(natural);
   app.add_option("-t,-d,--datatype", types, "Element type, or all (default float32)");

@@ -29,14 +29,17 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
                              fmt::join(topology::builtin_names(), ", ")));
   app.add_option("-n,--nodes", settings.nodes, "How many of these machines: 1 2 4 (default 1)")
       ->check(CLI::Range(1, most_nodes));
-  app.add_option("--ranks-per-node", settings.ranks_per_node, "Default: one a GPU, or a NUMA node")
+  app.add_option("--ranks-per-node", settings.ranks_per_node,
+                 "Ranks on each machine (default: one a GPU, or a NUMA node)")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--algorithm", settings.algorithm, "Only this one (default: the fastest of all)");
-  app.add_option("--piece", settings.piece, "Bytes of a chunk a message (default: the best of several)")
+  app.add_option("--algorithm", settings.algorithm, "Only this algorithm (default: the fastest of all)");
+  app.add_option("--piece", settings.piece,
+                 "Bytes of a chunk that go in one message (default: the best of several)")
       ->transform(size(sim::most_bytes, 1));
-  app.add_option("--links", settings.links, "Show so many of the busiest links")->check(CLI::Range(0, 1000));
+  app.add_option("--links", settings.links, "Show this many of the busiest links")
+      ->check(CLI::Range(0, 1000));
   app.add_option("--json", settings.json,
-                 "Write all candidates to this file as well; -: to stdout, and words to stderr")
+                 "Write all candidates to this file as well; -: to stdout, and the text to stderr")
       ->check(file_name());
   app.add_option("--plot", settings.plot, "Draw the fastest times to this file (SVG); -: as --json")
       ->check(file_name());

@@ -131,7 +131,7 @@ void add_means(CLI::App& app, Command& chosen) {
       ->required();
   command->add_option("to", question->to, "Another one")->required();
   command->add_option("--topology", question->topology, help_on_topologies());
-  command->add_option("--nodes", question->nodes, "So many machines (default 1)")
+  command->add_option("--nodes", question->nodes, "How many of these machines (default 1)")
       ->check(CLI::Range(1, 100'000));
   command->add_option("--ranks", question->ranks, "Ranks on each (default: one a GPU)")
       ->check(CLI::Range(0, 1024));

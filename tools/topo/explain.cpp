@@ -141,7 +141,7 @@ void answer(const Request& request) {
 void add_explain(CLI::App& app, Command& chosen) {
   auto request = std::make_shared<Request>();
   auto* command = app.add_subcommand(
-      "explain", "Shows by what transports and which schedule an operation goes, and why by no other");
+      "explain", "Shows which transports and which schedule an operation takes, and why no others");
   command->add_option("operation", request->operation, "all_reduce, all_to_all, ...")->required();
   command->add_option("bytes", request->bytes, "Size as nccl-tests counts it: 64M")
       ->required()
@@ -150,7 +150,7 @@ void add_explain(CLI::App& app, Command& chosen) {
                        ->add_option("--topology", request->topology,
                                     "A built-in machine or a file (default: this machine's own ranks)")
                        ->check(file_name());
-  command->add_option("--nodes", request->nodes, "So many machines (default 1)")
+  command->add_option("--nodes", request->nodes, "How many of these machines (default 1)")
       ->check(CLI::Range(1, 100'000))
       ->needs(topology);
   command->add_option("--ranks", request->ranks, "Ranks on each (default: one a GPU; on this machine 2)")

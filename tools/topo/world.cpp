@@ -72,7 +72,8 @@ void add_world(CLI::App& app, Command& chosen) {
   auto request = std::make_shared<WorldRequest>();
   auto* command = app.add_subcommand(
       "world", "Under mpirun, mpiexec, srun or torchrun: where all ranks are, and by what means they talk");
-  command->add_flag("--gpus", request->gpus, "Ranks drive GPUs, the local rank's number each");
+  command->add_flag("--gpus", request->gpus,
+                    "Ranks drive GPUs, each the one that has its local rank's number");
   command->add_option("--interface", request->options.interface,
                       "Network interface to meet at (default: TUTTI_INTERFACE)");
   add_timeout(*command, request->options.timeout);

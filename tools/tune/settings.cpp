@@ -32,19 +32,20 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("-r,--ranks", settings.ranks, "Numbers of local ranks to measure (default 2 4 8)")
       ->check(CLI::Range(2, most_ranks));
   app.add_option("--transport", settings.transports,
-                 "shm, tcp, verbs: among ranks of this machine (default shm)")
+                 "What to measure, among ranks of this machine: shm, tcp, verbs (default shm)")
       ->check(transport_name());
   app.add_option("-e,--largest", largest, "Largest size (default 64M)")
       ->transform(size(most_bytes, smallest));
-  app.add_option("--rounds", settings.rounds, "Every figure is the lower quartile of so many (default 9)")
+  app.add_option("--rounds", settings.rounds, "Rounds; every figure is their lower quartile (default 9)")
       ->check(CLI::Range(1, most_rounds));
   app.add_flag("--check", settings.check,
                "Measure all algorithms and the library's choice, and say how much the choice loses and how "
                "well its time was predicted");
-  app.add_option("-f,--file", settings.file, "The file of constants (default: where communicators look)")
+  app.add_option("-f,--file", settings.file,
+                 "The file of constants (default: where communicators look for it)")
       ->check(file_name());
   app.add_option("--json", settings.json,
-                 "Write what --check measured to this file as well; -: to stdout, and words to stderr")
+                 "Write what --check measured to this file as well; -: to stdout, and the text to stderr")
       ->needs("--check")
       ->check(file_name());
   return settings_or_end(app, settings, [&] {
