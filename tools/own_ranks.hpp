@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 
+#include "base/deadline.hpp"
 #include "base/processors.hpp"
 #include "base/system_error.hpp"
 #include "bootstrap/launcher.hpp"
@@ -13,11 +15,12 @@
 namespace tutti {
 
 /// Throws CLI::ValidationError when `ranks` (of --ranks; 0: it was not given) are to be started in each of
-/// several processes of a launcher; `instead`: what to do then. Throws as launch_from_environment, which it
-/// leaves alone: children of this process may still ask that.
-inline void check_own_ranks(int ranks, const char* instead = "leave out --ranks, or start one process") {
+/// several processes of a launcher; `instead`: what to do then; `timeout`: for a launcher to answer. Throws
+/// as launch_from_environment, which it leaves alone: children of this process may still ask that.
+inline void check_own_ranks(int ranks, std::chrono::milliseconds timeout,
+                            const char* instead = "leave out --ranks, or start one process") {
   if (ranks == 0) return;
-  const auto launcher = bootstrap::find_launcher();
+  const auto launcher = bootstrap::find_launcher(Deadline(timeout));
   const bootstrap::Launch& launch = launcher->identity();
   if (launch.size > 1)
     throw CLI::ValidationError(

@@ -40,12 +40,53 @@ std::atomic<Found*> launched_by{nullptr};
 constexpr auto nowhere = static_cast<std::uint64_t>(-1);
 std::atomic<std::uint64_t> looked_for_in{nowhere};
 
+/// Threads take turns at what waits for other ranks, for no longer than they have.
+class Turns {
+ public:
+  [[nodiscard]] bool take(const Deadline& deadline) {
+    std::unique_lock lock(mutex_);
+    const bool mine = over_.wait_until(lock, deadline.end(), [this] { return !taken_; });
+    taken_ = true;
+    return mine;
+  }
+  void give() {
+    {
+      const std::lock_guard lock(mutex_);
+      taken_ = false;
+    }
+    over_.notify_one();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool taken_ = false;
+};
+
+class Turn {
+ public:
+  /// Throws Error(timeout): another thread of this process still `does` it.
+  Turn(Turns& turns, const Deadline& deadline, const char* does) : turns_(turns) {
+    if (!turns_.take(deadline))
+      throw Error(ErrorCode::timeout, std::string("another thread of this process still ") + does);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() { turns_.give(); }
+
+ private:
+  Turns& turns_;
+};
+
 struct Agreed {
-  std::mutex asking;           ///< held while the launcher is asked, which takes as long as other ranks do
+  Turns asking;                ///< the launcher
   std::mutex mutex;            ///< of what follows; never held for long
   std::optional<UniqueId> id;  ///< agreed on and not yet used
 };
 PerProcess<Agreed> agreed;
+
+/// To join: two threads that do so with one id at once look like two processes that have the same rank.
+PerProcess<Turns> joining;
 
 /// At the end of the process, not before: launchers take a process that ends without a goodbye for a crashed
 /// one, one that said it for finished, and MPI in the same program may still use them in between. Not while
@@ -53,8 +94,10 @@ PerProcess<Agreed> agreed;
 void say_goodbye() {
   const Found* const now = launched_by.load();
   if (now == nullptr || now->generation != fork_generation()) return;  // the parent will
-  const std::unique_lock lock(agreed.get().asking, std::try_to_lock);
-  if (lock) delete launched_by.exchange(nullptr);
+  auto& asking = agreed.get().asking;
+  if (!asking.take(Deadline(std::chrono::milliseconds(0)))) return;
+  delete launched_by.exchange(nullptr);
+  asking.give();
 }
 
 [[noreturn]] void throw_forked() {
@@ -63,54 +106,23 @@ void say_goodbye() {
               "its own group");
 }
 
-/// With `asking` held.
-Found& find_once() {
+/// In a turn at asking.
+Found& find_once(const Deadline& deadline) {
   if (Found* const now = launched_by.load()) return *now;
   install_fork_guard();
   const auto mine = fork_generation();
   if (auto before = nowhere; !looked_for_in.compare_exchange_strong(before, mine) && before != mine)
     throw_forked();
   try {
-    auto fresh = std::make_unique<Found>(Found{find_launcher(), mine});
+    auto fresh = std::make_unique<Found>(Found{find_launcher(deadline), mine});
     std::atexit(say_goodbye);
     launched_by.store(fresh.get());
     return *fresh.release();
-  } catch (...) {
-    looked_for_in.store(nowhere);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::timeout) looked_for_in.store(nowhere);  // else it still may answer here
     throw;
   }
 }
-
-struct Turns {
-  std::mutex mutex;
-  std::condition_variable over;
-  bool taken = false;
-};
-PerProcess<Turns> turns;
-
-/// To join: two threads that do so with one id at once look like two processes that have the same rank.
-class Turn {
- public:
-  explicit Turn(const Deadline& deadline) : turns_(turns.get()) {
-    std::unique_lock lock(turns_.mutex);
-    if (!turns_.over.wait_until(lock, deadline.end(), [this] { return !turns_.taken; }))
-      throw Error(ErrorCode::timeout,
-                  "another thread of this process still joins a group of the ranks of the launcher");
-    turns_.taken = true;
-  }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  ~Turn() {
-    {
-      const std::lock_guard lock(turns_.mutex);
-      turns_.taken = false;
-    }
-    turns_.over.notify_one();
-  }
-
- private:
-  Turns& turns_;
-};
 
 /// A file that the system has of a process; empty where it cannot be read.
 std::string file_of(pid_t process, const char* name) {
@@ -195,7 +207,7 @@ void read_local(Launch& identity, const char* rank, const char* size) {
   identity.local_rank = local_rank.value_or(0);
 }
 
-std::unique_ptr<Launcher> find_launcher() {
+std::unique_ptr<Launcher> find_launcher(const Deadline& deadline) {
   if (auto found = find_tutti()) return found;
   // What has started torchrun on each host, srun or mpirun, has left its variables to torchrun's processes,
   // too; and these leave theirs to the ranks of an mpirun that they call. So do those of Open MPI's mpirun to
@@ -208,7 +220,7 @@ std::unique_ptr<Launcher> find_launcher() {
     if (auto found = find_torchrun()) return found;
   if (came_after("PMI_FD", "PMIX_NAMESPACE", false))
     if (auto found = find_pmi1()) return found;
-  if (auto found = find_pmix()) return found;
+  if (auto found = find_pmix(deadline)) return found;
   if (auto found = find_pmi1()) return found;
   if (auto found = find_torchrun()) return found;
   if (auto found = find_slurm()) return found;
@@ -244,8 +256,8 @@ void mark_used(const UniqueId& id) {
 Launch launch_from_environment(const std::string& interface, std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
   auto& mine = agreed.get();
-  const std::lock_guard asking(mine.asking);
-  const Found& from = find_once();
+  const Turn asking(mine.asking, deadline, "asks the launcher");
+  const Found& from = find_once(deadline);
   auto launch = from.launcher->identity();
   if (launch.size == 1) return launch;
   if (from.generation != fork_generation()) throw_forked();
@@ -271,7 +283,7 @@ std::shared_ptr<Session> join_from_environment(const std::string& interface,
                                                std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
   const auto left = [&] { return std::chrono::milliseconds(deadline.poll_ms()); };
-  const Turn turn(deadline);
+  const Turn turn(joining.get(), deadline, "joins a group of the ranks of the launcher");
   const auto launch = launch_from_environment(interface, left());
   return Session::join(launch.id, launch.rank, launch.size, left());
 }

@@ -36,15 +36,16 @@ class Launcher {
 /// others are on this host, and some who set torchrun's variables by hand leave LOCAL_WORLD_SIZE out.
 void read_local(Launch& identity, const char* rank, const char* size);
 
-/// nullptr: this process was not started that way. Throw as launch_from_environment.
+/// nullptr: this process was not started that way. Throw as launch_from_environment. One thread at a time
+/// calls them: what the deadline cuts off goes on in its next call.
 std::unique_ptr<Launcher> find_tutti();
-std::unique_ptr<Launcher> find_pmix();
+std::unique_ptr<Launcher> find_pmix(const Deadline& deadline);
 std::unique_ptr<Launcher> find_pmi1();
 std::unique_ptr<Launcher> find_torchrun();
 std::unique_ptr<Launcher> find_slurm();
 /// The first of these, torchrun itself before those that have started it; a launcher of one rank if there is
 /// none.
-std::unique_ptr<Launcher> find_launcher();
+std::unique_ptr<Launcher> find_launcher(const Deadline& deadline);
 
 /// Remembers that `id` has been joined with, so that the next launch_from_environment agrees on another one.
 void mark_used(const UniqueId& id);

@@ -1,6 +1,8 @@
 // PMIx: Open MPI's mpirun, PRRTE, srun --mpi=pmix. https://pmix.github.io/standard
 #include <tutti/error.hpp>
 
+#include "base/fork_guard.hpp"
+#include "base/long_call.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/variables.hpp"
 
@@ -11,7 +13,6 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <future>
 #include <memory>
 #include <utility>
 
@@ -24,23 +25,32 @@ void check(pmix_status_t status, const std::string& what, const char* remedy = "
               "PMIx: " + what + ": " + ::PMIx_Error_string(status) + remedy);
 }
 
-/// PMIx counts its users in a process; the program's MPI may be another one.
+/// This process, as PMIx knows it. A copy stays good when the connection has gone: calls fail then.
 class Client {
  public:
-  Client() {
-    check(::PMIx_Init(&self_, nullptr, 0), "PMIx_Init",
-          "; if no launcher left PMIX_NAMESPACE and PMIX_RANK for this process, unset them");
-  }
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
-  ~Client() { ::PMIx_Finalize(nullptr, 0); }
-
+  explicit Client(const pmix_proc_t& self) : self_(self) {}
   [[nodiscard]] const pmix_proc_t& self() const { return self_; }
   [[nodiscard]] pmix_proc_t proc(pmix_rank_t rank) const {
     pmix_proc_t other = self_;
     other.rank = rank;
     return other;
   }
+
+ private:
+  pmix_proc_t self_;
+};
+
+/// PMIx counts its users in a process; the program's MPI may be another one.
+class PmixConnection {
+ public:
+  PmixConnection() {
+    check(::PMIx_Init(&self_, nullptr, 0), "PMIx_Init",
+          "; if no launcher left PMIX_NAMESPACE and PMIX_RANK for this process, unset them");
+  }
+  PmixConnection(const PmixConnection&) = delete;
+  PmixConnection& operator=(const PmixConnection&) = delete;
+  ~PmixConnection() { ::PMIx_Finalize(nullptr, 0); }
+  [[nodiscard]] Client client() const { return Client(self_); }
 
  private:
   pmix_proc_t self_{};
@@ -79,91 +89,111 @@ std::string get_text(const pmix_proc_t& proc, const char* key, int timeout_s = 0
   return value && value->type == PMIX_STRING ? value->data.string : "";
 }
 
-/// Once all ranks of the job have come here they see what the others put. PMIx_Fence alone has no deadline
-/// that servers keep.
-std::future<pmix_status_t> begin_fence(const Client& client) {
-  auto done = std::make_unique<std::promise<pmix_status_t>>();
-  auto result = done->get_future();
-  const auto callback = [](pmix_status_t status, void* data) {
-    const std::unique_ptr<std::promise<pmix_status_t>> mine(static_cast<std::promise<pmix_status_t>*>(data));
-    mine->set_value(status);
-  };
+/// Some host besides this one; empty where the launcher tells none.
+std::string other_host(const Client& client, int ranks) {
+  const auto mine = get_text(client.self(), PMIX_HOSTNAME);
+  for (int rank = ranks - 1; rank > 0; --rank) {
+    auto name = get_text(client.proc(static_cast<pmix_rank_t>(rank)), PMIX_HOSTNAME);
+    if (!name.empty() && name != mine) return name;
+  }
+  return "";
+}
+
+void put(const std::string& key, std::string text) {
+  pmix_value_t value{};
+  value.type = PMIX_STRING;
+  value.data.string = text.data();
+  check(::PMIx_Put(PMIX_GLOBAL, key.c_str(), &value), "PMIx_Put");
+  check(::PMIx_Commit(), "PMIx_Commit");
+}
+
+/// Once all ranks of the job have come here they see what the others put.
+void fence(const Client& client) {
   pmix_info_t collect{};
   std::strncpy(collect.key, PMIX_COLLECT_DATA, PMIX_MAX_KEYLEN);
   collect.value.type = PMIX_BOOL;
   collect.value.data.flag = true;
   const auto all = client.proc(PMIX_RANK_WILDCARD);
-  const auto status = ::PMIx_Fence_nb(&all, 1, &collect, 1, callback, done.get());
-  if (status == PMIX_SUCCESS) {
-    static_cast<void>(done.release());  // the callback's, which is not called otherwise
-  } else if (status == PMIX_OPERATION_SUCCEEDED) {
-    done->set_value(PMIX_SUCCESS);
-  } else {
-    check(status, "PMIx_Fence_nb");
-  }
-  return result;
+  check(::PMIx_Fence(&all, 1, &collect, 1), "PMIx_Fence");
 }
 
+/// What the launcher said first.
+struct Met {
+  std::unique_ptr<PmixConnection> connection;
+  Launch identity;
+};
+
+Met meet() {
+  auto connection = std::make_unique<PmixConnection>();
+  const Client client = connection->client();
+  const auto job = client.proc(PMIX_RANK_WILDCARD);
+  Launch identity{.launcher = "PMIx",
+                  .rank = static_cast<Rank>(client.self().rank),
+                  .size = get_int(job, PMIX_JOB_SIZE, 1),
+                  .local_rank = get_int(client.self(), PMIX_LOCAL_RANK, 0),
+                  .local_size = get_int(job, PMIX_LOCAL_SIZE, 1),
+                  .id = {}};
+  return {std::move(connection), std::move(identity)};
+}
+
+// PMIx has no deadlines that servers keep, and waits for ever for one that is stopped.
 class PmixLauncher final : public Launcher {
  public:
-  PmixLauncher(Launch identity, std::unique_ptr<Client> client)
-      : Launcher(std::move(identity)), client_(std::move(client)) {}
+  explicit PmixLauncher(Met met)
+      : Launcher(std::move(met.identity)), connection_(std::move(met.connection)) {}
 
   UniqueId agree(const std::string& interface, const Deadline& deadline) override {
-    const std::string key = "tutti-id-" + std::to_string(number_);
-    if (!fence_.valid()) {
-      if (identity().rank == 0) offer(key, interface, deadline);
-      fence_ = begin_fence(*client_);
+    if (!exchange_.under_way()) {
+      exchange_.begin([client = connection_->client(), ranks = identity().size, one_host = one_host(),
+                       interface, deadline, key = "tutti-id-" + std::to_string(number_)] {
+        return exchange(client, ranks, one_host, interface, deadline, key);
+      });
+      ++number_;
     }
-    if (fence_.wait_until(deadline.end()) != std::future_status::ready)
-      throw Error(ErrorCode::timeout,
-                  "PMIx_Fence: not all ranks that the launcher started asked for a communicator in time");
-    ++number_;
-    const auto failure = std::exchange(failure_, nullptr);
-    check(fence_.get(), "PMIx_Fence");
-    if (failure) std::rethrow_exception(failure);
-    return id_of(get_text(client_->proc(0), key.c_str(), std::max(1, deadline.poll_ms() / 1000)));
+    if (const auto text = exchange_.result_by(deadline)) return id_of(*text);
+    throw Error(ErrorCode::timeout,
+                "PMIx_Fence: not all ranks that the launcher started asked for a communicator in time, or it "
+                "no longer answers");
   }
 
  private:
-  void offer(const std::string& key, const std::string& interface, const Deadline& deadline) {
-    auto [text, failure] = offer_id(interface, one_host(), other_host(), deadline);
-    pmix_value_t value{};
-    value.type = PMIX_STRING;
-    value.data.string = text.data();
-    check(::PMIx_Put(PMIX_GLOBAL, key.c_str(), &value), "PMIx_Put");
-    check(::PMIx_Commit(), "PMIx_Commit");
-    failure_ = failure;
-  }
-  [[nodiscard]] std::string other_host() const {
-    if (one_host()) return "";
-    const auto mine = get_text(client_->self(), PMIX_HOSTNAME);
-    for (int rank = identity().size - 1; rank > 0; --rank) {
-      auto name = get_text(client_->proc(static_cast<pmix_rank_t>(rank)), PMIX_HOSTNAME);
-      if (!name.empty() && name != mine) return name;
-    }
-    return "";
+  /// What rank 0 offers. Whatever fails there, it meets the others, who wait for it.
+  static std::string exchange(const Client& client, int ranks, bool one_host, const std::string& interface,
+                              const Deadline& deadline, const std::string& key) {
+    std::exception_ptr failure;
+    if (client.self().rank == 0) try {
+        const auto offer = offer_id(interface, one_host, one_host ? "" : other_host(client, ranks), deadline);
+        failure = offer.failure;
+        put(key, offer.text);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    fence(client);
+    if (failure) std::rethrow_exception(failure);
+    return get_text(client.proc(0), key.c_str(), std::max(1, deadline.poll_ms() / 1000));
   }
 
-  std::unique_ptr<Client> client_;
-  unsigned number_ = 0;               ///< of the next id
-  std::exception_ptr failure_;        ///< to make it
-  std::future<pmix_status_t> fence_;  ///< of all ranks, for it; not valid: not begun
+  std::unique_ptr<PmixConnection> connection_;
+  unsigned number_ = 0;             ///< of the next id
+  LongCall<std::string> exchange_;  ///< of an id
 };
+
+/// PMIx takes no second beginning while the first one waits.
+PerProcess<LongCall<Met>> meeting;
 
 }  // namespace
 
-std::unique_ptr<Launcher> find_pmix() {
+std::unique_ptr<Launcher> find_pmix(const Deadline& deadline) {
   if (!variable("PMIX_NAMESPACE") || !variable("PMIX_RANK")) return nullptr;
-  auto client = std::make_unique<Client>();
-  const auto job = client->proc(PMIX_RANK_WILDCARD);
-  Launch identity{.launcher = "PMIx",
-                  .rank = static_cast<Rank>(client->self().rank),
-                  .size = get_int(job, PMIX_JOB_SIZE, 1),
-                  .local_rank = get_int(client->self(), PMIX_LOCAL_RANK, 0),
-                  .local_size = get_int(job, PMIX_LOCAL_SIZE, 1),
-                  .id = {}};
-  return std::make_unique<PmixLauncher>(std::move(identity), std::move(client));
+  auto& mine = meeting.get();
+  if (!mine.under_way()) mine.begin(&meet);
+  auto met = mine.result_by(deadline);
+  if (!met)
+    throw Error(
+        ErrorCode::timeout,
+        "PMIx_Init: the launcher (mpirun, or its daemon on this host) did not answer in time; it may be "
+        "stopped, or hang");
+  return std::make_unique<PmixLauncher>(*std::move(met));
 }
 
 }  // namespace tutti::bootstrap
@@ -172,7 +202,7 @@ std::unique_ptr<Launcher> find_pmix() {
 
 namespace tutti::bootstrap {
 
-std::unique_ptr<Launcher> find_pmix() {
+std::unique_ptr<Launcher> find_pmix(const Deadline& /*deadline*/) {
   // Not Slurm's variables either: those of an mpirun inside a Slurm job describe Open MPI's daemons, not the
   // ranks.
   if (number("OMPI_COMM_WORLD_SIZE").value_or(1) > 1)

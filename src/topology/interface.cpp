@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "base/file_descriptor.hpp"
-#include "base/result_by.hpp"
+#include "base/long_call.hpp"
 #include "base/system_error.hpp"
 
 namespace tutti::topology {

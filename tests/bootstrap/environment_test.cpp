@@ -23,12 +23,12 @@ namespace {
 using testing::HasSubstr;
 Launch identity(const Variables& variables) {
   const Environment environment(variables);
-  return find_launcher()->identity();
+  return find_launcher(Deadline(60s))->identity();
 }
 
 Rendezvous agreed(const Variables& variables, const std::string& interface = "") {
   const Environment environment(variables);
-  return read(find_launcher()->agree(interface, Deadline(60s)));
+  return read(find_launcher(Deadline(60s))->agree(interface, Deadline(60s)));
 }
 
 Variables with(Variables base, const Variables& changes) {
@@ -186,7 +186,7 @@ TEST(Environment, ADescriptorThatIsNoLauncherIsAnError) {
 TEST(Environment, ADescriptorThatSaysNothingIsAnErrorThatNamesIt) {
   Pmi1Server server;
   const Environment environment(server.variables(0));
-  const auto launcher = find_launcher();
+  const auto launcher = find_launcher(Deadline(60s));
   const auto thrown = thrown_by([&] { launcher->agree("", Deadline(50ms)); });
   EXPECT_EQ(thrown.code, ErrorCode::timeout);
   EXPECT_THAT(thrown.text, HasSubstr("\"cmd=init\" was not answered in time"));
@@ -223,7 +223,7 @@ TEST(Environment, WhatTheLaunchersDescriptorHasBecomeIsLeftAlone) {
   const auto number = [](const Pmi1Server& of) { return std::stoi(of.variables(1).at("PMI_FD")); };
   {
     const Environment environment(server.variables(1));
-    const auto launcher = find_launcher();
+    const auto launcher = find_launcher(Deadline(60s));
     EXPECT_EQ(thrown_by([&] { launcher->agree("", Deadline(10ms)); }).code, ErrorCode::timeout);
     EXPECT_EQ(::dup2(number(stranger), number(server)), number(server));
     server.hang_up();
@@ -262,7 +262,7 @@ TEST(Environment, ALateAnswerOfALauncherIsTakenByTheNextCall) {
     const Pmi1Server server;
     const Environment environment(server.variables(rank));
     {
-      const auto launcher = find_launcher();
+      const auto launcher = find_launcher(Deadline(60s));
       const auto agree = [&](std::chrono::milliseconds timeout) {
         return launcher->agree("127.0.0.1", Deadline(timeout)).to_string();
       };
@@ -300,7 +300,7 @@ TEST(Environment, WhatALauncherDidNotTakeInTimeIsSentByTheNextCall) {
   Pmi1Server server;
   server.be_full();
   const Environment environment(server.variables(1));
-  const auto launcher = find_launcher();
+  const auto launcher = find_launcher(Deadline(60s));
   const auto agree = [&] { launcher->agree("", Deadline(50ms)); };
   EXPECT_THAT(thrown_by(agree).text, HasSubstr("\"cmd=init\" failed: the launcher reads nothing"));
   while (!server.asked().empty()) {
@@ -473,7 +473,7 @@ TEST(Environment, RanksMeetHoweverOftenEachHasTried) {
 TEST(Environment, ANamedMasterThatNeverComesIsATimeout) {
   const Environment environment(
       {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", free_port(1)}});
-  const auto id = find_launcher()->agree("", Deadline(60s));
+  const auto id = find_launcher(Deadline(60s))->agree("", Deadline(60s));
   const auto thrown = thrown_by([&] { Session::join(id, 1, 2, 100ms); });
   EXPECT_EQ(thrown.code, ErrorCode::timeout);
   EXPECT_THAT(thrown.ranks, testing::ElementsAre(0));

@@ -1,7 +1,10 @@
 // The real launchers: each test starts this program again under one of them.
 #include <gmock/gmock.h>
 
+#include <unistd.h>
+
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -20,6 +23,20 @@ extern "C" const char* __lsan_default_suppressions() { return "leak:libpmix\nlea
 
 namespace tutti::bootstrap::test {
 namespace {
+
+/// As the launcher that this process has says; empty: it has none.
+std::string rank_here() {
+  const char* const rank = std::getenv(std::getenv("PMIX_RANK") != nullptr ? "PMIX_RANK" : "PMI_RANK");
+  return rank == nullptr ? "" : rank;
+}
+
+void meet_the_others() {
+  const auto launch = launch_from_environment("", 20s);
+  const auto session = Session::join(launch.id, launch.rank, launch.size, 20s);
+  EXPECT_EQ(session->all_gather(bytes("x"), 20s), std::vector<Bytes>(3, bytes("x")));
+  session->leave(10s);
+  std::printf("MET\n");
+}
 
 /// What the started processes run; CTest leaves it out, since it makes sense only under a launcher.
 TEST(LaunchedRank, MakesTwoCommunicators) {
@@ -51,10 +68,10 @@ TEST(LaunchedRank, RankTwoIsAbsent) {
 // It asks for an id when the time of the others is over, and they ask again.
 TEST(LaunchedRank, RankTwoIsLate) {
   const char* const folder = std::getenv("FOLDER_OF_RANKS");
-  const char* const rank = std::getenv(std::getenv("PMIX_RANK") != nullptr ? "PMIX_RANK" : "PMI_RANK");
-  ASSERT_TRUE(folder != nullptr && rank != nullptr);
-  const auto mark_of = [&](const char* one) { return std::filesystem::path(folder) / one; };
-  if (std::string(rank) == "2") {
+  const std::string rank = rank_here();
+  ASSERT_TRUE(folder != nullptr && !rank.empty());
+  const auto mark_of = [&](const std::string& one) { return std::filesystem::path(folder) / one; };
+  if (rank == "2") {
     const Deadline deadline(30s);
     while (!deadline.passed() && !(exists(mark_of("0")) && exists(mark_of("1"))))
       std::this_thread::sleep_for(5ms);
@@ -62,11 +79,19 @@ TEST(LaunchedRank, RankTwoIsLate) {
     EXPECT_EQ(thrown_by([] { launch_from_environment("", 1s); }).code, ErrorCode::timeout);
     std::ofstream(mark_of(rank)) << "has waited";
   }
-  const auto launch = launch_from_environment("", 20s);
-  const auto session = Session::join(launch.id, launch.rank, launch.size, 20s);
-  EXPECT_EQ(session->all_gather(bytes("x"), 20s), std::vector<Bytes>(3, bytes("x")));
-  session->leave(10s);
-  std::printf("MET\n");
+  meet_the_others();
+}
+
+// It is the last one that is started.
+TEST(LaunchedRank, RankTwoStopsTheLauncher) {
+  ASSERT_FALSE(rank_here().empty());
+  if (rank_here() == "2") {
+    ::kill(::getppid(), SIGSTOP);
+    const auto thrown = thrown_by([] { launch_from_environment("", 300ms); });
+    ::kill(::getppid(), SIGCONT);
+    EXPECT_EQ(thrown.code, ErrorCode::timeout) << thrown.text;
+  }
+  meet_the_others();
 }
 
 TEST(LaunchedRank, RankZeroCannotListen) {
@@ -79,7 +104,9 @@ TEST(LaunchedRank, RankZeroCannotListen) {
   std::printf("TOLD\n");
 }
 
-TEST(LaunchedRank, IsWhose) { std::printf("OF %s\n", find_launcher()->identity().launcher.c_str()); }
+TEST(LaunchedRank, IsWhose) {
+  std::printf("OF %s\n", find_launcher(Deadline(60s))->identity().launcher.c_str());
+}
 
 using tutti::test::Outcome;
 using tutti::test::run_command;
@@ -132,7 +159,7 @@ TEST(LeftoverVariables, AreNamedWithTheRemedy) {
 #endif
   Child child([] {
     const Environment environment({{"PMIX_NAMESPACE", "ended"}, {"PMIX_RANK", "0"}});
-    const auto thrown = thrown_by([] { find_launcher(); });
+    const auto thrown = thrown_by([] { find_launcher(Deadline(60s)); });
     return thrown.code == ErrorCode::system && thrown.text.find("unset them") != std::string::npos ? 0 : 1;
   });
   EXPECT_EQ(child.wait(), 0);
@@ -195,6 +222,12 @@ TEST_P(Launchers, AnAbsentRankIsNamed) {
 
 TEST_P(Launchers, RanksThatWereTooEarlyMeetALateOne) {
   const auto outcome = start("RankTwoIsLate");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(count(outcome.output, "MET"), 3) << outcome.output;
+}
+
+TEST_P(Launchers, OneThatIsStoppedAnswersLater) {
+  const auto outcome = start("RankTwoStopsTheLauncher");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_EQ(count(outcome.output, "MET"), 3) << outcome.output;
 }

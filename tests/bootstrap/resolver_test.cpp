@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "base/result_by.hpp"
+#include "base/long_call.hpp"
 #include "bootstrap/environment.hpp"
 #include "bootstrap/launched.hpp"
 #include "bootstrap/own_network.hpp"

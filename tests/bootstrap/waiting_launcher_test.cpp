@@ -57,6 +57,15 @@ TEST(WaitingLauncher, HoldsUpNoOtherGroup) {
             0);
 }
 
+TEST(WaitingLauncher, HoldsUpNoOtherThreadForLongerThanItHas) {
+  EXPECT_EQ(beside_a_waiting_thread([] {
+              const Deadline deadline(30s);
+              const auto asked = thrown_by([] { launch_from_environment("", 100ms); });
+              return asked.code != ErrorCode::timeout ? 2 : deadline.passed() ? 3 : 0;
+            }),
+            0);
+}
+
 TEST(WaitingLauncher, HoldsUpNoChild) {
   if (sanitized) GTEST_SKIP() << "sanitizers do not take a fork beside a thread";
   EXPECT_EQ(beside_a_waiting_thread([] {

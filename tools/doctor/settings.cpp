@@ -29,7 +29,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     if (std::string& transport = settings.options.transport; !transport.empty())
       if (const std::string why = transport_name()(transport); !why.empty())
         throw CLI::ValidationError("TUTTI_TRANSPORT", why);
-    check_own_ranks(settings.ranks);
+    check_own_ranks(settings.ranks, settings.options.timeout);
   });
 }
 

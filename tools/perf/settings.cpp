@@ -126,7 +126,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     if (benchmark->kind == Kind::barrier) settings.types.resize(1);  // it has no elements
     settings.reductions = parse_reductions(reductions);
     if (!benchmark->reduces) settings.reductions = {{"none", ReduceOp::sum}};
-    check_own_ranks(settings.ranks);
+    check_own_ranks(settings.ranks, settings.options.timeout);
     if (settings.ranks > 0) check_ranks(settings, settings.ranks);
   });
 }

@@ -62,7 +62,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     } else if (settings.file.empty()) {
       settings.file = settings.options.tuning;
     }
-    check_own_ranks(*std::ranges::max_element(settings.ranks), "start one process");
+    check_own_ranks(*std::ranges::max_element(settings.ranks), settings.options.timeout, "start one process");
   });
 }
 

@@ -50,7 +50,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     app.parse(argc, argv);
     if (wrong_variable) std::rethrow_exception(wrong_variable);
     require_sizes_between(settings.begin, settings.end);
-    check_own_ranks(settings.launch.ranks);
+    check_own_ranks(settings.launch.ranks, settings.launch.options.timeout);
   });
 }
 
