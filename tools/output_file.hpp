@@ -2,18 +2,28 @@
 /// Files of results.
 #pragma once
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <tutti/error.hpp>
+
+#include "base/deadline.hpp"
+#include "base/file_descriptor.hpp"
+#include "base/uninterrupted.hpp"
 
 namespace tutti {
 
@@ -36,21 +46,21 @@ inline std::filesystem::path behind_links(std::filesystem::path file) {
 
 /// Made before the work that takes long, so that it fails soon. A file is made, or changes, only once all of
 /// the text is written: the work may fail or end by a signal, and the disk may be full. What is no regular
-/// file, a FIFO say, stays open from the start.
+/// file, a FIFO say, stays open from the start; where nobody reads that, it is waited for, but not for ever.
 class OutputFile {
  public:
   /// "-", and any name of what is the standard output: that, behind what was printed. Throws Error(system)
-  /// unless `file` can be written.
-  explicit OutputFile(std::string file) : file_(std::move(file)), target_(behind_links(file_)) {
+  /// unless `file` can be written; `patience`: for who is to read it, each time that it takes no more.
+  explicit OutputFile(std::string file, std::chrono::milliseconds patience = std::chrono::seconds(20))
+      : file_(std::move(file)), target_(behind_links(file_)), patience_(patience) {
     namespace fs = std::filesystem;
     if (is_standard_output()) return;
     std::error_code none;
     const fs::file_status before = fs::status(file_, none);
     const bool is_new = !fs::exists(before);
     is_file_ = is_new || fs::is_regular_file(before);
-    stream_.open(file_, std::ios::app);
-    if (!stream_) cannot_write(file_);
-    if (is_file_) stream_.close();
+    stream_ = open();
+    if (is_file_) stream_.reset();
     if (is_new && fs::is_empty(target_, none)) fs::remove(target_, none);  // else another wrote it meanwhile
   }
 
@@ -59,10 +69,10 @@ class OutputFile {
     std::fflush(stdout);  // what was printed may go to the same terminal
     if (is_file_)
       write_file(text);
-    else if (!stream_.is_open())
+    else if (!stream_)
       std::fwrite(text.data(), 1, text.size(), stdout);  // what is lost there, run_tool notices
-    else if (!fill(stream_, text))
-      cannot_write(file_);
+    else
+      write_stream(text);
   }
 
  private:
@@ -72,14 +82,39 @@ class OutputFile {
                             named.st_dev == printed.st_dev && named.st_ino == printed.st_ino);
   }
 
-  static bool fill(std::ofstream& stream, const std::string& text) {
-    return static_cast<bool>((stream << text).flush());
+  /// To open a FIFO in another way would wait for its reader, for ever.
+  [[nodiscard]] FileDescriptor open() const {
+    constexpr mode_t less_umask = 0666;
+    constexpr std::chrono::milliseconds pause{10};
+    for (const Deadline deadline(patience_);; std::this_thread::sleep_for(pause)) {
+      FileDescriptor opened(::open(
+          file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, less_umask));
+      if (opened) return opened;
+      const int why_not = errno;
+      std::error_code none;
+      if (why_not == EINTR) continue;
+      if (why_not != ENXIO || !std::filesystem::is_fifo(file_, none)) cannot_write(file_);
+      if (deadline.passed())
+        throw Error(ErrorCode::system, "cannot write " + file_ + ": it is a FIFO that nobody reads");
+    }
+  }
+
+  void write_stream(std::string_view text) const {
+    while (!text.empty()) {
+      const Deadline deadline(patience_);
+      pollfd one{stream_.get(), POLLOUT, 0};
+      const int ready = uninterrupted([&] { return ::poll(&one, 1, deadline.poll_ms()); });
+      const auto written =
+          ready > 0 ? uninterrupted([&] { return ::write(stream_.get(), text.data(), text.size()); }) : -1;
+      if (written < 0 && (ready == 0 || errno != EAGAIN)) cannot_write(file_);
+      text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
+    }
   }
 
   void write_file(const std::string& text) const {
     if (may_be_replaced() && replace(text)) return;
     std::ofstream stream(file_);
-    if (!fill(stream, text)) cannot_write(file_);
+    if (!(stream << text).flush()) cannot_write(file_);
   }
 
   /// Not what has another name or owner, or is known by a descriptor.
@@ -117,8 +152,9 @@ class OutputFile {
 
   std::string file_;
   std::filesystem::path target_;
-  bool is_file_ = false;  ///< a regular one, or to be made
-  std::ofstream stream_;  ///< to anything else but the standard output
+  std::chrono::milliseconds patience_;
+  bool is_file_ = false;   ///< a regular one, or to be made
+  FileDescriptor stream_;  ///< to anything else but the standard output
 };
 
 }  // namespace tutti

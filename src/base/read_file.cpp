@@ -1,6 +1,7 @@
 #include "base/read_file.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
@@ -8,21 +9,30 @@
 
 #include <tutti/error.hpp>
 
+#include "base/deadline.hpp"
 #include "base/file_descriptor.hpp"
 #include "base/uninterrupted.hpp"
 
 namespace tutti {
 
-std::string read_file(const std::string& what, const std::string& file, std::string_view remedy) {
+std::string read_file(const std::string& what, const std::string& file, std::string_view remedy,
+                      std::chrono::milliseconds patience) {
   const auto refuse = [&](const std::string& why) {
     throw Error(ErrorCode::invalid_argument, what + " \"" + file + "\": " + why + std::string(remedy));
   };
   const auto cannot = [&] { refuse("cannot be read: " + std::generic_category().message(errno)); };
-  const FileDescriptor stream(uninterrupted([&] { return ::open(file.c_str(), O_RDONLY | O_CLOEXEC); }));
+  // To open a FIFO would wait for its writer, for ever.
+  const FileDescriptor stream(
+      uninterrupted([&] { return ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); }));
   if (!stream) cannot();
   std::string text;
   std::array<char, 1 << 14> some{};
   for (;;) {
+    const Deadline deadline(patience);
+    pollfd one{stream.get(), POLLIN, 0};
+    if (uninterrupted([&] { return ::poll(&one, 1, deadline.poll_ms()); }) == 0)
+      refuse("nothing came from it for " + std::to_string(patience.count()) +
+             " ms; is it a FIFO that nobody writes to?");
     const auto bytes = uninterrupted([&] { return ::read(stream.get(), some.data(), some.size()); });
     if (bytes < 0) cannot();
     if (bytes == 0) return text;

@@ -1,5 +1,6 @@
 #include "nccl/log.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <strings.h>
 #include <sys/syscall.h>
@@ -10,6 +11,8 @@
 #include <cstdlib>
 #include <mutex>
 #include <string>
+
+#include "base/file_descriptor.hpp"
 
 namespace tutti::nccl {
 
@@ -52,12 +55,23 @@ std::string file_name(std::string_view pattern) {
   return name;
 }
 
+/// nullptr where it cannot be opened, as a FIFO that nobody reads: to wait for who does might be for ever.
+std::FILE* open_for_lines(const char* name) {
+  constexpr mode_t less_umask = 0666;
+  FileDescriptor opened(
+      ::open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, less_umask));
+  if (!opened || ::fcntl(opened.get(), F_SETFL, 0) != 0) return nullptr;
+  std::FILE* const file = ::fdopen(opened.get(), "w");
+  if (file != nullptr) static_cast<void>(opened.release());  // the file's
+  return file;
+}
+
 void read_environment(Log& log) {
   log.level = level_of(std::getenv("NCCL_DEBUG"));
   if (log.file != nullptr) std::fclose(log.file);
   log.file = nullptr;
   if (const char* pattern = std::getenv("NCCL_DEBUG_FILE"); pattern != nullptr && log.level > Level::version)
-    log.file = std::fopen(file_name(pattern).c_str(), "we");
+    log.file = open_for_lines(file_name(pattern).c_str());
 }
 
 Log& the_log() {

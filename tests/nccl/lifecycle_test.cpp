@@ -1,5 +1,6 @@
 // How communicators are made, divided, and end; memory; what a program may ask.
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -353,6 +354,21 @@ TEST_F(Lifecycle, TheLogIsInNcclsForm) {
               testing::ContainsRegex(":[0-9]+:[0-9]+ \\[0\\] NCCL INFO .*rank 0 nranks 1 cudaDev 0"));
   EXPECT_THAT(text.str(), testing::HasSubstr("NCCL WARN ncclCommCount: the address of the answer is null"));
   ::unlink(file.c_str());
+}
+
+TEST_F(Lifecycle, TheLogWaitsForNoReader) {
+  const std::string fifo = testing::TempDir() + "tutti-nccl-fifo." + std::to_string(::getpid());
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  ::setenv("NCCL_DEBUG", "INFO", 1);
+  ::setenv("NCCL_DEBUG_FILE", fifo.c_str(), 1);
+  testing::internal::CaptureStdout();
+  ncclResetDebugInit();
+  EXPECT_EQ(ncclCommCount(nullptr, nullptr), ncclInvalidArgument);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), testing::HasSubstr("NCCL WARN ncclCommCount"));
+  ::unsetenv("NCCL_DEBUG");
+  ::unsetenv("NCCL_DEBUG_FILE");
+  ncclResetDebugInit();
+  ::unlink(fifo.c_str());
 }
 
 TEST_F(Lifecycle, WhatIsAskedForAgainAndAgainIsLoggedOnce) {

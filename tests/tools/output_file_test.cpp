@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 
@@ -141,6 +143,25 @@ TEST_F(OutputFiles, MayBeFifos) {
   std::array<char, 8> text{};
   EXPECT_EQ(::read(reader.get(), text.data(), text.size()), 4);
   EXPECT_STREQ(text.data(), "text");
+}
+
+TEST_F(OutputFiles, WaitForNoReaderWithoutEnd) {
+  const auto refused = [](const std::function<void()>& write) {
+    try {
+      write();
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::system;
+    }
+    return false;
+  };
+  constexpr std::chrono::milliseconds patience(20);
+  const fs::path fifo = folder_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_TRUE(refused([&] { const OutputFile file(fifo, patience); }));
+  const FileDescriptor reader(::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  OutputFile file(fifo, patience);
+  constexpr std::size_t more_than_fits = 1 << 20;
+  EXPECT_TRUE(refused([&] { file.write(std::string(more_than_fits, 'x')); }));
 }
 
 TEST_F(OutputFiles, MayBeDevices) {

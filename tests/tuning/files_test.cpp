@@ -1,4 +1,7 @@
 // Where tunings are looked for, and what becomes of those that cannot be used.
+#include <sys/stat.h>
+
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +14,7 @@
 
 #include <tutti/tutti.hpp>
 
+#include "base/read_file.hpp"
 #include "topology/discover.hpp"
 #include "tuning/clear_costs.hpp"
 #include "tuning/file.hpp"
@@ -107,6 +111,26 @@ TEST_F(Files, ThatAreNamedMustBeRight) {
   EXPECT_THAT(why_not(file), AllOf(HasSubstr('"' + file + '"'), HasSubstr("TUTTI_TUNING=off")));
   EXPECT_THAT(why_not(folder_), HasSubstr('"' + folder_.string() + "\": cannot be read"));
   EXPECT_THAT(why_not("/dev/zero"), HasSubstr("holds more than 16 MiB"));
+}
+
+TEST_F(Files, AreNotWaitedForWithoutEnd) {
+  const std::string fifo = folder_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  try {
+    read_file("tuning", fifo, "; a remedy", std::chrono::milliseconds(20));
+    ADD_FAILURE() << "nobody writes there";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("fifo\": nothing came from it"), HasSubstr("; a remedy")));
+  }
+  const std::jthread writer([&] {
+    std::ofstream late(fifo);
+    for (const char* part : {"what ", "comes ", "late"}) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      late << part << std::flush;
+    }
+  });
+  EXPECT_EQ(read_file("tuning", fifo), "what comes late");
 }
 
 // What two ranks say of a barrier, with the constants they found.
