@@ -206,6 +206,12 @@ void finish(Machine& machine) {
   number(machine, NodeKind::port);
 }
 
+NodeKind kind_of_class(std::string_view pci_class) {
+  if (pci_class.starts_with("0x03") || pci_class.starts_with("0x12")) return NodeKind::gpu;
+  if (pci_class.starts_with("0x02")) return NodeKind::nic;
+  return pci_class.starts_with("0x0680") ? NodeKind::nvswitch : NodeKind::bridge;
+}
+
 std::string pci_address(std::string_view text) {
   std::string address(text);
   std::ranges::transform(address, address.begin(), [](unsigned char c) { return std::tolower(c); });

@@ -70,6 +70,10 @@ NodeId the_nvswitch(Machine& machine);
 /// address; checks.
 void finish(Machine& machine);
 
+/// What files without more about a device take it for by its PCI class ("0x030200"): one of the kinds gpu,
+/// nic and nvswitch, else a bridge.
+NodeKind kind_of_class(std::string_view pci_class);
+
 /// "0000:0f:00.0" in lower case from the ways it is written ("0000:0F:00.0", "00000000:0f:00.0", "0f:00.0"),
 /// and "10000:0f:00.0" of a domain beyond 16 bits; empty when it is no PCI address.
 std::string pci_address(std::string_view text);

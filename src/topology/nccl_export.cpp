@@ -5,6 +5,7 @@
 
 #include <tutti/error.hpp>
 
+#include "topology/assemble.hpp"
 #include "topology/escape.hpp"
 #include "topology/nccl.hpp"
 #include "topology/rates.hpp"
@@ -21,6 +22,23 @@ std::string attribute(const char* key, std::string_view value) {
 std::string known(const Node& node, const char* key, const char* as = nullptr) {
   const std::string value = detail(node, key);
   return value.empty() ? "" : attribute(as != nullptr ? as : key, value);
+}
+
+/// "sm" and its like, where it is the number that NCCL expects there.
+std::string known_number(const Node& node, const char* key, const char* as) {
+  const std::string value = detail(node, key);
+  const bool is_number = value.size() < 10 && value.find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? known(node, key, as) : "";
+}
+
+/// As the machine says, unless readers would take the device for one of another kind by it: an adapter's
+/// ports stand below it, and tell.
+std::string class_of(const Node& node) {
+  const std::string told = detail(node, "class");
+  const NodeKind kind = kind_of_class(told);
+  const bool fits = kind == node.kind || (node.kind == NodeKind::nic && kind == NodeKind::bridge);
+  if (!told.empty() && fits) return told;
+  return node.kind == NodeKind::bridge ? "0x060400" : node.kind == NodeKind::gpu ? "0x030200" : "0x020000";
 }
 
 /// Rate and lanes whose product comes nearest to the link's.
@@ -61,6 +79,7 @@ class Exporter {
   void line(int depth, const std::string& text) { text_ += fmt::format("{:{}}{}\n", "", 2 * depth, text); }
 
   void cpu(NodeId id) {
+    cpu_ = id;
     const Node& node = machine_.node(id);
     std::string affinity = detail(node, "affinity");
     for (auto at = affinity.find("0x"); at != std::string::npos; at = affinity.find("0x"))
@@ -124,13 +143,10 @@ class Exporter {
     // On no bus. Below a bridge, it would make an adapter of that.
     if (node.kind == NodeKind::nic && node.pci.empty() && machine_.node(parent).kind == NodeKind::cpu)
       return nic(id, depth);
-    const char* usual = node.kind == NodeKind::bridge ? "0x060400"
-                        : node.kind == NodeKind::gpu  ? "0x030200"
-                                                      : "0x020000";
     line(depth, fmt::format("<pci{}{}{}{}{}{}{}>", attribute("busid", address(node)),
-                            attribute("class", detail(node, "class", usual)), known(node, "vendor"),
-                            known(node, "device"), known(node, "subsystem_vendor"),
-                            known(node, "subsystem_device"), speed_and_width(one.link)));
+                            attribute("class", class_of(node)), known(node, "vendor"), known(node, "device"),
+                            known(node, "subsystem_vendor"), known(node, "subsystem_device"),
+                            speed_and_width(one.link)));
     if (node.kind == NodeKind::bridge) below(id, depth + 1);
     if (node.kind == NodeKind::gpu) gpu(id, depth + 1);
     if (node.kind == NodeKind::nic) nic(id, depth + 1);
@@ -152,29 +168,32 @@ class Exporter {
     for (const LinkId link : adjacency_[static_cast<std::size_t>(id)])
       peers += peer(id, machine_.link(link), depth + 1);
     const bool amd = !detail(node, "gcn").empty();
-    if (peers.empty() && !amd && detail(node, "sm").empty()) return;  // NCCL knows it by its PCI class
-    line(depth, fmt::format("<gpu dev=\"{}\"{}{} rank=\"{}\" gdr=\"{}\">", node.index,
-                            known(node, amd ? "compute_units" : "sm", "sm"), known(node, "gcn"), node.index,
-                            node.rdma ? 1 : 0));
+    const std::string sm = known_number(node, amd ? "compute_units" : "sm", "sm");
+    if (peers.empty() && !amd && sm.empty()) return;  // NCCL knows it by its PCI class
+    line(depth, fmt::format("<gpu dev=\"{}\"{}{} rank=\"{}\" gdr=\"{}\">", node.index, sm, known(node, "gcn"),
+                            node.index, node.rdma ? 1 : 0));
     text_ += peers;
     line(depth, "</gpu>");
   }
 
+  /// Of links to processors those to the one that it stands below: readers take all for that one's.
   [[nodiscard]] std::string peer(NodeId id, const Link& link, int depth) const {
-    const Node& other = machine_.node(link.a == id ? link.b : link.a);
+    const NodeId far = link.a == id ? link.b : link.a;
+    const Node& other = machine_.node(far);
+    if (other.kind == NodeKind::cpu && far != cpu_) return "";
     std::string row;
     if (link.kind == LinkKind::c2c)
       row = fmt::format("<c2c bw=\"{:.0f}\" count=\"{}\"/>", 1000 * link.bandwidth / link.count, link.count);
     else if (link.kind == LinkKind::nvlink || link.kind == LinkKind::xgmi)
       row = fmt::format("<{}{} count=\"{}\"{}/>", name(link.kind),
                         attribute("target", other.kind == NodeKind::gpu ? address(other) : "ffff:fc:00.0"),
-                        link.count, attribute("tclass", class_of(other)));
+                        link.count, attribute("tclass", class_of_peer(other)));
     return row.empty() ? row : fmt::format("{:{}}{}\n", "", 2 * depth, row);
   }
 
-  static std::string class_of(const Node& peer) {
+  static std::string class_of_peer(const Node& peer) {
     if (peer.kind == NodeKind::nvswitch) return "0x068000";
-    return peer.kind == NodeKind::cpu ? "0x068001" : detail(peer, "class", "0x030200");
+    return peer.kind == NodeKind::cpu ? "0x068001" : class_of(peer);
   }
 
   void nic(NodeId id, int depth) {
@@ -196,6 +215,7 @@ class Exporter {
 
   const Machine& machine_;
   std::vector<std::vector<LinkId>> adjacency_;
+  NodeId cpu_ = no_node;                    ///< whose devices are being written
   std::vector<std::vector<Device>> below_;  ///< of every node
   std::string text_;
 };

@@ -23,10 +23,6 @@ const XmlElement* child(const XmlElement& element, std::string_view name) {
   return at == element.children.end() ? nullptr : &*at;
 }
 
-bool is_gpu_class(const XmlElement& element, const char* key) {
-  return has_class(element, key, "0x03") || has_class(element, key, "0x12");
-}
-
 /// The link of a device to what it hangs on; nothing where the file has "" and "0", as virtual machines do,
 /// or "Unknown", as Linux says of a link that is down.
 std::optional<PcieLink> nccl_link(const XmlElement& pci) {
@@ -82,13 +78,14 @@ class NcclImporter {
     for (const char* key : {"class", "vendor", "device", "subsystem_vendor", "subsystem_device"})
       keep(node, element, key);
     const auto link = nccl_link(element);
-    if (child(element, "gpu") != nullptr || is_gpu_class(element, "class"))
+    const NodeKind kind = kind_of_class(element.text("class"));
+    if (child(element, "gpu") != nullptr || kind == NodeKind::gpu)
       gpu(element, parent, std::move(node), link);
     else if (const XmlElement* ports = child(element, "nic"); ports != nullptr)
       nic(*ports, parent, std::move(node), link);
-    else if (has_class(element, "class", "0x02"))
+    else if (kind == NodeKind::nic)
       nic_of_skeleton(parent, std::move(node), link, element);
-    else if (has_class(element, "class", "0x0680"))
+    else if (kind == NodeKind::nvswitch)
       ++nvswitches_;
     else
       bridge(element, parent, std::move(node), link);

@@ -237,9 +237,26 @@ TEST_F(NcclFile, WrittenWithAllDevices) {
   EXPECT_EQ(back.count(NodeKind::nic), 2U);
   EXPECT_EQ(path(back, back.find("cpu1"), back.find("mlx5_0")).hops(), 3U) << "through the bridge";
   EXPECT_NE(link_between(back, "gpu0", "cpu1", LinkKind::nvlink), nullptr);
+  const Link* own = link_between(back, "gpu1", "cpu0", LinkKind::c2c);
+  ASSERT_NE(own, nullptr);
+  EXPECT_DOUBLE_EQ(own->bandwidth, 450) << "not that to the other processor, too";
   Machine bare;
   bare.add(Node{.kind = NodeKind::gpu});
   EXPECT_THROW(to_nccl_xml(bare), Error);
+}
+
+TEST_F(NcclFile, WrittenAsWhatDevicesAreWhateverIsSaidOfThem) {
+  Machine odd = known("dgx-h100");
+  for (const auto& [node, pci_class] :
+       {std::pair("gpu0", "0x020000"), {"nic0", "0x030200"}, {"bridge0", "0x068000"}, {"nic1", "0x0c0600"}})
+    odd.node(odd.find(node)).details["class"] = pci_class;
+  for (const auto& [node, number] : {std::pair("gpu1", "ninety"), {"gpu2", "-1"}, {"gpu3", "99999999999"}})
+    odd.node(odd.find(node)).details["sm"] = number;
+  const Machine back = from_text(to_nccl_xml(odd), "odd");
+  for (const NodeKind kind :
+       {NodeKind::bridge, NodeKind::gpu, NodeKind::nic, NodeKind::port, NodeKind::nvswitch})
+    EXPECT_EQ(back.count(kind), odd.count(kind));
+  EXPECT_EQ(detail(back.node(back.find("nic1")), "class"), "0x0c0600");
 }
 
 // Of links but those of PCIe and cables, a file of tutti's may name either end first.
