@@ -179,8 +179,11 @@ template <class Advance, class Unfinished>
 void Impl::wait_until_done(Advance advance, Unfinished unfinished) {
   const Leaving leaving{*shm};
   Wait wait;
+  bool moved = false;
   while (Task* const task = unfinished()) {
-    bool moved = advance();
+    // It may go on for long without a pause, and ranks of other hosts wait for this one.
+    if (moved) move_networks();
+    moved = advance();
     for (unsigned left = looks_a_poll; !moved && --left != 0;) moved = advance();
     bool others_moved = false;
     if (active != nullptr) [[unlikely]] {

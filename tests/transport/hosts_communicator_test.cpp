@@ -97,6 +97,15 @@ TEST(Hosts, WhatALeavingRankSentLastArrivesAlthoughItsPacketsGotLost) {
   EXPECT_EQ(hosts.run(last_message), "");
 }
 
+UniqueId id_of_both(Rank host, int socket) {
+  UniqueId id;
+  if (host == 0) id = UniqueId::create("10.77.0.1");
+  const auto moved = host == 0 ? ::send(socket, id.bytes.data(), id.bytes.size(), 0)
+                               : ::recv(socket, id.bytes.data(), id.bytes.size(), 0);
+  require(moved == static_cast<ssize_t>(id.bytes.size()), "the other host is gone");
+  return id;
+}
+
 // Ranks 0 and 2 on one host, on the other one the root, whose step awaits both. It hears of the goodbye of
 // rank 2 while it computes, and has not looked for its message yet: that of rank 0, which is late, comes
 // first.
@@ -105,11 +114,7 @@ void one_of_several(Rank host, int socket) {
   constexpr Rank root = 1, late = 0, leaving = 2;
   Options options = with_data_apart(host);
   options.algorithm = "all_pairs";
-  UniqueId id;
-  if (host == 0) id = UniqueId::create("10.77.0.1");
-  const auto moved = host == 0 ? ::send(socket, id.bytes.data(), id.bytes.size(), 0)
-                               : ::recv(socket, id.bytes.data(), id.bytes.size(), 0);
-  require(moved == static_cast<ssize_t>(id.bytes.size()), "the other host is gone");
+  const UniqueId id = id_of_both(host, socket);
   const auto body = [&](Rank rank) {
     Communicator comm(id, rank, 3, options);
     auto child = std::make_optional(comm.duplicate());
@@ -147,6 +152,53 @@ TEST(Hosts, SoDoesWhatOneOfSeveralSentWhomAStepAwaits) {
   TwoHosts hosts;
   if (!hosts.missing().empty()) GTEST_SKIP() << hosts.missing();
   EXPECT_EQ(hosts.run(one_of_several), "");
+}
+
+// Rank 0 receives from rank 2, of its host, much longer than it takes to send to the other host what its
+// sockets do not take at once.
+void long_beside_short(Rank host, int socket) {
+  constexpr Rank busy = 0, far = 1, near = 2;
+  constexpr std::size_t much = std::size_t{256} << 20U, more_than_sockets_take = std::size_t{16} << 20U;
+  using Clock = std::chrono::steady_clock;
+  Options options = Options::from_environment();
+  options.interface = "eth0";
+  options.timeout = std::chrono::seconds(20);
+  const UniqueId id = id_of_both(host, socket);
+  Clock::time_point near_done;
+  const auto body = [&](Rank rank) {
+    Communicator comm(id, rank, 3, options);
+    std::vector<std::uint8_t> far_data(rank == near ? 0 : more_than_sockets_take);
+    std::vector<std::uint8_t> near_data(rank == far ? 0 : much);
+    std::array<std::int64_t, 1> far_done{};
+    comm.barrier();
+    if (rank == busy) {
+      auto group = comm.group();
+      group.receive(std::span(near_data), near);
+      group.send(std::span<const std::uint8_t>(far_data), far);
+      group.run();
+      comm.receive(far_done, far);
+    } else if (rank == near) {
+      comm.send(std::span<const std::uint8_t>(near_data), busy);
+      near_done = Clock::now();
+    } else {
+      comm.receive(std::span(far_data), busy);
+      far_done[0] = Clock::now().time_since_epoch().count();
+      comm.send(far_done, busy);
+    }
+    comm.barrier();
+    if (rank == busy)
+      require(far_done[0] < near_done.time_since_epoch().count(), "the other host waited for this one's");
+  };
+  if (host == 1) return body(far);
+  auto other = std::async(std::launch::async, body, near);
+  body(busy);
+  other.get();
+}
+
+TEST(Hosts, WhatGoesToTheOtherOneDoesNotWaitForALongMessageOfThisOne) {
+  TwoHosts hosts;
+  if (!hosts.missing().empty()) GTEST_SKIP() << hosts.missing();
+  EXPECT_EQ(hosts.run(long_beside_short), "");
 }
 
 TEST(Hosts, ACommunicatorFindsItsWay) {
