@@ -47,9 +47,12 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   setting.interrupted = [&impl]() -> std::optional<Error> {
     if (impl.abort_requested.load(std::memory_order_acquire))
       return Error(ErrorCode::aborted, "this rank aborted: " + impl.abort_reason, {impl.group.rank});
+    if (impl.unusable.load(std::memory_order_acquire))
+      return Error(ErrorCode::aborted, "this rank has failed: " + impl.failed_text, {impl.group.rank});
     return impl.heard(nullptr);
   };
   setting.explain_loss = [&impl](const Error& loss) { return impl.explain_loss(nullptr, loss); };
+  setting.fail = [&impl] { return impl.fail(nullptr); };
   setting.announce = [&impl](const Error& error) {
     impl.watch->session().announce_failure(impl.group.communicator, error);
   };

@@ -2,6 +2,7 @@
 /// What the GPU side takes from its communicator.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -43,6 +44,9 @@ struct Setting {
   /// What a lost connection comes from: it may be the death of a third rank. May wait for the news for a
   /// moment. From any thread.
   std::function<Error(const Error&)> explain_loss;
+  /// The exception that is being handled ends the communicator, on all ranks: what to throw for it. On the
+  /// caller's thread.
+  std::function<std::exception_ptr()> fail;
   /// Tells the others that this rank failed. From any thread.
   std::function<void(const Error&)> announce;
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,6 +36,16 @@ class GpuState {
   ~GpuState();
   GpuState(const GpuState&) = delete;
   GpuState& operator=(const GpuState&) = delete;
+
+  /// What all ranks do: where this one has not the memory for its part, the others would wait for it.
+  template <class Part>
+  auto with_others(Part part) {
+    try {
+      return part();
+    } catch (const std::bad_alloc&) {
+      std::rethrow_exception(setting_.fail());
+    }
+  }
 
   [[nodiscard]] Rank rank() const { return setting_.group.rank; }
   [[nodiscard]] int size() const { return setting_.group.size; }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -107,6 +108,48 @@ TEST_F(GpuTest, AGroupThatCannotBePreparedIsNotBegun) {
         EXPECT_EQ(buffer.values(), std::vector<float>(64, 12));
       },
       quick());
+}
+
+// Not only until their deadline; and it gives up what it has enqueued itself.
+TEST_F(GpuTest, ARankWithoutHostMemoryForItsPartHasFailedForAll) {
+  static thread_local bool fails;
+  api->before = [](std::string_view call) {
+    if (fails && call == "upload") throw std::bad_alloc();
+  };
+  constexpr const char* text = "rank 1 is out of memory";
+  using Part = std::function<void(Gpu&, const OnGpu<float>&)>;
+  const Part parts[] = {
+      [](Gpu& gpu, const OnGpu<float>& buffer) {
+        gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+      },
+      [](Gpu& gpu, const OnGpu<float>& buffer) {
+        auto group = gpu.group(nullptr);
+        group.all_reduce(buffer.data(), buffer.data(), 64, DataType::float32);
+        group.run();
+      },
+  };
+  for (const Part& part : parts)
+    run_local(
+        3,
+        [&](Communicator& comm) {
+          Gpu gpu(comm, small);
+          const OnGpu<float> buffer(memory, std::vector<float>(64, 1));
+          if (comm.rank() == 2) {
+            hear_of_failure(comm);
+          } else {
+            gpu.on(nullptr).barrier();  // waits for rank 2
+            fails = comm.rank() == 1;
+            if (fails)
+              EXPECT_EQ(code_of([&] { part(gpu, buffer); }, text), ErrorCode::system);
+            else
+              part(gpu, buffer);
+            fails = false;
+            api->synchronize(nullptr);
+          }
+          EXPECT_EQ(code_of([&] { gpu.check(); }, text), ErrorCode::aborted);
+          EXPECT_EQ(code_of([&] { comm.barrier(); }, text), ErrorCode::aborted);
+        },
+        quick());
 }
 
 TEST_F(GpuTest, CallsWhosePlansAreNotUploadedTakeNoMemory) {
