@@ -119,8 +119,10 @@ class Buffer {
 
 /// Keeps memory registered while it, a copy of it, or a window of that memory and communicator lives, but not
 /// beyond the communicator. Free the memory only after that: as the registration ends, the memory gets pages
-/// of its own again, with what is in it. That concerns this rank alone; no call under way may use the memory
-/// then. The last copy ends on the communicator's thread.
+/// of its own again, with what is in it. (Where the system has no room for these, pages that are written get
+/// copies; the others stay in shared memory, which is held for as long as they are, and the memory cannot be
+/// registered again.) That concerns this rank alone; no call under way may use the memory then. The last copy
+/// ends on the communicator's thread.
 class Registration {
  private:
   friend class Communicator;

@@ -239,6 +239,38 @@ TEST(ShmMemory, IsGivenBackByAProcessThatHasNoMemoryLeft) {
   EXPECT_EQ(code, 0);
 }
 
+// Its owner goes on with it.
+TEST(ShmMemory, ThatIsRegisteredNoMoreIsItsOwnersAloneAlsoWithoutRoomForACopy) {
+  if (sanitized) GTEST_SKIP() << "sanitizers need more";
+  const int code = in_a_child([] {
+    const auto arena = shm::Arena::create(2);
+    const std::vector<pid_t> two_processes{::getpid(), ::getppid()};
+    shm::DirectMemory owner(arena, 0, two_processes, {0, 1}, false),
+        peer(arena, 1, two_processes, {0, 1}, false);
+    constexpr std::size_t bytes = std::size_t{16} << 20U;
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return cannot;
+    auto* const data = static_cast<std::byte*>(memory);
+    owner.adopt(data, bytes);
+    data[0] = data[bytes - 1] = std::byte{1};
+    const std::byte* const seen = peer.map(0, owner.offer(data, bytes));
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit as_it_is{pages * page_bytes() + bytes / 2, RLIM_INFINITY};
+    if (::setrlimit(RLIMIT_AS, &as_it_is) != 0) return cannot;
+    owner.release(data);
+    data[0] = std::byte{2};
+    if (seen[0] != std::byte{1}) return 1;
+    if (data[bytes - 1] != std::byte{1}) return 2;
+    std::byte* const other = owner.allocate(bytes / 4);
+    other[0] = std::byte{3};
+    if (owner.held() != bytes + bytes / 4) return 3;
+    return data[0] == std::byte{2} && data[bytes - 1] == std::byte{1} ? 0 : 4;
+  });
+  if (code == cannot) GTEST_SKIP() << "no limit can be set here";
+  EXPECT_EQ(code, 0);
+}
+
 TEST(ShmMemory, ReleasedIsTakenAgain) {
   const auto arena = shm::Arena::create(1);
   shm::DirectMemory owner(arena, 0, {::getpid()}, {0}, false);

@@ -27,13 +27,21 @@ std::byte* map_file(int fd, std::uint64_t offset, std::size_t bytes) {
   return static_cast<std::byte*>(at);
 }
 
-// Moves the mapping at `fresh`, which holds a copy of `data`, over `data`.
-void replace(std::byte* data, std::byte* fresh, std::size_t bytes) {
-  if (::mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED) {
-    const int why = errno;
-    ::munmap(fresh, bytes);
-    throw_unmapped("registered memory in place of what was there", bytes, why);
-  }
+// Moves the mapping at `fresh`, which holds a copy of `data`, over `data`; without it where that is refused.
+bool moved_over(std::byte* data, void* fresh, std::size_t bytes) {
+  if (::mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) != MAP_FAILED) return true;
+  const int why = errno;
+  ::munmap(fresh, bytes);
+  errno = why;
+  return false;
+}
+
+// By memory of this process alone. False where there is no room for that.
+bool replace_by_copy(std::byte* data, std::size_t bytes) {
+  void* const fresh = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fresh == MAP_FAILED) return false;
+  std::memcpy(fresh, data, bytes);
+  return moved_over(data, fresh, bytes);
 }
 
 }  // namespace
@@ -128,7 +136,8 @@ void DirectMemory::adopt(std::byte* data, std::size_t bytes) {
     Region& region = regions_[offset];
     std::byte* fresh = map_file(arena_->fd(), offset, bytes);
     std::memcpy(fresh, data, bytes);
-    replace(data, fresh, bytes);
+    if (!moved_over(data, fresh, bytes))
+      throw_unmapped("registered memory in place of what was there", bytes, errno);
     region.data = data;
     region.bytes = bytes;
     region.adopted = true;
@@ -148,21 +157,26 @@ void DirectMemory::release(std::byte* data) noexcept {
     if (it->second.data != data) continue;
     Region region = std::move(it->second);
     regions_.erase(it);
-    held_ -= region.bytes;
-    if (region.adopted) {
-      void* fresh = ::mmap(nullptr, region.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (fresh == MAP_FAILED) return;  // out of memory: it stays shared, which the caller cannot tell
-      std::memcpy(fresh, data, region.bytes);
-      if (::mremap(fresh, region.bytes, region.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED) {
-        ::munmap(fresh, region.bytes);
-        return;
-      }
-    } else {
-      ::munmap(region.data, region.bytes);
+    if (region.adopted && !replace_by_copy(data, region.bytes)) {
+      keep_to_itself(data, region.bytes, region.piece.key());
+      return;
     }
+    if (!region.adopted) ::munmap(region.data, region.bytes);
+    held_ -= region.bytes;
     give_back(std::move(region.piece));
     return;
   }
+}
+
+// Where there is no room for a copy: what this process writes from now on is copied page by page, and what it
+// does not stays in the file, which is not given back therefore.
+void DirectMemory::keep_to_itself(std::byte* data, std::size_t bytes, std::uint64_t offset) noexcept {
+  const auto map = [&](int how) {
+    return ::mmap(data, bytes, PROT_READ | PROT_WRITE, how | MAP_FIXED | MAP_NORESERVE, arena_->fd(),
+                  static_cast<off_t>(offset)) != MAP_FAILED;
+  };
+  // Linux may take away what was there before it refuses.
+  if (!map(MAP_PRIVATE)) map(MAP_SHARED);
 }
 
 MemoryOffer DirectMemory::offer(const void* data, std::size_t bytes) const {

@@ -41,7 +41,8 @@ class DirectMemory {
   std::byte* allocate(std::size_t bytes);
   /// Turns whole pages of private anonymous memory into a region, keeping address and contents.
   void adopt(std::byte* data, std::size_t bytes);
-  /// Ends a region made by either; adopted memory becomes private again.
+  /// Ends a region made by either; adopted memory becomes private again, though it stays held where there is
+  /// no room for a copy.
   void release(std::byte* data) noexcept;
 
   [[nodiscard]] MemoryOffer offer(const void* data, std::size_t bytes) const;
@@ -89,6 +90,7 @@ class DirectMemory {
   void unmap(int local, std::uint64_t offset, std::uint64_t bytes) noexcept;
   Pieces::node_type reserve(std::size_t bytes);
   void give_back(Pieces::node_type piece) noexcept;
+  void keep_to_itself(std::byte* data, std::size_t bytes, std::uint64_t offset) noexcept;
 
   std::shared_ptr<Arena> arena_;
   int me_;
