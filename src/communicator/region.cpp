@@ -32,6 +32,17 @@ void Impl::map_regions(const std::vector<MemoryOffer>& all) noexcept {
   }
 }
 
+// Returns when all of these have called it. Nobody counts it among the calls.
+void Impl::meet(std::span<const Rank> members, Within within) {
+  std::vector<Call> calls;
+  calls.reserve(2 * members.size());
+  for (const Rank r : members)
+    for (const Operation operation : {Operation::send, Operation::receive})
+      if (r != group.rank) calls.push_back({.operation = operation, .root = r, .within = within});
+  const auto work = start(calls);
+  wait(*work, std::nullopt);
+}
+
 // A rank whose memory is refused keeps nobody waiting. Nobody is waited for before: new memory nobody knows.
 // With a call that had the other, and that this rank is through with, its peers are through, too; of one that
 // is still under way they only read it, and find the same bytes in either pages.
@@ -58,6 +69,8 @@ std::shared_ptr<Region> Impl::make_region(Within within, const std::function<std
          .within = within});
     planner->enable_direct_memory();
     map_regions(all);
+    // What its owner gives back meanwhile would be filled with pages anew, which are nobody's.
+    if (!shm->direct().same_process()) meet(shm->locals(), within);
     return region;
   });
   if (refused) std::rethrow_exception(refused);

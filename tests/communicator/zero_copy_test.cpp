@@ -1,14 +1,17 @@
 // Buffers that peers reach directly. Ranks are processes: threads reach each other's memory anyway.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
+#include <system_error>
 #include <vector>
 
 #include "base/mappings.hpp"
@@ -449,6 +452,32 @@ TEST(ZeroCopy, MemoryIsMappedWhenItIsMade) {
       EXPECT_GT(comm.stats().bytes_direct, 0U);
     }
     ::munmap(plain, bytes);
+  });
+}
+
+/// What the file takes that communicators of this process share with their peers.
+std::size_t bytes_of_arenas() {
+  std::size_t bytes = 0;
+  for (const auto& one : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (!std::filesystem::read_symlink(one.path(), gone).string().starts_with("/memfd:tutti ")) continue;
+    struct stat status {};
+    if (::stat(one.path().c_str(), &status) == 0) bytes += static_cast<std::size_t>(status.st_blocks) * 512;
+  }
+  return bytes;
+}
+
+// Its peer would fill it with pages of zeros.
+TEST(ZeroCopy, MemoryThatIsGivenBackAtOnceIsMappedByNobodyAnyMore) {
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    comm.barrier();
+    const std::size_t before = bytes_of_arenas();
+    for (int round = 0; round < 4; ++round) {
+      static_cast<void>(comm.allocate<std::byte>(comm.rank() == 0 ? std::size_t{32} << 20U : 1));
+      comm.barrier();
+      EXPECT_LE(bytes_of_arenas(), before + (std::size_t{1} << 20U));
+      comm.barrier();
+    }
   });
 }
 
