@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 
 #include "bootstrap/environment.hpp"
 #include "bootstrap/frame.hpp"
@@ -124,6 +125,8 @@ std::unique_ptr<Impl> make_in(std::shared_ptr<bootstrap::Session> session, const
     return make_first(watch, options);
   } catch (const Error& error) {
     fail_to_join(*watch, error);
+  } catch (const std::bad_alloc&) {
+    fail_to_join(*watch, detail::out_of_memory(watch->session().rank()));
   }
 }
 

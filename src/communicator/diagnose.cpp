@@ -249,6 +249,10 @@ Error Impl::of_call(const Task* task, const Error& error) const {
   return bootstrap::with_context(error, title(*task) + ": ", {});
 }
 
+Error out_of_memory(Rank rank) {
+  return {ErrorCode::system, fmt::format("rank {} is out of memory; free some on its host", rank), {rank}};
+}
+
 // What the exception means that is being handled.
 Error Impl::caught(const Task* task) {
   try {
@@ -260,9 +264,7 @@ Error Impl::caught(const Task* task) {
   } catch (const Error& e) {
     return e.code() == ErrorCode::peer_lost ? explain_loss(task, e) : of_call(task, e);
   } catch (const std::bad_alloc&) {
-    return of_call(task, Error(ErrorCode::system,
-                               fmt::format("rank {} is out of memory; free some on its host", group.rank),
-                               {group.rank}));
+    return of_call(task, out_of_memory(group.rank));
   } catch (const std::exception& e) {
     return of_call(task, Error(ErrorCode::system, e.what(), {group.rank}));
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "bootstrap/frame.hpp"
@@ -205,6 +206,8 @@ std::unique_ptr<Impl> Impl::make_child(transport::Group child, const std::vector
     return impl;
   } catch (const Error& error) {
     std::rethrow_exception(fail_both(parent_failed ? error : in_parent(error, members, me)));
+  } catch (const std::bad_alloc&) {
+    std::rethrow_exception(fail_both(out_of_memory(group.rank)));
   } catch (const std::exception& error) {
     std::rethrow_exception(fail_both(Error(ErrorCode::system, error.what(), {group.rank})));
   }

@@ -11,10 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
-
-#include <tutti/window.hpp>
 
 #include "base/process.hpp"
 #include "communicator/exercise.hpp"
@@ -391,86 +388,6 @@ TEST(Processes, WithoutRoomForThreadsSayWhich) {
     return testing::Test::HasFailure() ? 1 : 0;
   });
   EXPECT_EQ(child.wait(), 0);
-}
-
-/// All the memory that this process may have.
-class NoMemory {
- public:
-  NoMemory() {
-    ::getrlimit(RLIMIT_AS, &usual_);
-    const rlimit none{0, usual_.rlim_max};
-    ::setrlimit(RLIMIT_AS, &none);
-    for (std::size_t bytes = std::size_t{1} << 20U; bytes >= sizeof(void*); bytes /= 2)
-      while (void* one = std::malloc(bytes)) {
-        *static_cast<void**>(one) = held_;
-        held_ = one;
-      }
-  }
-  NoMemory(const NoMemory&) = delete;
-  NoMemory& operator=(const NoMemory&) = delete;
-  ~NoMemory() {
-    while (held_ != nullptr) std::free(std::exchange(held_, *static_cast<void**>(held_)));
-    ::setrlimit(RLIMIT_AS, &usual_);
-  }
-
- private:
-  rlimit usual_{};
-  void* held_ = nullptr;
-};
-
-// It keeps what it takes to say why.
-TEST(Memory, ARankWithoutAnyLeftHasFailedForAll) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers need memory themselves";
-#endif
-  std::vector<float> data(1000);
-  const std::function<void(Communicator&)> parts[] = {
-      [&](Communicator& comm) { comm.all_reduce(data); },
-      [&](Communicator& comm) { comm.async().all_reduce(data).wait(); },
-      [&](Communicator& comm) {
-        auto group = comm.group();
-        group.all_reduce(data);
-        group.run();
-      },
-      [](Communicator& comm) { static_cast<void>(comm.allocate<float>(10)); },
-      [](Communicator& comm) { static_cast<void>(comm.duplicate()); },
-      [&](Communicator& comm) { const Window window(comm, std::as_writable_bytes(std::span(data))); },
-  };
-  for (const char* transport : {"shm", "tcp"})
-    for (const auto& part : parts)
-      run_processes(2, over(transport, 60s), [&](Communicator& comm) {
-        comm.barrier();
-        const auto thrown = thrown_by([&] {
-          const auto none = comm.rank() == 1 ? std::make_unique<NoMemory>() : nullptr;
-          part(comm);
-        });
-        EXPECT_TRUE(thrown.code);
-        if (comm.rank() == 1) {
-          EXPECT_THAT(thrown.text, HasSubstr("rank 1 is out of memory"));
-        }
-        EXPECT_EQ(thrown_by([&] { comm.barrier(); }).code, ErrorCode::aborted);
-      });
-}
-
-TEST(Descriptors, ARankWithoutAnyLeftEndsTheWaitOfTheOthers) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "UBSan reads objects through a pipe and takes its failure for a broken object";
-#endif
-  for (const char* transport : {"shm", "tcp"})
-    run_processes(3, over(transport, 60s), [](Communicator& comm) {
-      comm.barrier();
-      if (comm.rank() == 1) {
-        const rlimit none{3, 3};
-        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-      }
-      const auto start = Clock::now();
-      const auto thrown = thrown_by([&] { (void)comm.duplicate(); });
-      EXPECT_TRUE(thrown.code) << "nothing failed";
-      EXPECT_NE(thrown.code, ErrorCode::timeout) << thrown.text;
-      EXPECT_NE(thrown.text.find("Too many open files"), std::string::npos) << thrown.text;
-      EXPECT_LT(Clock::now() - start, 20s);
-      EXPECT_EQ(thrown_by([&] { comm.barrier(); }).code, ErrorCode::aborted);
-    });
 }
 
 }  // namespace
