@@ -22,7 +22,8 @@ std::atomic_ref<std::uint64_t> word(std::byte* at) {
 
 // What is done is there before anything that this rank puts next, and was read before anything that it gets
 // next. Processors other than x86 would have it in any order, and compilers may; where processes attach, the
-// kernel sees to it.
+// kernel sees to it. An atomic is no fence by itself: on ARM before LSE it is a loop whose store later
+// accesses may overtake.
 void keep_order() {
 #ifndef __SANITIZE_THREAD__  // which knows no fences
   std::atomic_thread_fence(std::memory_order_acq_rel);
@@ -53,12 +54,14 @@ void MappedMemory::get(std::span<const Block> blocks) {
 
 void MappedMemory::fetch_add(std::size_t offset, std::uint64_t value, std::uint64_t* before) {
   *before = word(places_.theirs + offset).fetch_add(value);
+  keep_order();
   ++started_;
 }
 
 void MappedMemory::compare_swap(std::size_t offset, std::uint64_t expected, std::uint64_t desired,
                                 std::uint64_t* before) {
   word(places_.theirs + offset).compare_exchange_strong(expected, desired);
+  keep_order();
   *before = expected;
   ++started_;
 }
