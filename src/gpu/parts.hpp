@@ -20,23 +20,31 @@ struct Parts {
   std::vector<device::Operand> operands;
 };
 
-template <class T>
-std::uint32_t append(std::vector<std::byte>& to, const std::vector<T>& array) {
-  const std::size_t at = (to.size() + alignof(T) - 1) / alignof(T) * alignof(T);
-  to.resize(at + array.size() * sizeof(T));
-  if (!array.empty()) std::memcpy(to.data() + at, array.data(), array.size() * sizeof(T));
-  return static_cast<std::uint32_t>(at);
-}
-
 inline std::vector<std::byte> pack(Parts& parts) {
-  std::vector<std::byte> flat(sizeof parts.header);
-  for (device::Part& part : parts.parts) part.first_iteration %= parts.header.slices;
-  parts.header.lanes = static_cast<std::uint32_t>(parts.lanes.size());
-  parts.header.lanes_at = append(flat, parts.lanes);
-  parts.header.parts_at = append(flat, parts.parts);
-  parts.header.instructions_at = append(flat, parts.instructions);
-  parts.header.operands_at = append(flat, parts.operands);
-  std::memcpy(flat.data(), &parts.header, sizeof parts.header);
+  auto& header = parts.header;
+  for (device::Part& part : parts.parts) part.first_iteration %= header.slices;
+  header.lanes = static_cast<std::uint32_t>(parts.lanes.size());
+
+  std::size_t end = sizeof header;
+  const auto place = [&end]<class T>(const std::vector<T>& array) {
+    const std::size_t at = (end + alignof(T) - 1) / alignof(T) * alignof(T);
+    end = at + array.size() * sizeof(T);
+    return static_cast<std::uint32_t>(at);
+  };
+  header.lanes_at = place(parts.lanes);
+  header.parts_at = place(parts.parts);
+  header.instructions_at = place(parts.instructions);
+  header.operands_at = place(parts.operands);
+
+  std::vector<std::byte> flat(end);
+  const auto copy = [&flat]<class T>(std::size_t at, const std::vector<T>& array) {
+    if (!array.empty()) std::memcpy(flat.data() + at, array.data(), array.size() * sizeof(T));
+  };
+  std::memcpy(flat.data(), &header, sizeof header);
+  copy(header.lanes_at, parts.lanes);
+  copy(header.parts_at, parts.parts);
+  copy(header.instructions_at, parts.instructions);
+  copy(header.operands_at, parts.operands);
   return flat;
 }
 
