@@ -18,6 +18,14 @@ namespace {
   throw Error(ErrorCode::invalid_argument, fmt::format("topology in XML, line {}: {}", line, why));
 }
 
+std::size_t line_of(XML_Parser parser) {
+#if XML_MAJOR_VERSION > 2 || XML_MINOR_VERSION >= 9  // which deprecates the other one
+  return XML_GetCurrentLineNumber64(parser);
+#else
+  return XML_GetCurrentLineNumber(parser);
+#endif
+}
+
 /// What expat's callbacks share. They must not throw through C: they note the reason and stop the parser.
 struct Reading {
   XML_Parser parser = nullptr;
@@ -40,7 +48,7 @@ void on_start(void* data, const XML_Char* name, const XML_Char** attributes) {
     return reading.stop(fmt::format("elements nest deeper than {}", most_xml_depth));
   // Siblings that come later may move the closed ones, never those that are open: only the last child is.
   auto& siblings = reading.open.back()->children;
-  siblings.push_back({.name = name, .line = XML_GetCurrentLineNumber(reading.parser)});
+  siblings.push_back({.name = name, .line = line_of(reading.parser)});
   for (; *attributes != nullptr; attributes += 2) {
     if (std::string_view(attributes[1]).size() > most_xml_value)
       return reading.stop(fmt::format("a value of more than {} bytes", most_xml_value));
@@ -76,9 +84,9 @@ XmlElement parse_xml(std::string_view text) {
   XML_SetStartDoctypeDeclHandler(parser.get(), on_doctype);
   if (text.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) refuse_at(1, "too large");
   const auto status = XML_Parse(parser.get(), text.data(), static_cast<int>(text.size()), XML_TRUE);
-  if (!reading.refusal.empty()) refuse_at(XML_GetCurrentLineNumber(parser.get()), reading.refusal);
+  if (!reading.refusal.empty()) refuse_at(line_of(parser.get()), reading.refusal);
   if (status != XML_STATUS_OK)
-    refuse_at(XML_GetCurrentLineNumber(parser.get()), XML_ErrorString(XML_GetErrorCode(parser.get())));
+    refuse_at(line_of(parser.get()), XML_ErrorString(XML_GetErrorCode(parser.get())));
   return std::move(reading.root.children.front());
 }
 
