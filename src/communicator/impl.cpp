@@ -107,6 +107,7 @@ Impl::Impl(std::shared_ptr<Watch> the_watch, std::shared_ptr<transport::tcp::Tcp
     ensure_usable();
     if (const auto error = heard(nullptr)) throw Error(*error);
   };
+  group.gone = [this](Rank r) { return gone(r).has_value(); };
   check_forced(options);
   connect();
   planner = std::make_unique<Planner>(planner_setting(std::move(tuning)));

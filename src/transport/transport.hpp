@@ -34,6 +34,9 @@ struct Group {
   /// Throws Error(peer_lost) when a rank is known to have died; called now and then by whoever waits. May be
   /// empty.
   std::function<void()> check_members;
+  /// Whether a rank is known to have destroyed its communicator, or to have died, as of the last
+  /// `check_members`: asked by who awaits that rank alone. May be empty.
+  std::function<bool(Rank)> gone;
 };
 
 /// Counted since construction.

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <span>
 #include <vector>
 
@@ -47,6 +48,21 @@ TEST(TcpSetup, WhoeverFailedMeanwhileIsBlamed) {
   EXPECT_EQ(thrown.code, ErrorCode::mismatch);
   EXPECT_EQ(thrown.ranks, (std::vector<Rank>{2, 4}));
   EXPECT_EQ(thrown.text, "tutti: mismatch: tcp channel 0 to rank 0: ranks 2 and 4 called other operations");
+}
+
+// As before, but rank 0 has changed its mind.
+TEST(TcpSetup, WhoeverIsGoneIsNotAwaited) {
+  const auto listeners = listeners_at("127.0.0.1", 2);
+  auto groups = local_groups(2);
+  groups[1].timeout = std::chrono::seconds(60);
+  groups[1].gone = [](Rank rank) { return rank == 0; };
+  const auto ranks = tcp_over(listeners, groups);
+  EXPECT_FALSE(listeners[0]->open_inbox(groups[0].communicator)->open(groups[0].world[1], 0, 0));
+  const Deadline deadline(std::chrono::seconds(30));
+  const auto thrown = thrown_by([&] { ranks[1]->sender(0, 0); });
+  EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{0});
+  EXPECT_FALSE(deadline.passed());
 }
 
 TEST(TcpSetup, ARankWithoutDescriptorsBlamesItself) {

@@ -110,14 +110,22 @@ std::shared_ptr<Streams>& TcpTransport::streams(Rank peer, int channel) {
 
 PrivateDescriptor TcpTransport::await_connection(Rank peer, int channel, int stream,
                                                  const Deadline& deadline) {
+  const auto filed = [&] {
+    return inbox_->take(group_.world[static_cast<std::size_t>(peer)], channel, stream);
+  };
   for (;;) {
     inbox_->clear_event();
-    if (auto socket = inbox_->take(group_.world[static_cast<std::size_t>(peer)], channel, stream))
-      return socket;
+    if (auto socket = filed()) return socket;
     if (group_.check_members) group_.check_members();
+    if (group_.gone && group_.gone(peer)) {
+      if (auto socket = filed()) return socket;  // it connected, and sent something, before it went
+      throw Error(ErrorCode::peer_lost,
+                  fmt::format("rank {} was about to connect, and destroyed its communicator or died", peer),
+                  {peer});
+    }
     if (deadline.passed()) throw Error(ErrorCode::timeout, "the peer was about to connect, and did not");
-    pollfd filed{inbox_->event(), POLLIN, 0};
-    ::poll(&filed, 1, std::min(deadline.poll_ms(), 100));
+    pollfd one{inbox_->event(), POLLIN, 0};
+    ::poll(&one, 1, std::min(deadline.poll_ms(), 100));
   }
 }
 
