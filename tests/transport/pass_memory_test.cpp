@@ -188,6 +188,9 @@ TEST(PassMemory, WhoWaitsForItKeepsNoOtherCommunicatorOfItsProcessWaiting) {
   const auto arena = shm::Arena::create(5);
   shm::publish_arena(key, arena);
   EXPECT_EQ(shm::attach_arena(key, 5, 0, std::chrono::seconds(10), {}), arena);
+  // Nor another rank of its own for longer than that one has.
+  expect_thrown([&] { shm::attach_arena(late, 5, 0, late_after, {}); }, ErrorCode::timeout, {0},
+                "rank 0 did not pass the shared memory of this host in 300 ms");
   EXPECT_FALSE(over);
   may_end = true;
 }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -30,13 +31,27 @@ struct Registry {
 };
 PerProcess<Registry> registry_of_process;
 
+Error nothing_passed(Rank holder, std::chrono::milliseconds timeout) {
+  return nothing_from({holder}, "did not pass the shared memory of this host", timeout);
+}
+
 /// One rank of this process at a time fetches an arena: the others of its communicator wait for it, those of
 /// other communicators do not.
 class Fetch {
  public:
-  explicit Fetch(const Key& key) : registry_(registry_of_process.get()), key_(key) {
+  /// Throws Error(timeout), and what `check` does.
+  Fetch(const Key& key, Rank holder, std::chrono::milliseconds timeout, const std::function<void()>& check)
+      : registry_(registry_of_process.get()), key_(key), deadline_(timeout) {
+    constexpr std::chrono::milliseconds look_interval{50};
     std::unique_lock lock(registry_.mutex);
-    registry_.fetched.wait(lock, [this] { return !registry_.fetching.contains(key_); });
+    while (!registry_.fetched.wait_for(
+        lock, std::min(look_interval, std::chrono::milliseconds(deadline_.poll_ms())),
+        [this] { return !registry_.fetching.contains(key_); })) {
+      if (deadline_.passed()) throw nothing_passed(holder, timeout);
+      lock.unlock();
+      if (check) check();
+      lock.lock();
+    }
     registry_.fetching.insert(key_);
   }
   Fetch(const Fetch&) = delete;
@@ -46,6 +61,8 @@ class Fetch {
     registry_.fetching.erase(key_);
     registry_.fetched.notify_all();
   }
+  /// For all of it.
+  [[nodiscard]] const Deadline& deadline() const { return deadline_; }
   /// What this process has already.
   [[nodiscard]] std::shared_ptr<Arena> known() const {
     const std::lock_guard lock(registry_.mutex);
@@ -56,6 +73,7 @@ class Fetch {
  private:
   Registry& registry_;
   const Key& key_;
+  Deadline deadline_;
 };
 
 std::vector<Rank> ranks_of(const Processes& processes) {
@@ -115,15 +133,14 @@ void require_arena(const Key& key, Rank holder, const std::function<void()>& che
 
 std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, Rank holder, std::chrono::milliseconds timeout,
                                     const std::function<void()>& check) {
-  const Fetch fetch(key);
+  const Fetch fetch(key, holder, timeout, check);
   if (auto arena = fetch.known()) return arena;
   FileDescriptor memory;
   talk_checking(
       [&] {
-        const Deadline deadline(timeout);
-        const FileDescriptor connection = connect_to(key, holder, deadline, check);
-        if (!readable_checking(connection.get(), deadline, check))
-          throw nothing_from({holder}, "did not pass the shared memory of this host", timeout);
+        const FileDescriptor connection = connect_to(key, holder, fetch.deadline(), check);
+        if (!readable_checking(connection.get(), fetch.deadline(), check))
+          throw nothing_passed(holder, timeout);
         memory = receive_descriptor(connection.get()).first;
         if (!memory)
           throw Error(
