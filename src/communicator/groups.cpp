@@ -219,7 +219,7 @@ std::string Impl::refusals(Rank peer, const transport::Transport& chosen) const 
     return fmt::format(" (shm{} refused: {} is forced)", &chosen == tcp.get() ? " and verbs" : "",
                        options.transport);
   std::string why = shm->explain(peer);
-  if (&chosen == tcp.get()) why += "; " + (verbs != nullptr ? verbs->explain(peer) : why_no_verbs);
+  if (&chosen == tcp.get()) why += "; " + (verbs != nullptr ? verbs->explain(peer) : why_no_verbs.to(peer));
   return " (" + why + ")";
 }
 

@@ -50,27 +50,27 @@ bool everybody_reached(const transport::Transport& transport, int size) {
   return true;
 }
 
-/// RDMA, if it leads to anybody, else nothing and the reason in `why_none`; with `forced`, Error(unsupported)
+/// RDMA, if it leads to anybody, else nothing and the reasons in `why_not`; with `forced`, Error(unsupported)
 /// unless it leads to everybody. Collective.
 std::unique_ptr<transport::Transport> make_verbs(
     [[maybe_unused]] const transport::Group& group,
     [[maybe_unused]] const std::shared_ptr<transport::tcp::TcpListener>& listener,
-    [[maybe_unused]] const bootstrap::Secret& secret, bool forced, std::string& why_none) {
+    [[maybe_unused]] const bootstrap::Secret& secret, bool forced, transport::WhyNot& why_not) {
 #ifdef TUTTI_HAVE_VERBS
   auto verbs = std::make_unique<transport::verbs::VerbsTransport>(group, listener, secret);
   bool some = false;
   for (Rank r = 0; r < group.size; ++r) {
     some = some || verbs->reaches(r);
-    if (r != group.rank && why_none.empty()) why_none = verbs->explain(r);
     if (forced && r != group.rank && !verbs->reaches(r))
       throw Error(ErrorCode::unsupported, "transport verbs is forced, but " + verbs->explain(r), {r});
   }
-  return some ? std::move(verbs) : nullptr;
+  if (some) return verbs;
+  why_not = transport::WhyNot(*verbs, group.rank, group.size);
 #else
-  why_none = "verbs: not in this build of tutti";
-  if (forced) throw Error(ErrorCode::unsupported, "transport verbs is forced, but " + why_none);
-  return nullptr;
+  why_not = transport::WhyNot("verbs: not in this build of tutti");
+  if (forced) throw Error(ErrorCode::unsupported, "transport verbs is forced, but " + why_not.to(0));
 #endif
+  return nullptr;
 }
 
 }  // namespace

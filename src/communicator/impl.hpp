@@ -31,6 +31,7 @@
 #include "topology/world.hpp"
 #include "transport/shm/shm_transport.hpp"
 #include "transport/tcp/tcp_transport.hpp"
+#include "transport/why_not.hpp"
 
 namespace tutti::detail {
 
@@ -401,7 +402,7 @@ struct Impl {
   std::unique_ptr<transport::shm::ShmTransport> shm;
   std::unique_ptr<transport::tcp::TcpTransport> tcp;  ///< only where some peer needs it
   std::unique_ptr<transport::Transport> verbs;        ///< only where it leads to some peer
-  std::string why_no_verbs;                           ///< where it was tried and leads to nobody
+  transport::WhyNot why_no_verbs;                     ///< where it was tried and leads to nobody
   bool all_shared = false;                            ///< all ranks share memory
   bool network_only = false;  ///< by force: ranks of one host do not share memory either
   std::unique_ptr<Routes> routes;

@@ -46,7 +46,9 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
   setting.number = impl.next_child(-1);
   if (shared) setting.shm = impl.shm.get();
   setting.network = impl.verbs.get();
-  setting.why_no_network = impl.options.transport == "tcp" ? "transport tcp is forced" : impl.why_no_verbs;
+  setting.why_no_network = [&impl](Rank peer) {
+    return impl.options.transport == "tcp" ? "transport tcp is forced" : impl.why_no_verbs.to(peer);
+  };
   setting.listener = [&impl] { return impl.data_listener(); };
   setting.secret = impl.watch->session().secret();
   setting.congestion = impl.options.tcp_congestion;

@@ -170,7 +170,7 @@ class Chooser {
 
   void over_network(Rank rank, WindowPeer& peer) const {
     if (access_ == nullptr || !setting_.network->reaches(rank)) {
-      peer.memory = over_tcp(rank, setting_.network == nullptr        ? setting_.why_no_network
+      peer.memory = over_tcp(rank, setting_.network == nullptr        ? setting_.why_no_network(rank)
                                    : !setting_.network->reaches(rank) ? setting_.network->explain(rank)
                                                                       : "windows do not use iWARP");
       return;

@@ -36,7 +36,8 @@ struct WindowSetting {
   std::shared_ptr<const ExposedMemory> exposed;
   transport::shm::ShmTransport* shm = nullptr;  ///< nullptr: ranks of this host are reached like others
   transport::Transport* network = nullptr;      ///< what is better than TCP, if anything is
-  std::string why_no_network;                   ///< when nullptr
+  /// Asked when that is nullptr.
+  std::function<std::string(Rank)> why_no_network = [](Rank) { return std::string(); };
   /// Asked only where some peer needs it.
   std::function<std::shared_ptr<transport::tcp::TcpListener>()> listener;
   bootstrap::Secret secret{};

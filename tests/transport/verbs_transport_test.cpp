@@ -7,6 +7,7 @@
 #include <tutti/error.hpp>
 
 #include "rig.hpp"
+#include "transport/why_not.hpp"
 #include "verbs_faulty.hpp"
 #include "verbs_ranks.hpp"
 
@@ -91,6 +92,16 @@ TEST(VerbsFake, RanksWithoutDevicesAreNotReachedAndSaySo) {
   EXPECT_FALSE(ranks[1]->reaches(0));
   EXPECT_EQ(ranks[0]->explain(1), "verbs: rank 1 has no usable RDMA device");
   EXPECT_EQ(ranks[1]->explain(0), "verbs: no RDMA device");
+}
+
+TEST(VerbsFake, EachRankThatIsNotReachedHasAReasonOfItsOwn) {
+  const auto some = fake_verbs(fake_devices(1)), none = fake_verbs({});
+  const auto ranks = verbs_ranks(
+      3, [&](Rank rank) { return rank == 1 ? some : none; }, [](Rank) { return verbs::VerbsOptions{}; });
+  const WhyNot why(*ranks[1], 1, 3), same(*ranks[2], 2, 3);
+  EXPECT_EQ(why.to(0), "verbs: rank 0 has no usable RDMA device");
+  EXPECT_EQ(why.to(2), "verbs: rank 2 has no usable RDMA device");
+  for (const Rank peer : {0, 1}) EXPECT_EQ(same.to(peer), "verbs: no RDMA device");
 }
 
 TEST(VerbsFake, LimitedMembersOfAPartitionReachFullOnesAndNotEachOther) {
