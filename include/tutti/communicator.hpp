@@ -181,7 +181,7 @@ class Communicator : public Operations<Communicator, void> {
   /// Makes every call on every rank of this communicator fail with Error(aborted) and `reason`. That includes
   /// calls under way, unless they come to their end without having to wait. Returns within one second, from
   /// any thread. Idempotent. A thread that it releases may destroy the communicator; the destructor waits
-  /// until `abort` has returned.
+  /// until `abort` has returned. If this rank has failed before, the others hear why it did, not `reason`.
   void abort(const std::string& reason = "abort was called") noexcept;
 
   /// `count` zeroed elements that peers on this host reach directly. Most operations of 512 KiB and more
