@@ -77,16 +77,25 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
   return setting;
 }
 
-// Of ranks that are threads, others may have made theirs when this one is refused by an abort, and notify it
-// before they hear of that: where they write stays as long as the communicator.
+// Others may have made theirs when this rank is refused by an abort, or has not the memory for their last
+// answers. Ranks that are threads may notify it before they hear of that: where they write stays as long as
+// the communicator.
 std::shared_ptr<detail::WindowState> make_state(Impl& impl, std::span<std::byte> memory,
                                                 const WindowOptions& options) {
   detail::WindowSetting setting = impl.with_others([&] { return setting_of(impl, memory, options); });
   auto counters = setting.counters;
+  const auto keep_counters = [&] {
+    if (impl.unusable.load(std::memory_order_acquire)) impl.left_counters.push_back(std::move(counters));
+  };
   try {
     return impl.with_others([&] { return std::make_shared<detail::WindowState>(std::move(setting)); });
+  } catch (const Error& error) {
+    keep_counters();
+    // What others fail with has another code here. Windows outlive a failure, and would wait for this rank.
+    if (impl.failed && error.code() == ErrorCode::system) impl.abort(impl.failed_text);
+    throw;
   } catch (...) {
-    if (impl.unusable.load(std::memory_order_acquire)) impl.left_counters.push_back(std::move(counters));
+    keep_counters();
     throw;
   }
 }
