@@ -12,9 +12,9 @@ namespace tutti {
 
 /// Made by the process that will be rank 0, handed to the others by any means (a file, MPI_Bcast, an
 /// environment variable), consumed by `Communicator`. Like `ncclUniqueId` it is a fixed-size value. Unlike
-/// it, it holds a 128-bit secret: before anything is parsed that a connecting rank says, that rank must prove
-/// by HMAC challenge-response that it knows the secret. Treat the id as a password. A value: several threads
-/// may make ids at once.
+/// it, it holds a 128-bit secret: whoever connects must prove by HMAC challenge-response that it knows the
+/// secret, before anything it says is parsed. Treat the id as a password. A value: several threads may make
+/// ids at once.
 class UniqueId {
  public:
   /// Listens on `interface` and on no other, on a port of the system's choice. `interface` is a name such as
