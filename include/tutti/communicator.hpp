@@ -142,7 +142,7 @@ class Communicator : public Operations<Communicator, void> {
   /// Joins the group named by `id` as `rank` of `size`, at most 2^20. Rank 0 must be in the process that made
   /// the id, or, once that has ended, in one on its host. Throws Error: timeout naming the ranks that did not
   /// come, peer_lost, unauthorized, invalid_argument, mismatch (other options), unsupported (a forced
-  /// transport), system; aborted when another rank could not join, with its reason.
+  /// transport), system; aborted when another rank could not make its part, with its reason.
   Communicator(const UniqueId& id, Rank rank, int size, const Options& options = Options::from_environment());
   /// Joins the ranks that a launcher started, as its variables say: tutti's own, PMIx (Open MPI's mpirun,
   /// Slurm), PMI (MPICH's mpiexec), torchrun-style ones, Slurm's. Without any of them there is one rank.
