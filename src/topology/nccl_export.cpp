@@ -34,7 +34,7 @@ std::string known_number(const Node& node, const char* key, const char* as) {
 /// As the machine says, unless readers would take the device for one of another kind by it: an adapter's
 /// ports stand below it, and tell.
 std::string class_of(const Node& node) {
-  const std::string told = detail(node, "class");
+  std::string told = detail(node, "class");
   const NodeKind kind = kind_of_class(told);
   const bool fits = kind == node.kind || (node.kind == NodeKind::nic && kind == NodeKind::bridge);
   if (!told.empty() && fits) return told;
