@@ -136,6 +136,32 @@ Met meet() {
   return {std::move(connection), std::move(identity)};
 }
 
+/// An id of rank 0 for all.
+struct Exchange {
+  Client client;
+  int ranks;
+  bool one_host;
+  std::string interface;
+  Deadline deadline;
+  std::string key;
+
+  /// What rank 0 offers.
+  std::string operator()() const {
+    const auto failure = client.self().rank == 0 ? offer() : nullptr;
+    fence(client);  // whatever failed: the others wait for it
+    if (failure) std::rethrow_exception(failure);
+    return get_text(client.proc(0), key.c_str(), std::max(1, deadline.poll_ms() / 1000));
+  }
+  /// Why there is no id, if there is none.
+  [[nodiscard]] std::exception_ptr offer() const try {
+    const auto made = offer_id(interface, one_host, one_host ? "" : other_host(client, ranks), deadline);
+    put(key, made.text);
+    return made.failure;
+  } catch (...) {
+    return std::current_exception();
+  }
+};
+
 // PMIx has no deadlines that servers keep, and waits for ever for one that is stopped.
 class PmixLauncher final : public Launcher {
  public:
@@ -144,10 +170,8 @@ class PmixLauncher final : public Launcher {
 
   UniqueId agree(const std::string& interface, const Deadline& deadline) override {
     if (!exchange_.under_way()) {
-      exchange_.begin([client = connection_->client(), ranks = identity().size, one_host = one_host(),
-                       interface, deadline, key = "tutti-id-" + std::to_string(number_)] {
-        return exchange(client, ranks, one_host, interface, deadline, key);
-      });
+      exchange_.begin(Exchange{connection_->client(), identity().size, one_host(), interface, deadline,
+                               "tutti-id-" + std::to_string(number_)});
       ++number_;
     }
     if (const auto text = exchange_.result_by(deadline)) return id_of(*text);
@@ -157,22 +181,6 @@ class PmixLauncher final : public Launcher {
   }
 
  private:
-  /// What rank 0 offers. Whatever fails there, it meets the others, who wait for it.
-  static std::string exchange(const Client& client, int ranks, bool one_host, const std::string& interface,
-                              const Deadline& deadline, const std::string& key) {
-    std::exception_ptr failure;
-    if (client.self().rank == 0) try {
-        const auto offer = offer_id(interface, one_host, one_host ? "" : other_host(client, ranks), deadline);
-        failure = offer.failure;
-        put(key, offer.text);
-      } catch (...) {
-        failure = std::current_exception();
-      }
-    fence(client);
-    if (failure) std::rethrow_exception(failure);
-    return get_text(client.proc(0), key.c_str(), std::max(1, deadline.poll_ms() / 1000));
-  }
-
   std::unique_ptr<PmixConnection> connection_;
   unsigned number_ = 0;             ///< of the next id
   LongCall<std::string> exchange_;  ///< of an id

@@ -45,11 +45,14 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
     return std::make_unique<GpuNetwork>(*impl.split(0, impl.group.rank, Within::duplicate));
   };
   setting.interrupted = [&impl]() -> std::optional<Error> {
-    if (impl.abort_requested.load(std::memory_order_acquire))
+    const bool unusable = impl.unusable.load(std::memory_order_acquire);
+    if (unusable && impl.abort_requested.load(std::memory_order_acquire))
       return Error(ErrorCode::aborted, "this rank aborted: " + impl.abort_reason, {impl.group.rank});
-    if (impl.unusable.load(std::memory_order_acquire))
-      return Error(ErrorCode::aborted, "this rank has failed: " + impl.failed_text, {impl.group.rank});
-    return impl.heard(nullptr);
+    auto why = impl.heard(nullptr);
+    if (unusable && !why)
+      why.emplace(ErrorCode::aborted, "this rank has failed: " + impl.failed_text,
+                  std::vector<Rank>{impl.group.rank});
+    return why;
   };
   setting.explain_loss = [&impl](const Error& loss) { return impl.explain_loss(nullptr, loss); };
   setting.fail = [&impl] { return impl.fail(nullptr); };
