@@ -111,7 +111,8 @@ TEST(Hostfile, SaysWhereRankZeroIs) {
                                     {"SLURM_NODEID", "0"},
                                     {"SLURM_DISTRIBUTION", "arbitrary"}});
     const test::Environment environment(variables);
-    return read(find_launcher()->agree("", Deadline(std::chrono::seconds(60)))).endpoint.address;
+    const Deadline deadline(std::chrono::seconds(60));
+    return read(find_launcher(deadline)->agree("", deadline)).endpoint.address;
   };
   EXPECT_EQ(met_at({{"SLURM_HOSTFILE", file}}), "127.0.0.4");
   EXPECT_EQ(met_at({{"SLURM_HOSTFILE", file}, {"SLURM_DISTRIBUTION", "block"}}), "127.0.0.3");
