@@ -369,8 +369,8 @@ struct Impl {
   [[nodiscard]] std::string doing(Rank rank) const;
 
   // region.cpp
-  void map_regions(const std::vector<transport::shm::MemoryOffer>& all) noexcept;
-  void meet(std::span<const Rank> members, Within within);
+  bool map_regions(const std::vector<transport::shm::MemoryOffer>& all) noexcept;
+  void meet_on_host(Within within);
   /// `make` fills in this rank's part of what all make, and says how many bytes it is.
   std::shared_ptr<Region> make_region(Within within, const std::function<std::size_t(Region&)>& make);
   /// Those that share a byte with `memory`.

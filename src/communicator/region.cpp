@@ -1,7 +1,9 @@
 // Memory that peers on this host reach, which all ranks make together.
 #include <cstdint>
 #include <exception>
+#include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,27 +22,38 @@ constexpr std::uint64_t most_mapped = std::uint64_t{1} << 30U;
 
 }  // namespace
 
-// What is mapped early is mapped by the first call else, a page fault for every page.
-void Impl::map_regions(const std::vector<MemoryOffer>& all) noexcept {
+// What is mapped early is mapped by the first call else, a page fault for every page. Whether any is, all
+// ranks of a host say alike.
+bool Impl::map_regions(const std::vector<MemoryOffer>& all) noexcept {
   std::uint64_t bytes = 0;
   for (const Rank r : shm->locals()) bytes += all[static_cast<std::size_t>(r)].region_bytes;
-  if (network_only || bytes > most_mapped) return;
+  if (network_only || bytes == 0 || bytes > most_mapped) return false;
   try {
     for (const Rank r : shm->locals())
       shm->direct().fault_in(shm->local_of(r), all[static_cast<std::size_t>(r)]);
   } catch (...) {  // NOLINT(bugprone-empty-catch): a call that needs it says so
   }
+  return true;
 }
 
-// Returns when all of these have called it. Nobody counts it among the calls.
-void Impl::meet(std::span<const Rank> members, Within within) {
-  std::vector<Call> calls;
-  calls.reserve(2 * members.size());
-  for (const Rank r : members)
-    for (const Operation operation : {Operation::send, Operation::receive})
-      if (r != group.rank) calls.push_back({.operation = operation, .root = r, .within = within});
-  const auto work = start(calls);
-  wait(*work, std::nullopt);
+// Returns when all ranks of this host have called it. Nobody counts it among the calls. By way of one of
+// them: memory of channels between all pairs would stay in use.
+void Impl::meet_on_host(Within within) {
+  const std::vector<Rank>& locals = shm->locals();
+  const Rank first = locals.front();
+  const auto talk = [&](std::span<const Rank> ranks, std::initializer_list<Operation> operations) {
+    std::vector<Call> calls;
+    calls.reserve(operations.size() * ranks.size());
+    for (const Rank r : ranks)
+      for (const Operation operation : operations)
+        calls.push_back({.operation = operation, .root = r, .within = within});
+    const auto work = start(calls);
+    wait(*work, std::nullopt);
+  };
+  if (group.rank != first) return talk({&first, 1}, {Operation::send, Operation::receive});
+  const auto others = std::span(locals).subspan(1);
+  talk(others, {Operation::receive});
+  talk(others, {Operation::send});
 }
 
 // A rank whose memory is refused keeps nobody waiting. Nobody is waited for before: new memory nobody knows.
@@ -68,9 +81,9 @@ std::shared_ptr<Region> Impl::make_region(Within within, const std::function<std
          .count = sizeof mine,
          .within = within});
     planner->enable_direct_memory();
-    map_regions(all);
+    const bool mapped = map_regions(all);
     // What its owner gives back meanwhile would be filled with pages anew, which are nobody's.
-    if (!shm->direct().same_process()) meet(shm->locals(), within);
+    if (mapped && !shm->direct().same_process()) meet_on_host(within);
     return region;
   });
   if (refused) std::rethrow_exception(refused);
