@@ -32,7 +32,7 @@ std::string read_file(const std::string& what, const std::string& file, std::str
     pollfd one{stream.get(), POLLIN, 0};
     if (uninterrupted([&] { return ::poll(&one, 1, deadline.poll_ms()); }) == 0)
       refuse("nothing came from it for " + std::to_string(patience.count()) +
-             " ms; is it a FIFO that nobody writes to?");
+             " ms (a FIFO that nobody writes to?)");
     const auto bytes = uninterrupted([&] { return ::read(stream.get(), some.data(), some.size()); });
     if (bytes < 0) cannot();
     if (bytes == 0) return text;
