@@ -17,6 +17,7 @@
 #include <tutti/local.hpp>
 #include <tutti/window.hpp>
 
+#include "base/mappings.hpp"
 #include "communicator/ranks.hpp"
 
 namespace tutti::test {
@@ -263,8 +264,8 @@ TEST_F(HostBuffers, WhatIsSentOfItBesideOtherWorkIsCopied) {
 
 TEST_F(HostBuffers, WhatADeviceHasPinnedIsNotReplaced) {
   run_processes(2, Options{}, [&](Communicator& comm) {
-    const std::size_t bytes = 16 * 4096;
-    const std::unique_ptr<void, void (*)(void*)> pages(std::aligned_alloc(4096, bytes), std::free);
+    const std::size_t bytes = 16 * page_bytes();
+    const std::unique_ptr<void, void (*)(void*)> pages(std::aligned_alloc(page_bytes(), bytes), std::free);
     add(pages.get(), bytes, type_host, false);
     const auto thrown = thrown_by([&] { static_cast<void>(comm.register_memory(pages.get(), bytes)); });
     EXPECT_EQ(thrown.code, ErrorCode::invalid_argument);

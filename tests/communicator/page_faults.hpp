@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <memory>
 
+#include "base/mappings.hpp"
+
 namespace tutti::test {
 
 /// Of this thread so far, that were met without a disk.
@@ -20,7 +22,7 @@ inline long page_faults() {
 /// Whether pages can be had ahead of their use: from Linux 5.14 on.
 inline bool can_fault_in() {
 #ifdef MADV_POPULATE_WRITE
-  constexpr std::size_t page = 4096;
+  const std::size_t page = page_bytes();
   const std::unique_ptr<void, decltype(&std::free)> some(std::aligned_alloc(page, page), &std::free);
   return ::madvise(some.get(), page, MADV_POPULATE_WRITE) == 0;
 #else

@@ -23,7 +23,7 @@
 namespace tutti::test {
 namespace {
 
-constexpr std::size_t page = 4096;
+const std::size_t page = page_bytes();
 constexpr std::size_t buffer_bytes = std::size_t{6} << 20;
 constexpr std::size_t enough = 140'003;      ///< float32: even half as many gain by the direct path
 constexpr std::size_t control_bytes = 4096;  ///< what ranks tell each other about where their buffers are
@@ -424,8 +424,9 @@ TEST(ZeroCopy, ThreadsAndTcpTakeTheSameCalls) {
         2,
         [](Communicator& comm) {
           const auto a = comm.allocate<float>(enough), b = comm.allocate<float>(enough);
-          alignas(page) static thread_local std::byte memory[2 * page];
-          const Registration registration = comm.register_memory(memory, sizeof memory);
+          const std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(page, 2 * page),
+                                                                   &std::free);
+          const Registration registration = comm.register_memory(memory.get(), 2 * page);
           const Trial trial({.count = enough}, comm.rank(), comm.size(),
                             reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()));
           issue(comm, trial.call());

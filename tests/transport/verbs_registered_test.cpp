@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/mappings.hpp"
 #include "rig.hpp"
 #include "verbs_ranks.hpp"
 
@@ -48,7 +49,7 @@ TEST(VerbsRegistered, IsSentWithoutACopy) {
 }
 
 TEST(VerbsRegistered, WhatLiesAcrossTwoRangesIsCopied) {
-  constexpr std::size_t page = 4096;
+  const std::size_t page = page_bytes();
   const auto ranks = fake_ranks(2);
   const std::unique_ptr<std::byte, decltype(&std::free)> memory(
       static_cast<std::byte*>(std::aligned_alloc(page, 4 * page)), &std::free);

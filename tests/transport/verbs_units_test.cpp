@@ -18,6 +18,7 @@
 #include <tutti/error.hpp>
 
 #include "base/fork_guard.hpp"
+#include "base/mappings.hpp"
 #include "bootstrap/ranks.hpp"
 #include "transport/verbs/choice.hpp"
 #include "transport/verbs/memory.hpp"
@@ -352,7 +353,7 @@ TEST(VerbsProbe, AGidIsTakenOnlyWhenAMessageComesThroughIt) {
 
 class VerbsMemory : public ::testing::Test {
  protected:
-  static constexpr std::size_t page = 4096;
+  const std::size_t page = page_bytes();
   std::shared_ptr<verbs::Verbs> fake = fake_verbs(fake_devices(1));
   verbs::Context context{fake->open_device("fake0"), {fake.get()}};
   verbs::Domain domain{fake->alloc_pd(context.get()), {fake.get()}};
