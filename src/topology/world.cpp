@@ -22,6 +22,12 @@ void add_hosts(World& world, const Machine& machine, int hosts, int ranks_per_ho
         fmt::format("{} machines \"{}\" with {} ranks each: {}", hosts, machine.name, ranks_per_host,
                     devices.empty() ? "it has neither GPU nor processor" : "at least 1 and 0 are needed"));
   if (ranks_per_host == 0) ranks_per_host = static_cast<int>(devices.size());
+  if (hosts > (most_ranks - world.size()) / ranks_per_host)
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{} machines \"{}\" with {} ranks each are more than the {} ranks that are described; "
+                    "fewer machines, or fewer ranks on each, are needed",
+                    hosts, machine.name, ranks_per_host, most_ranks));
   const auto kind = static_cast<int>(world.machines.size());
   world.machines.push_back(machine);
   for (int i = 0; i < hosts; ++i) {

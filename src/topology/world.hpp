@@ -44,6 +44,9 @@ struct World {
   }
 };
 
+/// No world has more: it would take gigabytes to describe where they sit.
+inline constexpr int most_ranks = 1 << 20;
+
 /// Adds `hosts` machines of one kind, with a rank on each GPU (`ranks_per_host` == 0; on each cpu node where
 /// there is no GPU), or with so many ranks each, dealt to the GPUs or cpu nodes in blocks. Every
 /// `machine.nvlink_machines` consecutive ones share an NVLink domain, if that is more than one. Throws

@@ -37,6 +37,8 @@ TEST(World, SeveralRanksAGpuAndRanksOnProcessors) {
   EXPECT_EQ(uniform_world(bare, 2, 4).size(), 8);
   EXPECT_EQ(uniform_world(bare, 2).seat(0).port, no_node);
   EXPECT_THROW(uniform_world(bare, 0), Error);
+  EXPECT_EQ(uniform_world(bare, most_ranks / 1024, 1024).size(), most_ranks);
+  EXPECT_THROW(uniform_world(bare, most_ranks / 1024 + 1, 1024), Error);
   EXPECT_THROW(uniform_world(Machine{}, 1), Error);
 }
 
