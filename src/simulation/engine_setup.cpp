@@ -54,6 +54,7 @@ void Engine::make_fifos() {
       fifo_of_way_.push_back(static_cast<int>(fifos_.size()) - 1);
     }
   }
+  flows_.join_links();
 }
 
 std::vector<std::vector<Rank>> Engine::find_ends() {

@@ -1,11 +1,13 @@
 #include "simulation/flows.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <queue>
+#include <unordered_map>
 #include <utility>
 
 #include "simulation/at.hpp"
@@ -14,6 +16,13 @@ namespace tutti::simulation {
 
 namespace {
 constexpr double never = std::numeric_limits<double>::infinity();
+
+// As splitmix64 ends.
+constexpr std::uint64_t mixed(std::uint64_t h) {
+  h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  h = (h ^ (h >> 27)) * 0x94D049BB133111EBULL;
+  return h ^ (h >> 31);
+}
 }  // namespace
 
 Flows::Flows(std::vector<double> bandwidth, double incast) : incast_(incast), links_(bandwidth.size()) {
@@ -23,9 +32,39 @@ Flows::Flows(std::vector<double> bandwidth, double incast) : incast_(incast), li
   }
 }
 
-int Flows::add_way(std::vector<Crossing> crossings) {
-  ways_.push_back({.crossings = std::move(crossings)});
+int Flows::add_way(const std::vector<Crossing>& crossings) {
+  assert(counts_as_.empty());
+  Way& way = ways_.emplace_back();
+  way.first = crossings_.size();
+  crossings_.insert(crossings_.end(), crossings.begin(), crossings.end());
+  way.last = crossings_.size();
   return static_cast<int>(ways_.size()) - 1;
+}
+
+void Flows::join_links() {
+  // The sum of hashes of its ways stands for a link's set of them.
+  std::vector<std::uint64_t> crossed(links_.size());
+  for (std::size_t w = 0; w < ways_.size(); ++w)
+    for (const Crossing& c : crossings(ways_[w]))
+      crossed[at(c.link)] += mixed(mixed(w + 1) + std::bit_cast<std::uint64_t>(c.weight));
+  std::unordered_map<std::uint64_t, int> narrowest;
+  for (std::size_t l = 0; l < links_.size(); ++l) {
+    int& one = narrowest.try_emplace(crossed[l], static_cast<int>(l)).first->second;
+    if (links_[l].bandwidth < links_[at(one)].bandwidth) one = static_cast<int>(l);
+  }
+  counts_as_.reserve(links_.size());
+  for (const std::uint64_t ways : crossed) counts_as_.push_back(narrowest.at(ways));
+  for (Way& way : ways_) {
+    const auto first = crossings_.begin() + static_cast<std::ptrdiff_t>(way.first),
+               last = crossings_.begin() + static_cast<std::ptrdiff_t>(way.last);
+    const auto left =
+        std::remove_if(first, last, [&](const Crossing& c) { return counts_as_[at(c.link)] != c.link; });
+    way.last = static_cast<std::size_t>(left - crossings_.begin());
+  }
+}
+
+double Flows::busy(int link) const {
+  return links_[at(counts_as_.empty() ? link : counts_as_[at(link)])].busy;
 }
 
 void Flows::touch(int link) {
@@ -35,7 +74,7 @@ void Flows::touch(int link) {
 
 void Flows::begin(int way, double bytes, double now) {
   Way& flow = ways_[at(way)];
-  assert(!flow.active && !flow.crossings.empty());
+  assert(!flow.active && !crossings(flow).empty());
   flow.active = true;
   flow.left = bytes;
   flow.rate = 0;
@@ -43,10 +82,11 @@ void Flows::begin(int way, double bytes, double now) {
   flow.done = never;
   heap_.push_back(way);
   flow.place = heap_.size() - 1;
-  for (const Crossing& c : flow.crossings) {
+  for (const Crossing& c : crossings(flow)) {
     Link& link = links_[at(c.link)];
     if (link.active.empty()) link.since = now;
     link.active.push_back(way);
+    link.weight += c.weight;
     touch(c.link);
   }
 }
@@ -63,11 +103,12 @@ void Flows::end(double now, std::vector<int>& ended) {
     Way& flow = ways_[at(way)];
     drop(way);
     flow.active = false;
-    for (const Crossing& c : flow.crossings) {
+    for (const Crossing& c : crossings(flow)) {
       Link& link = links_[at(c.link)];
       const auto found = std::find(link.active.begin(), link.active.end(), way);
       *found = link.active.back();
       link.active.pop_back();
+      link.weight = link.active.empty() ? 0 : link.weight - c.weight;
       if (link.active.empty()) link.busy += now - link.since;
       touch(c.link);
     }
@@ -81,18 +122,19 @@ void Flows::settle(double now) {
   const std::size_t most = few + links_.size() / share;
   changed_.clear();
   std::size_t seen = 0;
-  for (; seen < dirty_.size() && seen < most; ++seen) {
+  for (; seen < dirty_.size() && dirty_.size() <= most; ++seen) {
     const int index = dirty_[seen];
     links_[at(index)].dirty = false;
     if (!pass_on(index, level(index))) continue;
     for (const int way : links_[at(index)].active)
-      for (const Crossing& c : ways_[at(way)].crossings)
+      for (const Crossing& c : crossings(ways_[at(way)]))
         if (c.link != index) touch(c.link);
   }
   const bool settled = seen == dirty_.size();
   for (const int link : dirty_) links_[at(link)].dirty = false;
   dirty_.clear();
   if (!settled) fill();
+  effort_ += changed_.size();
   for (const int way : changed_) set_rate(way, now);
 }
 
@@ -115,37 +157,37 @@ bool Flows::pass_on(int index, double now_level) {
 
 // The link that is full first decides for its flows, then the next one for those that are left.
 void Flows::fill() {
-  std::vector<Filling> all(links_.size());
-  for (const int way : heap_) {
-    ways_[at(way)].decided = false;
-    for (const Crossing& c : ways_[at(way)].crossings) all[at(c.link)].weight += c.weight;
-  }
+  ++fills_;
+  effort_ += 2 * heap_.size();
+  filling_.assign(links_.size(), {});
   using Full = std::pair<double, int>;  // at this level of its flows, or later
-  std::priority_queue<Full, std::vector<Full>, std::greater<>> next;
-  for (std::size_t l = 0; l < all.size(); ++l) {
-    if (all[l].weight == 0) continue;
-    all[l].room = room(links_[l], all[l].weight);
-    next.emplace(all[l].room / all[l].weight, static_cast<int>(l));
+  std::vector<Full> first;
+  for (std::size_t l = 0; l < links_.size(); ++l) {
+    const double weight = links_[l].weight;
+    if (weight == 0) continue;
+    filling_[l] = {.room = room(links_[l], weight), .weight = weight};
+    first.emplace_back(filling_[l].room / weight, static_cast<int>(l));
   }
+  std::priority_queue<Full, std::vector<Full>, std::greater<>> next(std::greater<>(), std::move(first));
   while (!next.empty()) {
     const auto [level, link] = next.top();
     next.pop();
-    const Filling& full = all[at(link)];
+    const Filling& full = filling_[at(link)];
     if (full.weight == 0) continue;
     if (const double now = full.room / full.weight; now > level)
       next.emplace(now, link);
     else
-      decide(all, link, level);
+      decide(link, level);
   }
-  for (std::size_t l = 0; l < all.size(); ++l)
-    if (!links_[l].active.empty()) pass_on(static_cast<int>(l), all[l].fastest + all[l].room);
+  for (std::size_t l = 0; l < links_.size(); ++l)
+    if (!links_[l].active.empty()) pass_on(static_cast<int>(l), filling_[l].fastest + filling_[l].room);
 }
 
-void Flows::decide(std::vector<Filling>& all, int full, double level) {
+void Flows::decide(int full, double level) {
   for (const int way : links_[at(full)].active) {
-    if (std::exchange(ways_[at(way)].decided, true)) continue;
-    for (const Crossing& c : ways_[at(way)].crossings) {
-      Filling& link = all[at(c.link)];
+    if (std::exchange(ways_[at(way)].decided, fills_) == fills_) continue;
+    for (const Crossing& c : crossings(ways_[at(way)])) {
+      Filling& link = filling_[at(c.link)];
       link.room = std::max(0.0, link.room - c.weight * level);
       link.weight -= c.weight;
       link.fastest = level;
@@ -160,11 +202,12 @@ double Flows::room(const Link& link, double weight) const {
 // What no flow on a link exceeds: filled with the flows that other links hold below it, the rest is shared.
 double Flows::level(int index) {
   const Link& link = links_[at(index)];
+  effort_ += link.active.size();
   demands_.clear();
   double weight = 0;
   for (const int way : link.active) {
     std::pair<double, double> demand{never, 0};
-    for (const Crossing& c : ways_[at(way)].crossings)
+    for (const Crossing& c : crossings(ways_[at(way)]))
       if (c.link == index)
         demand.second = c.weight;
       else
@@ -189,7 +232,7 @@ void Flows::set_rate(int way, double now) {
   Way& flow = ways_[at(way)];
   flow.changed = false;
   double rate = never;
-  for (const Crossing& c : flow.crossings) rate = std::min(rate, links_[at(c.link)].level);
+  for (const Crossing& c : crossings(flow)) rate = std::min(rate, links_[at(c.link)].level);
   assert(rate < never);
   if (flow.rate == rate) return;
   flow.left = std::max(0.0, flow.left - flow.rate * (now - flow.at));

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -26,7 +28,10 @@ class Flows {
   Flows(std::vector<double> bandwidth, double incast);
 
   /// A way that flows can take; they are numbered from 0. At most one flow is on it at a time.
-  int add_way(std::vector<Crossing> crossings);
+  int add_way(const std::vector<Crossing>& crossings);
+  /// Once all ways are known: of links that all the same ways cross, one after the other, only the narrowest
+  /// counts, and is the only one that is looked at from now on.
+  void join_links();
   /// Begins a flow of `bytes` at time `now`.
   void begin(int way, double bytes, double now);
   /// When the next flow ends, if none begins before; infinity when there is none.
@@ -34,31 +39,37 @@ class Flows {
   /// Ends the flows that are through at `now`; appends their ways to `ended`.
   void end(double now, std::vector<int>& ended);
   /// s that a link was crossed by at least one flow, up to the last end.
-  [[nodiscard]] double busy(int link) const { return links_[static_cast<std::size_t>(link)].busy; }
+  [[nodiscard]] double busy(int link) const;
+  /// Flows that were looked at, again and again: what all this took.
+  [[nodiscard]] std::uint64_t effort() const { return effort_; }
 
  private:
   struct Link {
     double bandwidth = 0;
     std::vector<int> active;  ///< ways
+    double weight = 0;        ///< of those in all
     double since = 0, busy = 0;
     double level = 0;  ///< bytes/s, as last passed on; infinite before its first flow
     bool dirty = false;
   };
   struct Way {
-    std::vector<Crossing> crossings;
+    std::size_t first = 0, last = 0;    ///< in crossings_
     double left = 0, rate = 0, at = 0;  ///< bytes left at time `at`
     double done = 0;                    ///< when it will be through
+    std::size_t place = 0;              ///< in the heap
+    std::uint64_t decided = 0;          ///< the last of `fills_` in which its rate was found
     bool active = false, changed = false;
-    bool decided = false;   ///< while all links are filled
-    std::size_t place = 0;  ///< in the heap
   };
   struct Filling {
     double room = 0, weight = 0;  ///< of flows that are not decided
     double fastest = 0;           ///< of those that are
   };
+  [[nodiscard]] std::span<const Crossing> crossings(const Way& way) const {
+    return std::span(crossings_).subspan(way.first, way.last - way.first);
+  }
   void settle(double now);
   void fill();
-  void decide(std::vector<Filling>& all, int full, double level);
+  void decide(int full, double level);
   /// Whether it differs from what was passed on last. Those on the link have changed then.
   bool pass_on(int link, double level);
   [[nodiscard]] double level(int link);
@@ -75,7 +86,11 @@ class Flows {
 
   double incast_;
   std::vector<Link> links_;
+  std::vector<int> counts_as_;  ///< by link, where they are joined, the one that is looked at
   std::vector<Way> ways_;
+  std::vector<Crossing> crossings_;
+  std::vector<Filling> filling_;
+  std::uint64_t fills_ = 0, effort_ = 0;
   std::vector<int> heap_, dirty_, changed_;
   std::vector<std::pair<double, double>> demands_;  ///< while a level is found
 };
