@@ -70,10 +70,10 @@ Algorithms wanted(const Network& network, const Question& question) {
 
 // The most ranks that one of the first few sends to or hears from: a root, or what is within a tree or a
 // chain.
-std::size_t most_peers(const Network& network, const Algorithm& algorithm) {
+std::size_t most_peers(int ranks, const Algorithm& algorithm) {
   const std::vector<Rank> few = {0, 1, 2, 3, 4};
   const PartialBuild build(few);
-  const Schedule schedule = algorithm.make(network.ranks, 0, network.node_size);
+  const Schedule schedule = algorithm.make(ranks, 0);
   std::size_t most = 1;
   for (const Rank rank : few) {
     std::set<Rank> peers;
@@ -90,11 +90,13 @@ std::size_t most_peers(const Network& network, const Algorithm& algorithm) {
 // What is likely fast comes first, for it may spare the others: that made for nodes, and that which is
 // neither wide, as where one rank talks to all, nor deep, as a chain.
 void put_likely_fast_first(const Network& network, Algorithms& algorithms) {
+  // Of ten thousand ranks they compare as of so many, whose schedules are built in no time.
+  const int ranks = std::min(network.ranks, 1024);
   std::map<const Algorithm*, std::size_t> effort;
   for (const Algorithm* algorithm : algorithms) {
     if (algorithm->by_nodes != nullptr) continue;
-    const std::size_t width = most_peers(network, *algorithm);
-    effort[algorithm] = width + static_cast<std::size_t>(network.ranks) / width;
+    const std::size_t width = most_peers(ranks, *algorithm);
+    effort[algorithm] = width + static_cast<std::size_t>(ranks) / width;
   }
   std::ranges::stable_sort(algorithms, {}, [&](const Algorithm* algorithm) { return effort[algorithm]; });
 }
@@ -124,44 +126,66 @@ void add_besides(Candidate& candidate, double crowd, double factor) {
   candidate.besides = result.seconds - simulated;
 }
 
+std::uint64_t times(std::uint64_t amount, double factor) {
+  return static_cast<std::uint64_t>(static_cast<double>(amount) * factor);
+}
+
+[[noreturn]] void throw_too_long(const Network& network, const Question& question) {
+  throw Error(ErrorCode::unsupported,
+              fmt::format("{} of {} bytes on {} ranks takes too long to simulate{}; more effort (tutti-sim "
+                          "--effort), fewer ranks or a longer piece may do",
+                          name(question.collective), question.bytes, network.ranks,
+                          question.algorithm.empty() ? "" : " by " + question.algorithm));
+}
+
 }  // namespace
 
 Ranking rank_candidates(const Network& network, const Question& question) {
   auto algorithms = wanted(network, question);
   const bool gives_up = network.ranks > everybody_up_to;
   if (gives_up && algorithms.size() > 1) put_likely_fast_first(network, algorithms);
-  std::vector<std::size_t> pieces = {64 * KiB, 256 * KiB, 1024 * KiB};
+  // Long ones first: they are the fewest, and what is found by them may spare the others.
+  std::vector<std::size_t> pieces = {1024 * KiB, 256 * KiB, 64 * KiB};
   if (question.piece != 0) pieces = {question.piece};
+  std::uint64_t effort = times(most_effort, question.effort);
   Ranking found;
   for (const Algorithm* algorithm : algorithms) {
     const auto make = [&] { return algorithm->make(network.ranks, 0, network.node_size); };
     std::optional<Alike> alike;
-    if (gives_up && !network.processor.multicasts) alike.emplace(make, network);
+    try {
+      if (gives_up && !network.processor.multicasts)
+        alike.emplace(make, network, times(most_fifos, question.effort));
+    } catch (const TooManyFifos&) {
+      for (const std::size_t piece : pieces) found.left_out.push_back({algorithm, piece, 0, true});
+      continue;
+    }
     const double factor = question.factor ? question.factor(*algorithm) : 1;
-    for (const std::size_t piece : pieces) {
+    for (std::size_t p = 0; p < pieces.size(); ++p) {
       const Workload workload{.collective = question.collective,
                               .bytes = question.bytes,
                               .type = question.type,
-                              .piece = piece,
+                              .piece = pieces[p],
                               .max_message = question.max_message,
                               .views = algorithm->views,
-                              .extrapolates = gives_up};
-      const double limit = gives_up ? limit_of(found.candidates, algorithms.size() == 1)
-                                    : std::numeric_limits<double>::infinity();
-      Candidate one{
-          algorithm, piece,
-          alike ? alike->run(workload, limit / factor) : simulate(make(), network, workload, limit / factor)};
-      const bool longer_would_do_the_same = one.result.chunk <= piece || one.result.piece < piece;
+                              .extrapolates = true,
+                              .extrapolates_from = gives_up ? 0 : some_pieces_from};
+      Limits limits{.effort = effort / 2};
+      if (gives_up) limits.seconds = limit_of(found.candidates, algorithms.size() == 1) / factor;
+      Candidate one{algorithm, pieces[p],
+                    alike ? alike->run(workload, limits) : simulate(make(), network, workload, limits)};
+      effort -= std::min(effort, one.result.effort);
+      // Shorter ones that are still as long as the messages do the same.
+      while (p + 1 < pieces.size() && pieces[p + 1] >= one.result.piece) one.piece = pieces[++p];
       add_besides(one, question.crowd, factor);
       if (one.result.finished)
         found.candidates.insert(
             std::upper_bound(found.candidates.begin(), found.candidates.end(), one, comes_first),
             std::move(one));
       else
-        found.left_out.push_back({algorithm, piece, one.result.seconds});
-      if (longer_would_do_the_same) break;
+        found.left_out.push_back({algorithm, one.piece, one.result.seconds, one.result.too_long});
     }
   }
+  if (found.candidates.empty()) throw_too_long(network, question);
   return found;
 }
 

@@ -28,6 +28,7 @@ struct Question {
   std::size_t piece = 0;                             ///< only this; 0: several
   std::size_t max_message = execution::unlimited;    ///< bytes
   double crowd = 1;                                  ///< ranks that share a processor
+  double effort = 1;                                 ///< times what is taken before candidates are given up
   std::function<double(const Algorithm&)> factor{};  ///< measured over simulated time; empty: 1
 };
 
@@ -42,12 +43,23 @@ inline constexpr int everybody_up_to = 64;
 /// Nobody asks how much slower than this many times the fastest candidate another one is.
 inline constexpr double lost_by_far = 10;
 
+/// What all simulations of a question may take (Limits::effort), so that there is an answer within seconds,
+/// and each candidate half of what those before it left. On every machine the same are given up.
+inline constexpr std::uint64_t most_effort = 150'000'000;
+/// Of many ranks, by representatives or not: so many FIFOs are looked at to find those that are alike.
+inline constexpr std::uint64_t most_fifos = 16'000'000;
+/// From so many steps of all ranks on, long buffers are told from some of their pieces; beyond
+/// `everybody_up_to` ranks always.
+inline constexpr std::uint64_t some_pieces_from = 1'000'000;
+
 /// What was given up, as it is slower than the fastest candidate, the next one and the best by another
-/// algorithm than the fastest one's, or `lost_by_far` times as slow as the fastest one by then.
+/// algorithm than the fastest one's, or `lost_by_far` times as slow as the fastest one by then. Or as it
+/// takes too long to find out.
 struct LeftOut {
   const Algorithm* algorithm = nullptr;
   std::size_t piece = 0;
-  double at_least = 0;  ///< s that it would take
+  double at_least = 0;    ///< s that it would take
+  bool too_long = false;  ///< it could be faster: only Question::effort tells
 };
 
 struct Ranking {
@@ -57,7 +69,8 @@ struct Ranking {
 };
 
 /// Beyond `everybody_up_to` ranks, candidates are given up as soon as they have lost. Throws
-/// Error(invalid_argument) when there is no such algorithm, or it reaches into other ranks' memory.
+/// Error(invalid_argument) when there is no such algorithm, or it reaches into other ranks' memory, and
+/// Error(unsupported) when all candidates take too long.
 Ranking rank_candidates(const Network& network, const Question& question);
 
 /// Queue pairs of the adapter that has most: those of all ranks that use it.

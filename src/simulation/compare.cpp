@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string_view>
 
 namespace tutti::simulation {
@@ -70,6 +71,22 @@ std::string loss(const Network& network, const Candidate& loser, const Candidate
   return text;
 }
 
+// "all_pairs (64K 256K), ring (64K)"
+std::string names(const std::vector<LeftOut>& left_out, bool too_long) {
+  std::map<std::string_view, std::set<std::size_t>> pieces;
+  for (const LeftOut& one : left_out)
+    if (one.too_long == too_long) pieces[one.algorithm->name].insert(one.piece);
+  std::vector<std::string> all;
+  all.reserve(pieces.size());
+  for (const auto& [algorithm, sizes] : pieces) {
+    std::string those;
+    for (const std::size_t piece : sizes)
+      those += (those.empty() ? "" : " ") + size_text(static_cast<double>(piece));
+    all.push_back(fmt::format("{} ({})", algorithm, those));
+  }
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
 }  // namespace
 
 std::vector<Difference> differences(const Network& network, const Candidate& slower,
@@ -119,20 +136,17 @@ std::string describe(const Network& network, const Ranking& ranking) {
     text += fmt::format("queue pairs of an adapter, at most: {}\n",
                         queue_pairs_per_adapter(network, best.result));
   for (const Candidate* loser : runners_up(ranking.candidates)) text += loss(network, *loser, best);
-  if (!ranking.left_out.empty())
-    text += "slower, not simulated to the end: " + describe(ranking.left_out) + "\n";
-  return text;
+  return text + describe(ranking.left_out);
 }
 
-std::string describe(const std::vector<LeftOut>& left_out) {
-  std::map<std::string_view, std::vector<std::string>> pieces;
-  for (const LeftOut& one : left_out)
-    pieces[one.algorithm->name].push_back(size_text(static_cast<double>(one.piece)));
-  std::vector<std::string> all;
-  all.reserve(pieces.size());
-  for (const auto& [algorithm, sizes] : pieces)
-    all.push_back(fmt::format("{} ({})", algorithm, fmt::join(sizes, " ")));
-  return fmt::format("{}", fmt::join(all, ", "));
+std::string describe(const std::vector<LeftOut>& left_out, std::string_view indent) {
+  std::string text;
+  if (const std::string slower = names(left_out, false); !slower.empty())
+    text += fmt::format("{}slower, not simulated to the end: {}\n", indent, slower);
+  if (const std::string unknown = names(left_out, true); !unknown.empty())
+    text +=
+        fmt::format("{}perhaps faster, but too long to simulate (tutti-sim --effort): {}\n", indent, unknown);
+  return text;
 }
 
 std::string size_text(double bytes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "simulation/candidates.hpp"
@@ -29,8 +30,9 @@ double load(const Network& network, const Candidate& candidate, const LinkCounts
 
 /// Several lines: the fastest candidate, and why not the runners-up.
 std::string describe(const Network& network, const Ranking& ranking);
-/// "all_pairs (64K 256K), ring (64K)": the algorithms and pieces.
-std::string describe(const std::vector<LeftOut>& left_out);
+/// Of the candidates that were given up, a line for those that are slower and one for those of which nobody
+/// knows, each after `indent`.
+std::string describe(const std::vector<LeftOut>& left_out, std::string_view indent = "");
 
 /// "1.5K" for 1536, at most four digits.
 std::string size_text(double bytes);

@@ -25,10 +25,11 @@ One take_first(std::vector<One>& those) {
 
 }  // namespace
 
-Result given_up(double least) {
+Result given_up(double least, std::uint64_t effort) {
   Result result;
   result.finished = false;
   result.seconds = least;
+  result.effort = effort;
   return result;
 }
 
@@ -254,9 +255,9 @@ double Engine::bound() const {
   return seconds;
 }
 
-Result Engine::run(double limit) {
-  if (limit < std::numeric_limits<double>::infinity())
-    if (const double least = bound(); least > limit) return given_up(least);
+Result Engine::run(const Limits& limits) {
+  if (limits.seconds < std::numeric_limits<double>::infinity())
+    if (const double least = bound(); least > limits.seconds) return given_up(least, 0);
   for (std::size_t a = 0; a < states_.size(); ++a) call(static_cast<int>(a), {});
   std::vector<int> ended;
   while (true) {
@@ -264,7 +265,12 @@ Result Engine::run(double limit) {
     // Rates change only when time moves on: what begins and ends at one time is settled together.
     const double flows = told <= now_ ? std::numeric_limits<double>::infinity() : flows_.next(now_);
     if (events_.empty() && flows == std::numeric_limits<double>::infinity()) break;
-    if (std::min(told, flows) > limit) return given_up(limit);
+    if (std::min(told, flows) > limits.seconds) return given_up(limits.seconds, effort());
+    if (effort() > limits.effort) {
+      Result result = given_up(std::max(now_, bound()), effort());
+      result.too_long = true;
+      return result;
+    }
     if (flows < told) {
       now_ = flows;
       ended.clear();
@@ -307,6 +313,7 @@ Result Engine::run(double limit) {
 Result Engine::result() {
   Result result;
   result.events = told_;
+  result.effort = effort();
   result.spent = last_.back();
   const int half = calls_ / 2;
   result.steady = result.spent;

@@ -16,7 +16,7 @@
 namespace tutti::simulation {
 
 /// What takes at least `least` seconds, and nobody wants to know more: see Result::finished.
-Result given_up(double least);
+Result given_up(double least, std::uint64_t effort);
 
 /// As the executor does: a lane's step begins when all its messages have arrived, all its sinks have room
 /// and, where a rank is one thread, no other lane works. There, a lane goes on as long as it can, and then
@@ -25,9 +25,9 @@ class Engine {
  public:
   /// `calls`: how often every rank runs its program, one after the other, without waiting for the others.
   Engine(const Network& network, const Quotient& quotient, const std::vector<Actor>& actors, int calls = 1);
-  /// Fills in all but `piece`. Throws Error(invalid_schedule) when the schedule is stuck. Gives up at `limit`
-  /// seconds, or at once where some link has more to carry than it can until then: see Result::finished.
-  Result run(double limit);
+  /// Fills in all but `piece`. Throws Error(invalid_schedule) when the schedule is stuck. Gives up at the
+  /// limits, or at once where some link has more to carry than it can until then: see Result::finished.
+  Result run(const Limits& limits);
   /// s that the busiest link needs for all that will cross it.
   [[nodiscard]] double bound() const;
 
@@ -100,6 +100,8 @@ class Engine {
   void release(Fifo& fifo);
   void tell(double time, What what, int which);
   [[nodiscard]] Spent work(const LaneState& lane, const execution::Instruction& step);
+  /// A step takes about as long as four flows that are looked at.
+  [[nodiscard]] std::uint64_t effort() const { return 4 * told_ + flows_.effort(); }
   Result result();
 
   const Network& network_;

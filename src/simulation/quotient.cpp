@@ -30,9 +30,12 @@ constexpr int most_rounds = 128;
 // What the steps of every rank are, but for whom they concern, and its FIFOs in the order of first use.
 class Habits {
  public:
-  explicit Habits(int ranks) : ranks_(at(ranks)) {}
+  Habits(int ranks, std::uint64_t most_fifos) : ranks_(at(ranks)), most_fifos_(most_fifos) {}
 
   void see(Rank rank, int lane, const Step& step) {
+    constexpr std::uint64_t a_fifo = 4;  // uses of it
+    used_ += step.sources.size() + step.sinks.size();
+    if (used_ / a_fifo > most_fifos_) throw TooManyFifos();
     One& one = ranks_[at(rank)];
     std::uint64_t& h = one.lanes[at(lane)];
     h = mix(h, step.complete ? 3 : 5);
@@ -90,17 +93,20 @@ class Habits {
   }
 
   std::vector<One> ranks_;
+  std::uint64_t most_fifos_, used_ = 0;
   int period_ = 0;
 };
 
 class Refinement {
  public:
-  Refinement(const Network& network, const Habits& habits) : network_(network), colours_(at(network.ranks)) {
+  Refinement(const Network& network, const Habits& habits, std::uint64_t most_fifos)
+      : network_(network), colours_(at(network.ranks)) {
     std::size_t count = 0;
     for (Rank r = 0; r < network.ranks; ++r) {
       colours_[at(r)] = habits.steps(r);
       count += habits.count_from(r);
     }
+    if (count > most_fifos) throw TooManyFifos();
     fifos_.reserve(count + 1);
     for (Rank r = 0; r < network.ranks; ++r)
       habits.for_fifos_from(r, [&](Rank to, int channel) { add(r, to, channel, habits); });
@@ -278,14 +284,14 @@ Quotient everybody(const Network& network) {
   return q;
 }
 
-Quotient kinds(const Network& network, const Make& make) {
-  Habits habits(network.ranks);
+Quotient kinds(const Network& network, const Make& make, std::uint64_t most_fifos) {
+  Habits habits(network.ranks, most_fifos);
   {
     const PartialBuild build([&](Rank rank, int lane, const Step& step) { habits.see(rank, lane, step); });
     make();
     habits.repeat(build.period());
   }
-  Refinement refinement(network, habits);
+  Refinement refinement(network, habits, most_fifos);
   return refinement.run() ? refinement.quotient() : everybody(network);
 }
 

@@ -9,7 +9,9 @@
 /// rates and equal times, and the simulation of the representatives is exact.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -49,7 +51,12 @@ using Make = std::function<Schedule()>;
 /// Every rank is a kind of its own. `network` outlives the result, here and below.
 Quotient everybody(const Network& network);
 /// The coarsest kinds, for chunks that are all equal. Two runs of `make`, none of which holds the schedule.
-/// Throws Error(unsupported) when steps touch other ranks' memory.
-Quotient kinds(const Network& network, const Make& make);
+/// Throws Error(unsupported) when steps touch other ranks' memory, and TooManyFifos, before there are more of
+/// them, or four times as many messages of steps.
+Quotient kinds(const Network& network, const Make& make,
+               std::uint64_t most_fifos = std::numeric_limits<std::uint64_t>::max());
+
+/// The schedule is too large to be looked at.
+struct TooManyFifos {};
 
 }  // namespace tutti::simulation

@@ -22,20 +22,41 @@ constexpr double steady_within = 1e-3;  // of what a step takes
 
 using Three = std::array<Result, 3>;
 
-// Only buffers that the schedule divides have a rest in another part, in which pieces are shorter.
+using execution::Instruction;
+
+// Of a buffer that the schedule divides, whole rounds are in a part before that of the rest, in which pieces
+// are shorter.
 bool has_rounds(const std::vector<execution::Part>& parts) { return parts.size() > 1; }
 
+// Where every block has its place, the last piece of each is the rest, and all parts have as many rounds.
+bool is_cut(const Instruction& step) { return !step.whole && step.bytes != 0; }
+
+// The rounds that all have in common; 0 where there are none.
 std::uint64_t rounds_of(const std::vector<Actor>& actors) {
+  std::uint64_t rounds = 0, block = 0;
   for (const Actor& actor : actors)
-    for (const auto& parts : actor.program.lanes)
-      if (has_rounds(parts)) return parts.front().iterations;
-  return 0;
+    for (const auto& parts : actor.program.lanes) {
+      if (has_rounds(parts)) rounds = parts.front().iterations;
+      for (const execution::Part& part : parts)
+        for (const Instruction& step : part.instructions) {
+          if (!is_cut(step)) continue;
+          if (block != 0 && step.bytes != block) return 0;
+          block = step.bytes;
+          rounds = part.iterations;
+        }
+    }
+  return rounds;
 }
 
-void set_rounds(std::vector<Actor>& actors, std::uint64_t rounds) {
+void set_rounds(std::vector<Actor>& actors, std::uint64_t before, std::uint64_t rounds) {
   for (Actor& actor : actors)
     for (auto& parts : actor.program.lanes)
-      if (has_rounds(parts)) parts.front().iterations = rounds;
+      for (execution::Part& part : parts) {
+        if (has_rounds(parts) ? &part != &parts.front() : part.iterations != before) continue;
+        part.iterations = rounds;
+        for (Instruction& step : part.instructions)
+          if (is_cut(step)) step.bytes -= (before - rounds) * actor.program.stride;
+      }
 }
 
 std::map<int, LinkCounts> by_link(const Result& result) {
@@ -109,29 +130,41 @@ Result grown(const Network& network, const Three& of, std::uint64_t times) {
 
 // By steps of so many rounds.
 std::optional<Result> by_steps(const Network& network, const Quotient& quotient, std::vector<Actor>& actors,
-                               double limit, std::uint64_t rounds, std::uint64_t step) {
+                               Limits& limits, std::uint64_t rounds, std::uint64_t step) {
   Three of;
   for (std::uint64_t i = 0; i < of.size(); ++i) {
-    set_rounds(actors, rounds % step + (i + 1) * step);
-    of[i] = Engine(network, quotient, actors).run(limit);
+    const std::uint64_t some = rounds % step + (i + 1) * step;
+    set_rounds(actors, rounds, some);
+    of[i] = Engine(network, quotient, actors).run(limits);
+    set_rounds(actors, some, rounds);
+    limits.effort -= std::min(limits.effort, std::exchange(of[i].effort, 0));
     if (!of[i].finished) return std::move(of[i]);
   }
   if (!is_steady(network, of)) return std::nullopt;
   Result all = grown(network, of, rounds / step - of.size());
-  return all.seconds > limit ? given_up(limit) : all;
+  return all.seconds > limits.seconds ? given_up(limits.seconds, 0) : all;
 }
 
 }  // namespace
 
+std::uint64_t steps_in_all(const std::vector<Actor>& actors) {
+  std::uint64_t steps = 0;
+  for (const Actor& actor : actors)
+    for (const auto& parts : actor.program.lanes)
+      for (const execution::Part& part : parts) steps += part.iterations * part.instructions.size();
+  return steps;
+}
+
 std::optional<Result> by_some_rounds(const Network& network, const Quotient& quotient,
-                                     std::vector<Actor>& actors, double limit) {
+                                     std::vector<Actor>& actors, Limits& limits) {
   const std::uint64_t rounds = rounds_of(actors);
   if (rounds < worth_it * first_step) return std::nullopt;
-  if (const double least = Engine(network, quotient, actors).bound(); least > limit) return given_up(least);
+  const double least = Engine(network, quotient, actors).bound();
+  if (least > limits.seconds) return given_up(least, 0);
   std::optional<Result> found;
   for (std::uint64_t step = first_step; !found && step <= last_step && rounds >= worth_it * step; step *= 2)
-    found = by_steps(network, quotient, actors, limit, rounds, step);
-  set_rounds(actors, rounds);
+    found = by_steps(network, quotient, actors, limits, rounds, step);
+  if (found && found->too_long) found->seconds = std::max(found->seconds, least);
   return found;
 }
 

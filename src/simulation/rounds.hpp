@@ -17,10 +17,13 @@ namespace tutti::simulation {
 
 /// The result of one call, from three simulations of some of its rounds; given up as Engine::run is. Nothing
 /// where there are too few rounds for that, or where as many more did not take as long both times, or took
-/// less than a link needs: then all must be simulated. Counts are exact; ranks that are done before the last
-/// may be told to be done earlier than they are, since with few rounds nothing holds them up yet. `actors`
-/// are as before afterwards.
+/// less than a link needs: then all must be simulated, with what is left of `limits` by then. Counts are
+/// exact; ranks that are done before the last may be told to be done earlier than they are, since with few
+/// rounds nothing holds them up yet. `actors` are as before afterwards.
 std::optional<Result> by_some_rounds(const Network& network, const Quotient& quotient,
-                                     std::vector<Actor>& actors, double limit);
+                                     std::vector<Actor>& actors, Limits& limits);
+
+/// Steps of all ranks, in all their rounds.
+std::uint64_t steps_in_all(const std::vector<Actor>& actors);
 
 }  // namespace tutti::simulation

@@ -30,11 +30,14 @@ std::size_t largest_chunk(const Schedule& schedule, const Workload& workload) {
 }
 
 Result run(const Schedule& schedule, const Network& network, const Workload& workload, Quotient& quotient,
-           bool even, double limit) {
+           bool even, const Limits& limits) {
   std::vector<Actor> actors = cast(schedule, network, workload, quotient, even);
   std::optional<Result> found;
-  if (workload.extrapolates && workload.calls == 1) found = by_some_rounds(network, quotient, actors, limit);
-  Result result = found ? std::move(*found) : Engine(network, quotient, actors, workload.calls).run(limit);
+  Limits left = limits;
+  if (workload.extrapolates && workload.calls == 1 && steps_in_all(actors) >= workload.extrapolates_from)
+    found = by_some_rounds(network, quotient, actors, left);
+  Result result = found ? std::move(*found) : Engine(network, quotient, actors, workload.calls).run(left);
+  result.effort += limits.effort - left.effort;
   result.chunk = largest_chunk(schedule, workload);
   for (const Actor& actor : actors)
     result.piece = std::max<std::size_t>(result.piece, std::min(actor.program.piece, result.chunk));
@@ -80,9 +83,10 @@ void busiest_first(const Network& network, std::vector<LinkCounts>& links) {
                    [&](const LinkCounts& a, const LinkCounts& b) { return needed(a) > needed(b); });
 }
 
-Result simulate(const Schedule& schedule, const Network& network, const Workload& workload, double limit) {
+Result simulate(const Schedule& schedule, const Network& network, const Workload& workload,
+                const Limits& limits) {
   Quotient quotient = everybody(network);
-  return run(schedule, network, workload, quotient, false, limit);
+  return run(schedule, network, workload, quotient, false, limits);
 }
 
 std::map<int, int> queue_pairs_by_adapter(const Network& network, const std::vector<int>& by_rank,
@@ -100,15 +104,15 @@ double crowded(const Result& result, double crowd) {
   return std::max(result.spent.total(), crowd * each);
 }
 
-Alike::Alike(const Make& make, const Network& network)
+Alike::Alike(const Make& make, const Network& network, std::uint64_t most_fifos)
     : network_(network),
-      quotient_(kinds(network, make)),
+      quotient_(kinds(network, make, most_fifos)),
       schedule_(steps_of(quotient_.representatives, make)) {
   assert(!network.processor.multicasts);
 }
 
-Result Alike::run(const Workload& workload, double limit) {
-  return simulation::run(schedule_, network_, workload, quotient_, true, limit);
+Result Alike::run(const Workload& workload, const Limits& limits) {
+  return simulation::run(schedule_, network_, workload, quotient_, true, limits);
 }
 
 }  // namespace tutti::simulation

@@ -28,6 +28,14 @@ struct Workload {
   int calls = 1;       ///< in a row, without a barrier, as benchmarks do
   /// A buffer of many pieces may be told from some of them (rounds.hpp): of one call, and not exact.
   bool extrapolates = false;
+  std::uint64_t extrapolates_from = 0;  ///< but only where the ranks have so many steps in all
+};
+
+/// Beyond which a simulation is given up.
+struct Limits {
+  double seconds = std::numeric_limits<double>::infinity();  ///< of the clock
+  /// Four times the steps of the simulation, and the flows that are looked at: the same on every machine.
+  std::uint64_t effort = std::numeric_limits<std::uint64_t>::max();
 };
 
 /// What one rank does.
@@ -76,6 +84,7 @@ struct Spent {
 struct Result {
   /// False: given up at a limit, and `seconds` is what it takes at least; little else is set.
   bool finished = true;
+  bool too_long = false;  ///< given up for Limits::effort, not for its time
   double seconds = 0;
   Spent spent;   ///< of the step that ends last
   Spent steady;  ///< s a call, once calls follow each other: of the later half of `Workload::calls`; no hops
@@ -86,6 +95,7 @@ struct Result {
   std::vector<LinkCounts> links;  ///< those that anything crosses; the busiest first
   std::uint64_t messages = 0;     ///< of all ranks
   std::uint64_t events = 0;       ///< steps of the simulation
+  std::uint64_t effort = 0;       ///< as Limits counts it
   std::size_t piece = 0;          ///< bytes of a chunk a message, as lowered
   std::size_t chunk = 0;          ///< bytes of the largest chunk of the caller's buffers
 };
@@ -93,10 +103,9 @@ struct Result {
 /// Sorts by the time that a link needs for what crosses it.
 void busiest_first(const Network& network, std::vector<LinkCounts>& links);
 
-/// Rank by rank: exact, but for Workload::extrapolates. Gives up at `limit` seconds of the clock: see
-/// Result::finished.
+/// Rank by rank: exact, but for Workload::extrapolates. Gives up at the limits: see Result::finished.
 Result simulate(const Schedule& schedule, const Network& network, const Workload& workload,
-                double limit = std::numeric_limits<double>::infinity());
+                const Limits& limits = {});
 
 /// By representatives; see quotient.hpp. Chunks of a buffer that the schedule divides are all taken as large
 /// as the largest: the real ones are multiples of 64 bytes, or of an element where there are fewer for each,
@@ -104,8 +113,10 @@ Result simulate(const Schedule& schedule, const Network& network, const Workload
 class Alike {
  public:
   /// `network` must outlive it, and have no multicasts: whether a message is one, only all ranks' steps say.
-  Alike(const Make& make, const Network& network);
-  Result run(const Workload& workload, double limit = std::numeric_limits<double>::infinity());
+  /// Throws TooManyFifos.
+  Alike(const Make& make, const Network& network,
+        std::uint64_t most_fifos = std::numeric_limits<std::uint64_t>::max());
+  Result run(const Workload& workload, const Limits& limits = {});
 
  private:
   const Network& network_;

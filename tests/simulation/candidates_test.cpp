@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tutti/error.hpp>
+
 #include "simulation/candidates.hpp"
 #include "simulation/compare.hpp"
 #include "simulation/host_network.hpp"
@@ -174,6 +176,41 @@ TEST(Candidates, ThatLoseByFarAreGivenUp) {
   };
   expect_given_up(Collective::broadcast, MiB / 16, "chain");
   expect_given_up(Collective::reduce, MiB, "all_pairs");
+}
+
+// In so many steps, and not in so many seconds: the same are given up on every machine.
+TEST(Candidates, ThatTakeTooLongAreGivenUpAndNamed) {
+  const Network network = machines(9);
+  Question question{.collective = Collective::reduce, .bytes = 64 * MiB, .effort = 0.01};
+  const Ranking ranking = rank_candidates(network, question);
+  EXPECT_EQ(ranking.candidates.at(0).algorithm->name, "tree");
+  const auto two_shot = std::ranges::find_if(
+      ranking.left_out, [](const LeftOut& one) { return one.algorithm->name == "two_shot"; });
+  ASSERT_NE(two_shot, ranking.left_out.end());
+  EXPECT_TRUE(two_shot->too_long);
+  EXPECT_GT(two_shot->at_least, 0);
+  EXPECT_THAT(describe(ranking.left_out), testing::HasSubstr("perhaps faster, but too long to simulate"));
+  question.algorithm = "two_shot";
+  EXPECT_THROW(rank_candidates(network, question), Error);
+}
+
+// Every rank has something for each of the others: they would be ten thousand million FIFOs.
+TEST(Candidates, ThatWouldFillTheMemoryAreNotBegun) {
+  const Network network = uniform(100'000, 5e-6, 1 / 25e9);
+  EXPECT_THROW(
+      rank_candidates(network, {.collective = Collective::all_to_all, .bytes = MiB, .algorithm = "pairwise"}),
+      Error);
+}
+
+// Of a few ranks as well, where all pieces would be millions of steps.
+TEST(Candidates, OfVeryLongBuffersAreToldFromSomePieces) {
+  for (const Collective collective : {Collective::all_reduce, Collective::all_to_all}) {
+    const Candidate one =
+        rank_candidates(machines(1), {.collective = collective, .bytes = 16384 * MiB, .piece = MiB / 16})
+            .candidates.at(0);
+    EXPECT_LT(one.result.events, some_pieces_from) << name(collective);
+    EXPECT_GT(one.result.messages, some_pieces_from) << name(collective);
+  }
 }
 
 // Of a ring, the first and the last rank of a host reach another one, by the adapter that all four share.

@@ -25,14 +25,19 @@ constexpr std::size_t short_piece = MiB / 16;
 struct Pipeline {
   Collective collective;
   const char* algorithm;
+  bool blocks = false;  ///< one for every rank
 };
 constexpr Pipeline pipelines[] = {{Collective::broadcast, "chain"},
                                   {Collective::broadcast, "tree"},
                                   {Collective::reduce, "tree"},
-                                  {Collective::all_reduce, "double_tree"}};
+                                  {Collective::all_reduce, "double_tree"},
+                                  {Collective::all_gather, "ring", true},
+                                  {Collective::reduce_scatter, "ring", true},
+                                  {Collective::all_to_all, "pairwise", true}};
 
-Workload many_pieces(const Pipeline& pipeline, std::size_t pieces) {
-  const std::size_t chunks = std::string(pipeline.algorithm) == "double_tree" ? 2 : 1;
+// `blocks`: one for every rank, or one buffer.
+Workload many_pieces(const Pipeline& pipeline, std::size_t pieces, int blocks = 1) {
+  const auto chunks = static_cast<std::size_t>(std::string(pipeline.algorithm) == "double_tree" ? 2 : blocks);
   return {.collective = pipeline.collective,
           .bytes = pieces * chunks * short_piece - 1024,  // the last pieces are shorter
           .piece = short_piece};
@@ -83,7 +88,7 @@ TEST(Rounds, AFewTellWhatAllTake) {
       const Schedule schedule =
           find_algorithm(pipeline.collective, pipeline.algorithm)->make(network->ranks, 0);
       for (const std::size_t pieces : {100, 301}) {
-        const Workload workload = many_pieces(pipeline, pieces);
+        const Workload workload = many_pieces(pipeline, pieces, pipeline.blocks ? network->ranks : 1);
         expect_alike(simulate(schedule, *network, extrapolated(workload)),
                      simulate(schedule, *network, workload));
       }
@@ -118,12 +123,12 @@ TEST(Rounds, AreGivenUpAtALimit) {
   const Workload workload = extrapolated(many_pieces(pipelines[0], 500));
   const double seconds = simulate(schedule, network, workload).seconds;
   for (const double part : {0.01, 0.5, 0.99}) {
-    const Result lost = simulate(schedule, network, workload, part * seconds);
+    const Result lost = simulate(schedule, network, workload, {.seconds = part * seconds});
     EXPECT_FALSE(lost.finished) << part;
     EXPECT_LE(lost.seconds, seconds) << part;
     EXPECT_GE(lost.seconds, part * seconds) << part;
   }
-  EXPECT_TRUE(simulate(schedule, network, workload, 1.01 * seconds).finished);
+  EXPECT_TRUE(simulate(schedule, network, workload, {.seconds = 1.01 * seconds}).finished);
 }
 
 // Beyond `everybody_up_to` ranks, where every piece of a tree would be one of thousands.

@@ -36,7 +36,8 @@ void run(const sim::Settings& settings) {
                                simulation::rank_candidates(network, {.collective = settings.collective,
                                                                      .bytes = bytes,
                                                                      .algorithm = settings.algorithm,
-                                                                     .piece = settings.piece})};
+                                                                     .piece = settings.piece,
+                                                                     .effort = settings.effort})};
       sim::print(to, network, answer, settings.links);
       std::fflush(to);
       points.push_back(

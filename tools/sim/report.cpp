@@ -77,9 +77,7 @@ void print(std::FILE* to, const Network& network, const Answer& answer, int link
                  link_text(network, link));
     }
   }
-  if (!answer.ranking.left_out.empty())
-    fmt::print(to, "{:>22}  slower, not simulated to the end: {}\n", "",
-               simulation::describe(answer.ranking.left_out));
+  fmt::print(to, "{}", simulation::describe(answer.ranking.left_out, std::string(24, ' ')));
 }
 
 nlohmann::json to_json(const simulation::Spent& spent) {
@@ -122,8 +120,10 @@ nlohmann::json to_json(const Network& network, const Answer& answer) {
   }
   nlohmann::json left_out = nlohmann::json::array();
   for (const simulation::LeftOut& one : answer.ranking.left_out)
-    left_out.push_back(
-        {{"algorithm", one.algorithm->name}, {"piece", one.piece}, {"seconds_at_least", one.at_least}});
+    left_out.push_back({{"algorithm", one.algorithm->name},
+                        {"piece", one.piece},
+                        {"seconds_at_least", one.at_least},
+                        {"too_long_to_simulate", one.too_long}});
   return {{"nodes", answer.nodes},
           {"ranks", network.ranks},
           {"bytes", answer.bytes},

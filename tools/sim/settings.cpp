@@ -36,6 +36,9 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("--piece", settings.piece,
                  "Bytes of a chunk that go in one message (default: the best of several)")
       ->transform(size(sim::most_bytes, 1));
+  app.add_option("--effort", settings.effort,
+                 "Simulate this many times as much before a candidate is given up (default 1: some seconds)")
+      ->check(CLI::Range(1e-6, 1e6));
   app.add_option("--links", settings.links, "Show this many of the busiest links")
       ->check(CLI::Range(0, 1000));
   app.add_option("--json", settings.json,

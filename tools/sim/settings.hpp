@@ -23,6 +23,7 @@ struct Settings {
   std::string topology = "dgx-h100";
   std::string algorithm;   ///< "": all that come into question
   std::size_t piece = 0;   ///< 0: several
+  double effort = 1;       ///< times what a question may take
   int links = 0;           ///< so many of the busiest links are shown
   std::string json, plot;  ///< file names, "" for none
 };
