@@ -106,7 +106,8 @@ class OutputFile {
       const int ready = uninterrupted([&] { return ::poll(&one, 1, deadline.poll_ms()); });
       const auto written =
           ready > 0 ? uninterrupted([&] { return ::write(stream_.get(), text.data(), text.size()); }) : -1;
-      if (written < 0 && (ready == 0 || errno != EAGAIN)) cannot_write(file_);
+      if (ready == 0) throw Error(ErrorCode::system, "cannot write " + file_ + ": nobody reads it any more");
+      if (written < 0 && errno != EAGAIN) cannot_write(file_);
       text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
     }
   }
