@@ -86,7 +86,7 @@ struct Agreed {
 PerProcess<Agreed> agreed;
 
 /// To join: two threads that do so with one id at once look like two processes that have the same rank.
-PerProcess<Turns> joining;
+PerProcess<Turns> turns_to_join;
 
 /// At the end of the process, not before: launchers take a process that ends without a goodbye for a crashed
 /// one, one that said it for finished, and MPI in the same program may still use them in between. Not while
@@ -283,7 +283,7 @@ std::shared_ptr<Session> join_from_environment(const std::string& interface,
                                                std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
   const auto left = [&] { return std::chrono::milliseconds(deadline.poll_ms()); };
-  const Turn turn(joining.get(), deadline, "joins a group of the ranks of the launcher");
+  const Turn turn(turns_to_join.get(), deadline, "joins a group of the ranks of the launcher");
   const auto launch = launch_from_environment(interface, left());
   return Session::join(launch.id, launch.rank, launch.size, left());
 }
