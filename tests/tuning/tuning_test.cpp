@@ -94,7 +94,8 @@ TEST(SizeClass, EndsAtPowersOfTwo) {
 
 TEST(Tuning, ChoosesFewRoundsWhereMessagesAreSlowAndFewBytesWhereTheseAre) {
   EXPECT_EQ(chosen(of(slow_messages), small_sum).name, "all_pairs");
-  const Algorithm& few_bytes = chosen(of(slow_bytes), small_sum);
+  const Tuning tuning = of(slow_bytes);
+  const Algorithm& few_bytes = chosen(tuning, small_sum);
   EXPECT_NE(few_bytes.name, "all_pairs");
   // The best of all by the simulator, and no worse than anything it could have chosen.
   const Costs costs{.inside = {.costs = slow_bytes}, .between = {}};
