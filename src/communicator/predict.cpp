@@ -34,6 +34,8 @@ Picture picture_of(const Planner::Setting& setting, Collective collective, const
   Picture picture{tuning::network_of(scene, costs),
                   tuning::candidates_for({scene, collective, plan.bytes}, costs),
                   source(*setting.tuning, scene.transport, scene.ranks)};
+  // One question, which nobody can ask again with more.
+  picture.question.effort = 10;
   picture.question.type = type;
   picture.question.max_message = setting.max_message;
   if (scene.transport != "shm" && scene.host_size > 1)
@@ -54,10 +56,14 @@ std::string simulated(const Picture& picture, const Plan& plan, int node_size) {
   own.piece = plan.program.piece;
   simulation::Network as_called = picture.network;
   as_called.node_size = node_size;  // nodes that Options::node_size makes are no hosts
-  const auto chosen = simulation::rank_candidates(as_called, own);
-  return text + fmt::format("the communicator's choice, {} in pieces of {}: {:.2f} us\n", plan.name,
-                            simulation::size_text(static_cast<double>(plan.program.piece)),
-                            chosen.candidates.at(0).result.seconds * 1e6);
+  text += fmt::format("the communicator's choice, {} in pieces of {}: ", plan.name,
+                      simulation::size_text(static_cast<double>(plan.program.piece)));
+  try {
+    const auto chosen = simulation::rank_candidates(as_called, own);
+    return text + fmt::format("{:.2f} us\n", chosen.candidates.at(0).result.seconds * 1e6);
+  } catch (const Error& error) {
+    return text + fmt::format("not simulated: {}\n", error.what());
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -71,7 +72,8 @@ Algorithms wanted(const Network& network, const Question& question) {
 // The most ranks that one of the first few sends to or hears from: a root, or what is within a tree or a
 // chain.
 std::size_t most_peers(int ranks, const Algorithm& algorithm) {
-  const std::vector<Rank> few = {0, 1, 2, 3, 4};
+  std::vector<Rank> few(static_cast<std::size_t>(std::min(ranks, 5)));
+  std::iota(few.begin(), few.end(), 0);
   const PartialBuild build(few);
   const Schedule schedule = algorithm.make(ranks, 0);
   std::size_t most = 1;
@@ -132,10 +134,11 @@ std::uint64_t times(std::uint64_t amount, double factor) {
 
 [[noreturn]] void throw_too_long(const Network& network, const Question& question) {
   throw Error(ErrorCode::unsupported,
-              fmt::format("{} of {} bytes on {} ranks takes too long to simulate{}; more effort (tutti-sim "
-                          "--effort), fewer ranks or a longer piece may do",
+              fmt::format("{} of {} bytes on {} ranks takes too long to simulate{}; {}fewer ranks or longer "
+                          "pieces may do",
                           name(question.collective), question.bytes, network.ranks,
-                          question.algorithm.empty() ? "" : " by " + question.algorithm));
+                          question.algorithm.empty() ? "" : " by " + question.algorithm,
+                          question.more_effort.empty() ? "" : fmt::format("{}, ", question.more_effort)));
 }
 
 }  // namespace
@@ -143,7 +146,8 @@ std::uint64_t times(std::uint64_t amount, double factor) {
 Ranking rank_candidates(const Network& network, const Question& question) {
   auto algorithms = wanted(network, question);
   const bool gives_up = network.ranks > everybody_up_to;
-  if (gives_up && algorithms.size() > 1) put_likely_fast_first(network, algorithms);
+  // Those that send to everybody would also leave least of the effort for others.
+  if (algorithms.size() > 1) put_likely_fast_first(network, algorithms);
   // Long ones first: they are the fewest, and what is found by them may spare the others.
   std::vector<std::size_t> pieces = {1024 * KiB, 256 * KiB, 64 * KiB};
   if (question.piece != 0) pieces = {question.piece};

@@ -24,11 +24,12 @@ struct Question {
   Collective collective = Collective::all_reduce;
   std::size_t bytes = 0;
   DataType type = DataType::float32;
-  std::string algorithm{};                           ///< only this one; empty: all
-  std::size_t piece = 0;                             ///< only this; 0: several
-  std::size_t max_message = execution::unlimited;    ///< bytes
-  double crowd = 1;                                  ///< ranks that share a processor
-  double effort = 1;                                 ///< times what is taken before candidates are given up
+  std::string algorithm{};                         ///< only this one; empty: all
+  std::size_t piece = 0;                           ///< only this; 0: several
+  std::size_t max_message = execution::unlimited;  ///< bytes
+  double crowd = 1;                                ///< ranks that share a processor
+  double effort = 1;                               ///< times what is taken before candidates are given up
+  std::string_view more_effort{};  ///< what its asker may do for more, for messages: an option
   std::function<double(const Algorithm&)> factor{};  ///< measured over simulated time; empty: 1
 };
 

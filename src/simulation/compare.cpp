@@ -122,7 +122,7 @@ double load(const Network& network, const Candidate& candidate, const LinkCounts
   return link.bytes / network.bandwidth[static_cast<std::size_t>(link.link)] / candidate.result.seconds;
 }
 
-std::string describe(const Network& network, const Ranking& ranking) {
+std::string describe(const Network& network, const Ranking& ranking, std::string_view more_effort) {
   const Candidate& best = ranking.candidates.at(0);
   std::string text = fmt::format(
       "fastest: {}, {} lanes, chunks of {} in pieces of {}, {} messages: {:.2f} us\n", best.algorithm->name,
@@ -136,16 +136,17 @@ std::string describe(const Network& network, const Ranking& ranking) {
     text += fmt::format("queue pairs of an adapter, at most: {}\n",
                         queue_pairs_per_adapter(network, best.result));
   for (const Candidate* loser : runners_up(ranking.candidates)) text += loss(network, *loser, best);
-  return text + describe(ranking.left_out);
+  return text + describe(ranking.left_out, more_effort);
 }
 
-std::string describe(const std::vector<LeftOut>& left_out, std::string_view indent) {
+std::string describe(const std::vector<LeftOut>& left_out, std::string_view more_effort,
+                     std::string_view indent) {
   std::string text;
   if (const std::string slower = names(left_out, false); !slower.empty())
     text += fmt::format("{}slower, not simulated to the end: {}\n", indent, slower);
   if (const std::string unknown = names(left_out, true); !unknown.empty())
-    text +=
-        fmt::format("{}perhaps faster, but too long to simulate (tutti-sim --effort): {}\n", indent, unknown);
+    text += fmt::format("{}perhaps faster, but too long to simulate{}: {}\n", indent,
+                        more_effort.empty() ? "" : fmt::format(" ({})", more_effort), unknown);
   return text;
 }
 

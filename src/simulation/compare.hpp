@@ -29,10 +29,11 @@ std::vector<const Candidate*> runners_up(const std::vector<Candidate>& all);
 double load(const Network& network, const Candidate& candidate, const LinkCounts& link);
 
 /// Several lines: the fastest candidate, and why not the runners-up.
-std::string describe(const Network& network, const Ranking& ranking);
+std::string describe(const Network& network, const Ranking& ranking, std::string_view more_effort = "");
 /// Of the candidates that were given up, a line for those that are slower and one for those of which nobody
-/// knows, each after `indent`.
-std::string describe(const std::vector<LeftOut>& left_out, std::string_view indent = "");
+/// knows, with Question::more_effort, each after `indent`.
+std::string describe(const std::vector<LeftOut>& left_out, std::string_view more_effort = "",
+                     std::string_view indent = "");
 
 /// "1.5K" for 1536, at most four digits.
 std::string size_text(double bytes);

@@ -40,7 +40,7 @@ std::uint64_t rounds_of(const std::vector<Actor>& actors) {
       for (const execution::Part& part : parts)
         for (const Instruction& step : part.instructions) {
           if (!is_cut(step)) continue;
-          if (block != 0 && step.bytes != block) return 0;
+          if (block != 0 && (step.bytes != block || part.iterations != rounds)) return 0;
           block = step.bytes;
           rounds = part.iterations;
         }

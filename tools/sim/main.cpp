@@ -37,7 +37,8 @@ void run(const sim::Settings& settings) {
                                                                      .bytes = bytes,
                                                                      .algorithm = settings.algorithm,
                                                                      .piece = settings.piece,
-                                                                     .effort = settings.effort})};
+                                                                     .effort = settings.effort,
+                                                                     .more_effort = sim::more_effort})};
       sim::print(to, network, answer, settings.links);
       std::fflush(to);
       points.push_back(

@@ -77,7 +77,7 @@ void print(std::FILE* to, const Network& network, const Answer& answer, int link
                  link_text(network, link));
     }
   }
-  fmt::print(to, "{}", simulation::describe(answer.ranking.left_out, std::string(24, ' ')));
+  fmt::print(to, "{}", simulation::describe(answer.ranking.left_out, more_effort, std::string(24, ' ')));
 }
 
 nlohmann::json to_json(const simulation::Spent& spent) {

@@ -5,11 +5,15 @@
 #include <cstddef>
 #include <cstdio>
 #include <nlohmann/json_fwd.hpp>
+#include <string_view>
 
 #include "sim/settings.hpp"
 #include "simulation/candidates.hpp"
 
 namespace tutti::sim {
+
+/// What lets a question take longer, as messages name it (Question::more_effort).
+inline constexpr std::string_view more_effort = "tutti-sim --effort";
 
 /// One size on one number of nodes.
 struct Answer {

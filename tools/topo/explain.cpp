@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct Explanation {
   Choice library{};  ///< what a communicator would take
   simulation::Network network{};
   sim::Answer answer{};
+  std::string_view more_effort{};  ///< where another tool allows it
 };
 
 Explanation explain(const Request& request, const topology::World& world) {
@@ -67,6 +69,7 @@ Explanation explain(const Request& request, const topology::World& world) {
   simulation::Question question{.collective = request.collective, .bytes = request.bytes};
   if (described) {
     found.network = simulation::network_of(world);
+    question.more_effort = found.more_effort = sim::more_effort;
   } else {
     const tuning::Costs costs = tuning->costs(scene, request.bytes);
     found.network = tuning::network_of(scene, costs);
@@ -86,7 +89,7 @@ void print(const Request& request, const topology::World& world, const Explanati
   fmt::print("\nthe simulator, {}\n", request.topology.empty()
                                           ? "with default costs of shared memory that nobody measured here"
                                           : "with buffers on the devices, on the paths of the topology");
-  fmt::print("{}", simulation::describe(found.network, found.answer.ranking));
+  fmt::print("{}", simulation::describe(found.network, found.answer.ranking, found.more_effort));
 }
 
 nlohmann::json to_json(const Request& request, const topology::World& world, const Explanation& found) {
