@@ -33,15 +33,18 @@ inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 44U;
 inline CLI::Validator size(std::uint64_t most = most_bytes, std::uint64_t least = 0) {
   return {[most, least, units = CLI::AsSizeValue(false)](std::string& text) -> std::string {
             const std::string given = text;
-            std::string why = units(text);
+            try {
+              units(text);
+            } catch (const CLI::ValidationError&) {
+              text.clear();  // versions of CLI11 refuse different ones, each in its own words
+            }
             std::uint64_t bytes = 0;
             const char* end = text.data() + text.size();
             const auto read = std::from_chars(text.data(), end, bytes);
             const bool is_number = read.ec == std::errc() && read.ptr == end && !has_leading_zero(given);
-            if (why.empty() && (!is_number || bytes < least || bytes > most))
-              why = "\"" + given + "\" is no size from " + std::to_string(least) + " to " +
-                    std::to_string(most) + " bytes";
-            return why;
+            if (is_number && bytes >= least && bytes <= most) return "";
+            return "\"" + given + "\" is no size from " + std::to_string(least) + " to " +
+                   std::to_string(most) + " bytes (as 64K or 1M)";
           },
           "SIZE"};
 }

@@ -252,7 +252,7 @@ TEST_F(Program, SaysWhatIsWrong) {
       {"", "operation is required", 2},
       {"all_reduce", "bytes is required", 2},
       {"all_redeuce 1M", "all_redeuce", 2},
-      {"all_reduce many", "bytes", 2},
+      {"all_reduce many", "bytes: \"many\" is no size from 0 to", 2},
       {"all_reduce -5", "no size from 0 to", 2},
       {"all_reduce 99999999999999999999", "no size from 0 to", 2},
       {"all_reduce 1T", "no size from 0 to", 2},
