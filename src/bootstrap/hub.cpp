@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "base/quiet_thread.hpp"
@@ -66,10 +67,23 @@ bool Hub::over() const { return over_.wait_for(std::chrono::seconds(0)) == std::
 
 void Hub::settle(const Deadline& by) noexcept {
   if (is_copy()) return;
-  const std::uint64_t asked = ++asked_;
+  std::unique_lock lock(settling_);
+  const std::uint64_t mine = ++asked_;
   wake();
-  while (settled_ < asked && !over() && !by.passed())
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  settled_now_.wait_until(lock, by.end(), [&] { return settled_ >= mine; });
+}
+
+std::uint64_t Hub::asked() {
+  const std::lock_guard lock(settling_);
+  return asked_;
+}
+
+void Hub::set_settled(std::uint64_t until) {
+  {
+    const std::lock_guard lock(settling_);
+    settled_ = until;
+  }
+  settled_now_.notify_all();
 }
 
 void Hub::wake() noexcept {
@@ -85,9 +99,9 @@ void Hub::run() noexcept {
     // One round more after the end was decided: what rank 0 said before that is relayed.
     for (bool last = false; !last;) {
       last = finished();
-      const std::uint64_t asked = asked_;
-      serve_once(last || asked != settled_ ? 0 : poll_ms());
-      settled_ = asked;
+      const std::uint64_t wanted = asked();
+      serve_once(last || wanted != settled_ ? 0 : poll_ms());
+      if (wanted != settled_) set_settled(wanted);
     }
   } catch (const std::exception&) {
     // Out of memory or of descriptors: closing all connections tells every rank that rank 0 is lost.
@@ -99,6 +113,7 @@ void Hub::run() noexcept {
     const std::lock_guard lock(wake_mutex_);  // it may be kept for long, and then has no descriptor left
     wake_.reset();
   }
+  set_settled(std::numeric_limits<std::uint64_t>::max());
   ended_.set_value();
 }
 

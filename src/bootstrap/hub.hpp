@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -64,6 +65,8 @@ class Hub {
   };
 
   void wake() noexcept;
+  [[nodiscard]] std::uint64_t asked();
+  void set_settled(std::uint64_t until);
   void run() noexcept;
   void serve_once(int timeout_ms);
   [[nodiscard]] bool finished() const;
@@ -89,7 +92,10 @@ class Hub {
   std::mutex wake_mutex_;
   PrivateDescriptor wake_;  ///< until its thread ends
   std::atomic<bool> stop_{false}, ends_with_last_{false};
-  std::atomic<std::uint64_t> asked_{0}, settled_{0};  ///< how often to settle, and had it done so
+  std::mutex settling_;  ///< guards what follows
+  std::condition_variable settled_now_;
+  std::uint64_t asked_ = 0;    ///< how often to settle
+  std::uint64_t settled_ = 0;  ///< how often it has; only its thread changes that
   std::promise<void> ended_;
   std::future<void> over_ = ended_.get_future();
   Lobby lobby_;
