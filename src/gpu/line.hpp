@@ -6,7 +6,7 @@
 
 #include <tutti/types.hpp>
 
-#include "transport/direct_memory.hpp"
+#include "transport/device_memory.hpp"
 
 namespace tutti::gpu {
 
@@ -19,8 +19,8 @@ struct Line {
   std::byte* in_slots = nullptr;
   /// Where slots are in device memory, which the network's adapters read and write: what holds those that go
   /// out, and where the peer's are that come in. nullptr: they are in host memory.
-  const transport::DirectMemory* direct = nullptr;
-  transport::DirectAddress theirs{};
+  const transport::RegisteredDeviceMemory* direct = nullptr;
+  transport::RegisteredAddress theirs{};
   std::size_t their_slots = 0;  ///< bytes into that
 };
 

@@ -100,7 +100,7 @@ void NetworkLines::agree_on_all() {
   }
   if (!some_direct_) return;
   struct Addresses {
-    transport::DirectAddress by_rank[device::max_ranks];
+    transport::RegisteredAddress by_rank[device::max_ranks];
   } mine{};
   for (const Line& line : lines_)
     if (line.direct != nullptr) mine.by_rank[line.peer] = line.direct->address();

@@ -59,7 +59,7 @@ class NetworkLines {
   // last.
   std::vector<DeviceMemory> memory_;
   std::unique_ptr<Network> network_;
-  std::vector<std::unique_ptr<transport::DirectMemory>> registered_;
+  std::vector<std::unique_ptr<transport::RegisteredDeviceMemory>> registered_;
 };
 
 }  // namespace tutti::gpu

@@ -14,7 +14,7 @@
 
 #include <tutti/types.hpp>
 
-#include "transport/direct_memory.hpp"
+#include "transport/device_memory.hpp"
 
 namespace tutti::transport {
 

@@ -17,7 +17,7 @@ bool Sender::try_place(const Placement& /*placement*/, const std::byte* /*data*/
 
 std::unique_ptr<RemoteAccess> Transport::expose(const Exposure& /*exposure*/) { return nullptr; }
 
-std::unique_ptr<DirectMemory> Transport::register_device_memory(const DeviceMemory& /*memory*/) {
+std::unique_ptr<RegisteredDeviceMemory> Transport::register_device_memory(const DeviceMemory& /*memory*/) {
   throw Error(ErrorCode::unsupported, std::string(name()) + " has no adapter that reaches device memory");
 }
 

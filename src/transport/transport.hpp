@@ -97,7 +97,7 @@ class Transport {
 
   /// Lets adapters send from this memory, and peers place bytes in it (`Sender::try_place`). Throws
   /// Error(unsupported, system), which says why, where no adapter reaches it.
-  virtual std::unique_ptr<DirectMemory> register_device_memory(const DeviceMemory& memory);
+  virtual std::unique_ptr<RegisteredDeviceMemory> register_device_memory(const DeviceMemory& memory);
 };
 
 }  // namespace tutti::transport

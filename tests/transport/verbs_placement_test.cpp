@@ -37,7 +37,7 @@ class Ground {
   std::unique_ptr<std::byte, decltype(&std::free)> pages_;
 
  public:
-  std::unique_ptr<DirectMemory> registered;
+  std::unique_ptr<RegisteredDeviceMemory> registered;
 };
 
 struct Case {

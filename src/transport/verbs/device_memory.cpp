@@ -41,7 +41,7 @@ std::shared_ptr<const Region> by_dma_buf(Verbs& verbs, const Domains& domains, c
 
 }  // namespace
 
-PlacedAddress unpack(const DirectAddress& address) {
+PlacedAddress unpack(const RegisteredAddress& address) {
   PlacedAddress placed;
   std::memcpy(&placed, address.data(), sizeof placed);
   return placed;
@@ -70,11 +70,11 @@ VerbsDeviceMemory::VerbsDeviceMemory(Verbs& verbs, const Domains& domains, const
   }
 }
 
-DirectAddress VerbsDeviceMemory::address() const {
+RegisteredAddress VerbsDeviceMemory::address() const {
   PlacedAddress placed{.begin = address_of(region_->begin())};
   assert(rails_ <= placed.keys.size());
   for (std::size_t rail = 0; rail < rails_; ++rail) placed.keys.at(rail) = region_->remote_key(rail);
-  DirectAddress address{};
+  RegisteredAddress address{};
   std::memcpy(address.data(), &placed, sizeof placed);
   return address;
 }

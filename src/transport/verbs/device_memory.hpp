@@ -10,25 +10,25 @@
 #include <memory>
 #include <string>
 
-#include "transport/direct_memory.hpp"
+#include "transport/device_memory.hpp"
 #include "transport/verbs/memory.hpp"
 #include "transport/verbs/wire.hpp"
 
 namespace tutti::transport::verbs {
 
-/// What is in a DirectAddress.
+/// What is in a RegisteredAddress.
 struct PlacedAddress {
   std::uint64_t begin = 0;
   std::array<std::uint32_t, max_rails> keys{};  ///< by rail
 };
-static_assert(sizeof(PlacedAddress) <= sizeof(DirectAddress));
-PlacedAddress unpack(const DirectAddress& address);
+static_assert(sizeof(PlacedAddress) <= sizeof(RegisteredAddress));
+PlacedAddress unpack(const RegisteredAddress& address);
 
-class VerbsDeviceMemory final : public DirectMemory {
+class VerbsDeviceMemory final : public RegisteredDeviceMemory {
  public:
   /// With all rails. Throws Error(unsupported): what each way met.
   VerbsDeviceMemory(Verbs& verbs, const Domains& domains, const DeviceMemory& memory);
-  [[nodiscard]] DirectAddress address() const override;
+  [[nodiscard]] RegisteredAddress address() const override;
   [[nodiscard]] std::string means() const override { return means_; }
   [[nodiscard]] const std::shared_ptr<const Region>& region() const { return region_; }
 

@@ -381,7 +381,7 @@ std::shared_ptr<void> VerbsTransport::register_memory(const std::byte* data, std
   return shared_.cache->acquire(data, bytes);
 }
 
-std::unique_ptr<DirectMemory> VerbsTransport::register_device_memory(const DeviceMemory& memory) {
+std::unique_ptr<RegisteredDeviceMemory> VerbsTransport::register_device_memory(const DeviceMemory& memory) {
   return std::make_unique<VerbsDeviceMemory>(*shared_.verbs, shared_.domains, memory);
 }
 

@@ -43,7 +43,7 @@ class VerbsTransport final : public Transport {
 
   /// May outlive the transport. What is under way from the memory keeps it registered for so long.
   std::shared_ptr<void> register_memory(const std::byte* data, std::size_t bytes) override;
-  std::unique_ptr<DirectMemory> register_device_memory(const DeviceMemory& memory) override;
+  std::unique_ptr<RegisteredDeviceMemory> register_device_memory(const DeviceMemory& memory) override;
   /// Immediates that came without a credit: always 0.
   [[nodiscard]] std::uint64_t credits_violated() const { return shared_.credits_violated; }
 

@@ -22,26 +22,26 @@ struct DeviceMemory {
 };
 
 /// By what a peer names memory that it may write. Sent as bytes.
-using DirectAddress = std::array<std::byte, 64>;
+using RegisteredAddress = std::array<std::byte, 64>;
 
 /// Registered while it lives; not longer than its transport.
-class DirectMemory {
+class RegisteredDeviceMemory {
  public:
-  DirectMemory() = default;
-  DirectMemory(const DirectMemory&) = delete;
-  DirectMemory& operator=(const DirectMemory&) = delete;
-  virtual ~DirectMemory() = default;
-  [[nodiscard]] virtual DirectAddress address() const = 0;
+  RegisteredDeviceMemory() = default;
+  RegisteredDeviceMemory(const RegisteredDeviceMemory&) = delete;
+  RegisteredDeviceMemory& operator=(const RegisteredDeviceMemory&) = delete;
+  virtual ~RegisteredDeviceMemory() = default;
+  [[nodiscard]] virtual RegisteredAddress address() const = 0;
   /// How adapters find its pages: "dma-buf", "nvidia-peermem".
   [[nodiscard]] virtual std::string means() const = 0;
 };
 
 /// Bytes that go from registered memory here into registered memory there.
 struct Placement {
-  const DirectMemory* from = nullptr;
+  const RegisteredDeviceMemory* from = nullptr;
   const std::byte* data = nullptr;  ///< in `from`; unchanged until the peer says that it has them
   std::size_t bytes = 0;
-  DirectAddress to{};
+  RegisteredAddress to{};
   std::uint64_t offset = 0;  ///< in bytes, into that
 };
 
