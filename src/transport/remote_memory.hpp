@@ -2,6 +2,7 @@
 /// The contract between windows and every transport: the memory of one target, as one rank reaches it.
 #pragma once
 
+#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -37,12 +38,16 @@ class RemoteMemory {
   /// One more notification `id` of this rank at the target, after all earlier operations. It may be part of
   /// the operation before it.
   virtual void notify(std::uint32_t id) = 0;
-  /// False: atomics take another way, that to the owner of the memory.
-  [[nodiscard]] virtual bool has_atomics() const = 0;
+  /// False: atomics take another way, that to the owner of the memory, and are not asked for here.
+  [[nodiscard]] virtual bool has_atomics() const { return false; }
   /// `before` is set when done, and must stay until then.
-  virtual void fetch_add(std::size_t offset, std::uint64_t value, std::uint64_t* before) = 0;
-  virtual void compare_swap(std::size_t offset, std::uint64_t expected, std::uint64_t desired,
-                            std::uint64_t* before) = 0;
+  virtual void fetch_add(std::size_t /*offset*/, std::uint64_t /*value*/, std::uint64_t* /*before*/) {
+    assert(has_atomics());
+  }
+  virtual void compare_swap(std::size_t /*offset*/, std::uint64_t /*expected*/, std::uint64_t /*desired*/,
+                            std::uint64_t* /*before*/) {
+    assert(has_atomics());
+  }
 
   virtual void submit() {}
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cassert>
 #include <cerrno>
 #include <cstring>
 
@@ -105,11 +104,6 @@ void AttachedMemory::move(std::span<const Block> blocks, bool is_put) {
     skip = left;
   }
   ++started_;
-}
-
-void AttachedMemory::fetch_add(std::size_t, std::uint64_t, std::uint64_t*) { assert(has_atomics()); }
-void AttachedMemory::compare_swap(std::size_t, std::uint64_t, std::uint64_t, std::uint64_t*) {
-  assert(has_atomics());
 }
 
 }  // namespace tutti::transport::shm

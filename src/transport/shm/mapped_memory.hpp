@@ -49,6 +49,7 @@ class MappedMemory final : public LocalMemory {
   std::string what_;
 };
 
+/// Without atomics: the kernel copies bytes, not words.
 class AttachedMemory final : public LocalMemory {
  public:
   AttachedMemory(const LocalPlaces& places, Rank me, pid_t process, Rank target)
@@ -56,10 +57,6 @@ class AttachedMemory final : public LocalMemory {
   [[nodiscard]] std::string explain() const override;
   void put(std::span<const Block> blocks) override { move(blocks, true); }
   void get(std::span<const Block> blocks) override { move(blocks, false); }
-  /// The kernel copies bytes, not words.
-  [[nodiscard]] bool has_atomics() const override { return false; }
-  void fetch_add(std::size_t, std::uint64_t, std::uint64_t*) override;
-  void compare_swap(std::size_t, std::uint64_t, std::uint64_t, std::uint64_t*) override;
 
  private:
   void move(std::span<const Block> blocks, bool is_put);

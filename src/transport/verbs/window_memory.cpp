@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -183,11 +182,6 @@ std::uint64_t WindowMemory::done() {
 
 void WindowMemory::wait(std::chrono::microseconds longest) {
   std::this_thread::sleep_for(std::min(longest, longest_nap));
-}
-
-void WindowMemory::fetch_add(std::size_t, std::uint64_t, std::uint64_t*) { assert(has_atomics()); }
-void WindowMemory::compare_swap(std::size_t, std::uint64_t, std::uint64_t, std::uint64_t*) {
-  assert(has_atomics());
 }
 
 }  // namespace tutti::transport::verbs

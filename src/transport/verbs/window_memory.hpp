@@ -20,6 +20,8 @@
 
 namespace tutti::transport::verbs {
 
+/// Without atomics: a device's are as a rule atomic among themselves only (IBV_ATOMIC_HCA), not with those of
+/// processors: the owner's, and those of ranks of its host.
 class WindowMemory final : public RemoteMemory {
  public:
   /// `access` must stay. Connects on first use.
@@ -30,12 +32,6 @@ class WindowMemory final : public RemoteMemory {
   void get(std::span<const tutti::Block> blocks) override { move(blocks, IBV_WR_RDMA_READ); }
   void submit() override;
   void notify(std::uint32_t id) override;
-  /// A device's atomics are as a rule atomic among themselves only (IBV_ATOMIC_HCA), not with those of
-  /// processors: the owner's, and those of ranks of its host.
-  [[nodiscard]] bool has_atomics() const override { return false; }
-  void fetch_add(std::size_t offset, std::uint64_t value, std::uint64_t* before) override;
-  void compare_swap(std::size_t offset, std::uint64_t expected, std::uint64_t desired,
-                    std::uint64_t* before) override;
   [[nodiscard]] std::uint64_t started() const override { return started_; }
   std::uint64_t done() override;
   [[nodiscard]] std::uint64_t known_done() const override { return done_; }
