@@ -9,7 +9,6 @@
 #include "transport/all_gather.hpp"
 #include "transport/fail_together.hpp"
 #include "transport/shm/mapped_memory.hpp"
-#include "transport/tcp/congestion.hpp"
 #include "transport/tcp/data_socket.hpp"
 #include "transport/tcp/dial.hpp"
 #include "transport/tcp/purpose.hpp"

@@ -41,7 +41,7 @@ struct WindowSetting {
   /// Asked only where some peer needs it.
   std::function<std::shared_ptr<transport::tcp::TcpListener>()> listener;
   bootstrap::Secret secret{};
-  std::string congestion;  ///< control of congestion: see congestion.hpp
+  std::string congestion;  ///< control of congestion: see data_socket.hpp
   /// Whether the communicator was destroyed, and with it the memory of this host that it had mapped. Asked
   /// whenever the window is used.
   std::function<bool()> over = [] { return false; };

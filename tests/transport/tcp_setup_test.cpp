@@ -12,7 +12,7 @@
 
 #include "bootstrap/ranks.hpp"
 #include "tcp_ranks.hpp"
-#include "transport/tcp/congestion.hpp"
+#include "transport/tcp/data_socket.hpp"
 #include "transport/tcp/inbox.hpp"
 
 namespace tutti::transport::testing {

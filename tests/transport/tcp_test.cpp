@@ -15,7 +15,7 @@
 
 #include "rig.hpp"
 #include "tcp_ranks.hpp"
-#include "transport/tcp/congestion.hpp"
+#include "transport/tcp/data_socket.hpp"
 
 namespace tutti::transport::testing {
 

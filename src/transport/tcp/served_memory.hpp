@@ -28,7 +28,7 @@ struct Served {
   std::uint32_t notifications = 0;
   /// Another transport's question, of a rank; may be empty. Throws Error: the rank that asks throws it, too.
   std::function<std::vector<std::byte>(Rank, std::span<const std::byte>)> ask;
-  std::string congestion;  ///< of connections: see congestion.hpp
+  std::string congestion;  ///< of connections: see data_socket.hpp
   std::size_t turn_bytes = default_turn;
 };
 

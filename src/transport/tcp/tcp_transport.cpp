@@ -12,7 +12,7 @@
 #include "bootstrap/frame.hpp"
 #include "topology/interface.hpp"
 #include "transport/all_gather.hpp"
-#include "transport/tcp/congestion.hpp"
+#include "transport/tcp/data_socket.hpp"
 #include "transport/tcp/dial.hpp"
 #include "transport/tcp/purpose.hpp"
 

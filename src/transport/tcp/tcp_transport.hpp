@@ -22,7 +22,7 @@ namespace tutti::transport::tcp {
 struct TcpOptions {
   int streams =
       1;  ///< connections a channel, 1 to 16: more than one where a single one does not fill the network
-  std::string congestion;  ///< control of congestion: see congestion.hpp
+  std::string congestion;  ///< control of congestion: see data_socket.hpp
 };
 
 class TcpTransport final : public Transport {
