@@ -45,11 +45,11 @@ shm::Key new_key() {
 
 /// Says nothing.
 FileDescriptor stranger_at(const shm::Key& key) {
-  return shm::call(key, 0, Deadline(std::chrono::seconds(10)), {});
+  return shm::call(key, 0, Deadline(std::chrono::seconds(10)));
 }
 
 FileDescriptor rank_at(const shm::Key& key) {
-  return shm::connect_to(key, 0, Deadline(std::chrono::seconds(10)), {});
+  return shm::connect_to(key, 0, Deadline(std::chrono::seconds(10)));
 }
 
 void expect_thrown(const auto& action, ErrorCode code, const std::vector<Rank>& ranks,
@@ -67,7 +67,7 @@ void expect_thrown(const auto& action, ErrorCode code, const std::vector<Rank>& 
 TEST(PassMemory, TheServerNamesWhoDidNotFetchIt) {
   const shm::Key key = new_key();
   const auto arena = shm::Arena::create(5);
-  shm::ArenaServer server(key);
+  shm::Listener listener(key);
   const pid_t fetches = ::fork();
   if (fetches == 0) {
     try {
@@ -81,7 +81,7 @@ TEST(PassMemory, TheServerNamesWhoDidNotFetchIt) {
   const pid_t nobody = -5;
   expect_thrown(
       [&] {
-        server.serve(*arena, {{fetches, {1, 2}}, {nobody, {4, 3}}}, late_for_all, {});
+        shm::serve_arena(listener, *arena, {{fetches, {1, 2}}, {nobody, {4, 3}}}, late_for_all, {});
       },
       ErrorCode::timeout, {3, 4}, "ranks 3, 4 did not fetch the shared memory of this host in 3000 ms");
   int status = -1;
@@ -131,12 +131,12 @@ TEST(PassMemory, TwoCopiesOfTheLibraryInOneProcessAreToldSo) {
 TEST(PassMemory, TheServerDoesNotWaitForAProcessThatHasAnotherNumberHere) {
   const shm::Key key = new_key();
   const auto arena = shm::Arena::create(3);
-  shm::ArenaServer server(key);
+  shm::Listener listener(key);
   const FileDescriptor comes = rank_at(key);
   const pid_t says = ::getpid() + 1;
   expect_thrown(
       [&] {
-        server.serve(*arena, {{says, {2, 1}}}, std::chrono::seconds(60), {});
+        shm::serve_arena(listener, *arena, {{says, {2, 1}}}, std::chrono::seconds(60), {});
       },
       ErrorCode::unsupported, {1, 2}, "mounted");
 }
@@ -155,7 +155,7 @@ TEST(PassMemory, AnotherProcessOfTheSameNumberIsNotTakenForThisOne) {
 
 TEST(PassMemory, WhoFetchesNamesTheServerThatDoesNotAnswer) {
   const shm::Key key = new_key();
-  const shm::ArenaServer server(key);
+  const shm::Listener listener(key);
   expect_thrown([&] { shm::attach_arena(key, 5, 3, late_after, {}); }, ErrorCode::timeout, {3},
                 "rank 3 did not pass the shared memory of this host in 300 ms");
 }
@@ -163,7 +163,7 @@ TEST(PassMemory, WhoFetchesNamesTheServerThatDoesNotAnswer) {
 TEST(PassMemory, WhoFetchesNamesTheServerThatRefuses) {
   const shm::Key key = new_key();
   shm::Listener listener(key);
-  const std::jthread server([&] { listener.accept(Deadline(std::chrono::seconds(10)), {}); });
+  const std::jthread server([&] { listener.accept(Deadline(std::chrono::seconds(10))); });
   expect_thrown([&] { shm::attach_arena(key, 5, 3, std::chrono::seconds(10), {}); }, ErrorCode::unauthorized,
                 {3}, "rank 3");
 }
@@ -171,7 +171,7 @@ TEST(PassMemory, WhoFetchesNamesTheServerThatRefuses) {
 // A process may make several communicators at once, in threads, and a rank of one of them may be stopped.
 TEST(PassMemory, WhoWaitsForItKeepsNoOtherCommunicatorOfItsProcessWaiting) {
   const shm::Key late = new_key();
-  const shm::ArenaServer silent(late);
+  const shm::Listener silent(late);
   std::atomic<bool> waits{false}, may_end{false}, over{false};
   struct Ended {};
   const std::jthread waiting([&] {
@@ -198,14 +198,14 @@ TEST(PassMemory, WhoWaitsForItKeepsNoOtherCommunicatorOfItsProcessWaiting) {
 TEST(PassMemory, RanksOfOneProcessFetchItOnce) {
   const shm::Key key = new_key();
   const auto arena = shm::Arena::create(3);
-  shm::ArenaServer server(key);
+  shm::Listener listener(key);
   std::vector<std::shared_ptr<shm::Arena>> theirs(2);
   {
     std::vector<std::jthread> threads;
     threads.reserve(theirs.size());
     for (auto& mine : theirs)
       threads.emplace_back([&] { mine = shm::attach_arena(key, 3, 0, std::chrono::seconds(10), {}); });
-    server.serve(*arena, {{::getpid(), {1, 2}}}, std::chrono::seconds(10), {});
+    shm::serve_arena(listener, *arena, {{::getpid(), {1, 2}}}, std::chrono::seconds(10), {});
   }
   EXPECT_NE(theirs[0], nullptr);
   EXPECT_EQ(theirs[0], theirs[1]);
@@ -222,7 +222,7 @@ TEST(PassMemory, WhoTellsTheKeyLateIsServed) {
     std::byte end{};
     EXPECT_EQ(::recv(connection.get(), &end, 1, 0), 0) << "the other one has closed it";
   });
-  EXPECT_TRUE(listener.accept(Deadline(std::chrono::seconds(10)), {}));
+  EXPECT_TRUE(listener.accept(Deadline(std::chrono::seconds(10))));
 }
 
 TEST(PassMemory, StrangersKeepNobodyWaiting) {
@@ -232,7 +232,7 @@ TEST(PassMemory, StrangersKeepNobodyWaiting) {
   for (int i = 0; i < 300; ++i) {
     // More than the system queues: some are taken in between.
     if (i % 100 == 99) {
-      EXPECT_FALSE(listener.accept(Deadline(std::chrono::milliseconds(1)), {}));
+      EXPECT_FALSE(listener.accept(Deadline(std::chrono::milliseconds(1))));
     }
     strangers.push_back(stranger_at(key));
     const char other[] = "something else";
@@ -241,7 +241,7 @@ TEST(PassMemory, StrangersKeepNobodyWaiting) {
     }
   }
   const FileDescriptor rank = rank_at(key);
-  const FileDescriptor accepted = listener.accept(Deadline(std::chrono::seconds(10)), {});
+  const FileDescriptor accepted = listener.accept(Deadline(std::chrono::seconds(10)));
   ASSERT_TRUE(accepted);
   EXPECT_EQ(::send(accepted.get(), "yes", 3, 0), 3);
   char answer[4] = "";
@@ -262,7 +262,7 @@ TEST(PassMemory, ManyRanksThatCallAtOnceAreAllServed) {
   for (int i = 0; i < many; ++i) ranks.push_back(rank_at(key));
   const Deadline deadline(std::chrono::seconds(10));
   int served = 0;
-  while (served < many && listener.accept(deadline, {})) ++served;
+  while (served < many && listener.accept(deadline)) ++served;
   EXPECT_EQ(served, many);
 }
 
@@ -281,14 +281,17 @@ TEST(PassMemory, WhoFindsNoRoomToWaitInGivesUpInTime) {
   ASSERT_EQ(::listen(narrow.get(), 0), 0);
   const FileDescriptor waits = stranger_at(key);
   int checks = 0;
-  expect_thrown([&] { shm::connect_to(key, 3, Deadline(late_after), [&] { ++checks; }); }, ErrorCode::timeout,
-                {3}, "rank 3 of this host did not accept a connection to its Unix socket in time");
+  expect_thrown(
+      [&] {
+        shm::connect_to(key, 3, {Deadline(late_after), [&] { ++checks; }});
+      },
+      ErrorCode::timeout, {3}, "rank 3 of this host did not accept a connection to its Unix socket in time");
   EXPECT_GT(checks, 0);
   FileDescriptor taken;
   const auto make_room = [&] {
     if (!taken) taken = FileDescriptor(::accept(narrow.get(), nullptr, nullptr));
   };
-  EXPECT_TRUE(shm::connect_to(key, 3, Deadline(std::chrono::seconds(10)), make_room));
+  EXPECT_TRUE(shm::connect_to(key, 3, {Deadline(std::chrono::seconds(10)), make_room}));
   EXPECT_TRUE(taken);
 }
 
@@ -305,7 +308,7 @@ TEST(PassMemory, StrangersDoNotPutOffTheDeadline) {
   });
   int checks = 0;
   const Deadline long_after(std::chrono::seconds(20));
-  EXPECT_FALSE(listener.accept(Deadline(late_after), [&] { ++checks; }));
+  EXPECT_FALSE(listener.accept({Deadline(late_after), [&] { ++checks; }}));
   over = true;
   EXPECT_FALSE(long_after.passed());
   EXPECT_GT(checks, 1);

@@ -14,7 +14,6 @@
 
 #include "base/file_descriptor.hpp"
 #include "transport/shm/descriptor.hpp"
-#include "transport/shm/key.hpp"
 #include "transport/shm/layout.hpp"
 
 namespace tutti::transport::shm {
@@ -48,20 +47,11 @@ class Arena {
 /// The ranks of each process, in the group's numbering.
 using Processes = std::map<pid_t, std::vector<Rank>>;
 
-/// Hands `arena` to processes that know `key`, over an abstract Unix socket. Only processes of this user are
-/// listened to.
-class ArenaServer {
- public:
-  explicit ArenaServer(const Key& key) : listener_(key) {}
-  /// Until all of `waiting` have it. `check` is asked now and then while nobody comes; it may throw. Throws
-  /// Error(timeout), which names the ranks that did not come, Error(unsupported) where a process that
-  /// comes is none of these.
-  void serve(const Arena& arena, Processes waiting, std::chrono::milliseconds timeout,
-             const std::function<void()>& check);
-
- private:
-  Listener listener_;
-};
+/// Hands `arena` to processes that call the listener, until all of `waiting` have it. `check` is asked now
+/// and then while nobody comes; it may throw. Throws Error(timeout), which names the ranks that did not come,
+/// Error(unsupported) where a process that comes is none of these.
+void serve_arena(Listener& listener, const Arena& arena, Processes waiting, std::chrono::milliseconds timeout,
+                 const std::function<void()>& check);
 
 /// The arena of `key` for so many ranks: the mapping that this process already has, or one received from its
 /// server, `holder`, which errors name. The server's own process publishes what it created. Thread safe.

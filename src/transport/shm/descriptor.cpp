@@ -36,11 +36,6 @@ std::pair<sockaddr_un, socklen_t> address_of(const Key& key) {
   return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
 }
 
-bool readable(int fd, const Deadline& deadline) {
-  pollfd entry{fd, POLLIN, 0};
-  return uninterrupted([&] { return ::poll(&entry, 1, deadline.poll_ms()); }) > 0;
-}
-
 ucred peer_of(int connection) {
   ucred peer{};
   socklen_t length = sizeof peer;
@@ -76,24 +71,23 @@ Deadline next_check(const Deadline& deadline) {
 }
 
 // While as many call as may wait there, connect(2) does, for as long as sending may take.
-void connect_by(int connection, const Key& key, Rank holder, const Deadline& deadline,
-                const std::function<void()>& check) {
+void connect_by(int connection, const Key& key, Rank holder, const bootstrap::Limit& limit) {
   const auto named = address_of(key);
   const auto* const to = reinterpret_cast<const sockaddr*>(&named.first);
   for (;;) {
-    const timeval longest{.tv_sec = 0, .tv_usec = 1000L * std::max(1, next_check(deadline).poll_ms())};
+    const timeval longest{.tv_sec = 0, .tv_usec = 1000L * std::max(1, next_check(limit.deadline).poll_ms())};
     if (::setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest) != 0)
       throw_errno("SO_SNDTIMEO");
     if (::connect(connection, to, named.second) == 0) return;
     if (errno != EAGAIN && errno != EINTR)
       throw_errno(fmt::format("cannot reach rank {} of this host over its Unix socket", holder));
-    if (deadline.passed())
+    if (limit.deadline.passed())
       throw Error(ErrorCode::timeout,
                   fmt::format("rank {} of this host did not accept a connection to its Unix socket in time, "
                               "and as many wait there as may (sysctl net.core.somaxconn)",
                               holder),
                   {holder});
-    if (check) check();
+    if (limit.check) limit.check();
   }
 }
 
@@ -135,12 +129,12 @@ std::vector<Rank> in_step(int step, const Group& group, std::span<const Rank> pe
 /// Those of `from`, who have sent them.
 void take_descriptors(std::vector<Passed>& all, Listener& listener, const Group& group,
                       std::vector<Rank> from) {
-  const Deadline deadline(group.timeout);
+  const bootstrap::Limit limit(Deadline(group.timeout), group.check_members);
   while (!from.empty()) {
-    const FileDescriptor connection = listener.accept(deadline, group.check_members);
+    const FileDescriptor connection = listener.accept(limit);
     if (!connection)
       throw nothing_from(std::move(from), "did not pass memory to others of this host", group.timeout);
-    if (!readable_checking(connection.get(), deadline, group.check_members)) continue;
+    if (!bootstrap::wait_for(connection.get(), POLLIN, limit)) continue;
     auto [descriptor, note] = receive_descriptor(connection.get());
     if (descriptor && std::erase(from, note) != 0) all.push_back({note, std::move(descriptor)});
   }
@@ -157,17 +151,17 @@ Listener::Listener(const Key& key)
     throw_errno("cannot listen on an abstract Unix socket");
 }
 
-FileDescriptor Listener::accept(const Deadline& deadline, const std::function<void()>& check) {
+FileDescriptor Listener::accept(const bootstrap::Limit& limit) {
   for (;;) {
     std::vector<pollfd> events{{listener_.get(), POLLIN, 0}};
     for (const auto& caller : callers_) events.push_back({caller.get(), POLLIN, 0});
-    const Deadline next = next_check(deadline);
+    const Deadline next = next_check(limit.deadline);
     uninterrupted([&] { return ::poll(events.data(), events.size(), next.poll_ms()); });
     const bool room = take_callers();
     if (auto caller = first_that_knows()) return caller;
     if (!room && !callers_.empty()) callers_.erase(callers_.begin());  // who has been silent for longest
-    if (deadline.passed()) return {};
-    if (check) check();
+    if (limit.deadline.passed()) return {};
+    if (limit.check) limit.check();
   }
 }
 
@@ -198,18 +192,16 @@ FileDescriptor Listener::first_that_knows() {
   return {};
 }
 
-FileDescriptor call(const Key& key, Rank holder, const Deadline& deadline,
-                    const std::function<void()>& check) {
+FileDescriptor call(const Key& key, Rank holder, const bootstrap::Limit& limit) {
   FileDescriptor connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!connection) throw_errno("cannot make a Unix socket to ranks of this host");
-  connect_by(connection.get(), key, holder, deadline, check);
+  connect_by(connection.get(), key, holder, limit);
   require_same_user(connection.get(), holder);
   return connection;
 }
 
-FileDescriptor connect_to(const Key& key, Rank holder, const Deadline& deadline,
-                          const std::function<void()>& check) {
-  FileDescriptor connection = call(key, holder, deadline, check);
+FileDescriptor connect_to(const Key& key, Rank holder, const bootstrap::Limit& limit) {
+  FileDescriptor connection = call(key, holder, limit);
   const auto sent =
       uninterrupted([&] { return ::send(connection.get(), key.data(), key.size(), MSG_NOSIGNAL); });
   if (sent != static_cast<ssize_t>(key.size()))
@@ -218,14 +210,6 @@ FileDescriptor connect_to(const Key& key, Rank holder, const Deadline& deadline,
 }
 
 pid_t process_of(int connection) { return peer_of(connection).pid; }
-
-bool readable_checking(int fd, const Deadline& deadline, const std::function<void()>& check) {
-  while (!readable(fd, next_check(deadline))) {
-    if (deadline.passed()) return false;
-    if (check) check();
-  }
-  return true;
-}
 
 void talk_checking(const std::function<void()>& talk, const std::function<void()>& check) {
   constexpr std::chrono::milliseconds heard_within{300};
@@ -279,12 +263,12 @@ std::vector<Passed> exchange_descriptors(const Group& group, int fd, std::span<c
   std::vector<Passed> all;
   for (int step = 0; step * at_once < group.size; ++step) {
     do_together(group, [&] {
-      const Deadline deadline(group.timeout);
+      const bootstrap::Limit limit(Deadline(group.timeout), group.check_members);
       for (const Rank to : in_step(step, group, peers, 1)) {
         const Key& theirs = keys[static_cast<std::size_t>(to)];
         talk_checking(
             [&] {
-              const auto connection = connect_to(theirs, to, deadline, group.check_members);
+              const auto connection = connect_to(theirs, to, limit);
               send_descriptor(connection.get(), fd, group.rank);
             },
             group.check_members);

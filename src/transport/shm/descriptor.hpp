@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -15,12 +16,14 @@
 
 #include <tutti/error.hpp>
 
-#include "base/deadline.hpp"
 #include "base/file_descriptor.hpp"
-#include "transport/shm/key.hpp"
+#include "bootstrap/socket.hpp"
 #include "transport/transport.hpp"
 
 namespace tutti::transport::shm {
+
+/// What processes of one host know that are to share memory.
+using Key = std::array<std::byte, 16>;
 
 /// Listens at an abstract address that is made of the key without telling it.
 class Listener {
@@ -28,9 +31,9 @@ class Listener {
   /// Throws Error(system).
   explicit Listener(const Key& key);
   /// The next caller that runs for this user and has told the key, however late; whoever says nothing, or
-  /// something else, keeps nobody waiting. Nothing once the deadline has passed. `check` is asked now and
-  /// then; it may throw. Throws Error(system) when there is no room for another descriptor.
-  FileDescriptor accept(const Deadline& deadline, const std::function<void()>& check);
+  /// something else, keeps nobody waiting. Nothing once the deadline has passed. Throws Error(system) when
+  /// there is no room for another descriptor.
+  FileDescriptor accept(const bootstrap::Limit& limit);
 
  private:
   /// False: there is room for no more.
@@ -42,17 +45,12 @@ class Listener {
   std::vector<FileDescriptor> callers_;  ///< that have said nothing yet
 };
 /// Connects to `holder`, who listens, and says nothing yet. Waits only where others wait there already, as
-/// many as may; `check` is asked meanwhile, and may throw. Throws Error(system), Error(timeout),
-/// Error(unsupported) where it runs as another user.
-FileDescriptor call(const Key& key, Rank holder, const Deadline& deadline,
-                    const std::function<void()>& check);
+/// many as may. Throws Error(system), Error(timeout), Error(unsupported) where it runs as another user.
+FileDescriptor call(const Key& key, Rank holder, const bootstrap::Limit& limit);
 /// Likewise, and tells the key.
-FileDescriptor connect_to(const Key& key, Rank holder, const Deadline& deadline,
-                          const std::function<void()>& check);
+FileDescriptor connect_to(const Key& key, Rank holder, const bootstrap::Limit& limit);
 /// Of whoever is at the other end.
 pid_t process_of(int connection);
-/// False when the deadline passes. `check` is asked now and then; it may throw.
-bool readable_checking(int fd, const Deadline& deadline, const std::function<void()>& check);
 
 /// Runs `talk`. When it throws Error, `check` is asked for a while what has happened, and may throw that
 /// instead: who closes a socket may have died, which is heard a little later.

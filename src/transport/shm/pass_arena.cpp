@@ -1,5 +1,6 @@
 // The memfd travels over a Unix socket; /dev/shm, which is 64 MB in containers, is not involved.
 #include <fmt/ranges.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -94,12 +95,12 @@ std::vector<Rank> ranks_of(const Processes& processes) {
 
 }  // namespace
 
-void ArenaServer::serve(const Arena& arena, Processes waiting, std::chrono::milliseconds timeout,
-                        const std::function<void()>& check) {
-  const Deadline deadline(timeout);
+void serve_arena(Listener& listener, const Arena& arena, Processes waiting, std::chrono::milliseconds timeout,
+                 const std::function<void()>& check) {
+  const bootstrap::Limit limit(Deadline(timeout), check);
   const Processes all = waiting;
   while (!waiting.empty()) {
-    const FileDescriptor connection = listener_.accept(deadline, check);
+    const FileDescriptor connection = listener.accept(limit);
     if (!connection)
       throw nothing_from(ranks_of(waiting), "did not fetch the shared memory of this host", timeout);
     const pid_t process = process_of(connection.get());
@@ -135,12 +136,12 @@ std::shared_ptr<Arena> attach_arena(const Key& key, int ranks, Rank holder, std:
                                     const std::function<void()>& check) {
   const Fetch fetch(key, holder, timeout, check);
   if (auto arena = fetch.known()) return arena;
+  const bootstrap::Limit limit(fetch.deadline(), check);
   FileDescriptor memory;
   talk_checking(
       [&] {
-        const FileDescriptor connection = connect_to(key, holder, fetch.deadline(), check);
-        if (!readable_checking(connection.get(), fetch.deadline(), check))
-          throw nothing_passed(holder, timeout);
+        const FileDescriptor connection = connect_to(key, holder, limit);
+        if (!bootstrap::wait_for(connection.get(), POLLIN, limit)) throw nothing_passed(holder, timeout);
         memory = receive_descriptor(connection.get()).first;
         if (!memory)
           throw Error(

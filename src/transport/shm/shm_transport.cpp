@@ -120,11 +120,11 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
   const int n = static_cast<int>(locals_.size());
   const Introduction& leader = all[static_cast<std::size_t>(locals_[0])];
 
-  std::optional<ArenaServer> server;
+  std::optional<Listener> listener;
   if (local_rank_ == 0) {
     arena_ = Arena::create(n);
     publish_arena(leader.key, arena_);
-    if (n > 1) server.emplace(leader.key);
+    if (n > 1) listener.emplace(leader.key);
   }
   const auto readable = static_cast<std::byte>(std::all_of(
       locals_.begin(), locals_.end(), [&](Rank r) { return can_read(all[static_cast<std::size_t>(r)]); }));
@@ -134,11 +134,11 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     can_attach = can_attach && answers[static_cast<std::size_t>(r)] != std::byte{0};
 
   require_one_copy(all, locals_, mine);
-  if (server) {
+  if (listener) {
     Processes others;
     for (const Rank r : locals_) others[all[static_cast<std::size_t>(r)].pid].push_back(r);
     others.erase(mine.pid);
-    server->serve(*arena_, std::move(others), group.timeout, group.check_members);
+    serve_arena(*listener, *arena_, std::move(others), group.timeout, group.check_members);
   } else if (local_rank_ != 0) {
     if (leader.pid == mine.pid) require_arena(leader.key, locals_[0], group.check_members);
     arena_ = attach_arena(leader.key, n, locals_[0], group.timeout, group.check_members);
