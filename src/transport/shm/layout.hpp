@@ -27,6 +27,9 @@ namespace tutti::transport::shm {
 
 /// What parts are aligned to, whatever the pages of the system: `page_bytes()` says these.
 inline constexpr std::size_t page = 4096;
+constexpr std::size_t round_up(std::size_t bytes, std::size_t to = page) {
+  return (bytes + to - 1) / to * to;
+}
 
 /// Small messages travel in lines of one cache line: payload and the word that says it is there arrive
 /// together.
@@ -75,9 +78,7 @@ struct FifoLayout {
   constexpr FifoLayout(int ranks, std::uint32_t n_units)
       : units(n_units),
         acknowledged_offset(flags_offset + units * sizeof(std::uint64_t)),
-        slots_offset(
-            (acknowledged_offset + static_cast<std::size_t>(ranks) * sizeof(Acknowledged) + page - 1) / page *
-            page),
+        slots_offset(round_up(acknowledged_offset + static_cast<std::size_t>(ranks) * sizeof(Acknowledged))),
         stride(slots_offset + units * unit_bytes) {}
   static constexpr std::size_t flags_offset = line_count * sizeof(Line);
   std::uint32_t units;
@@ -106,10 +107,9 @@ struct Layout {
     fifo_offset = round_up(control_offset + n * control_bytes);
     lone_offset = fifo_offset + n * n * channels * fifo.stride;
     mapped_bytes = lone_offset + n * lone.stride;
-    window_offset = (mapped_bytes + window_alignment - 1) / window_alignment * window_alignment;
+    window_offset = round_up(mapped_bytes, window_alignment);
     file_bytes = window_offset + n * window_bytes;
   }
-  static constexpr std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page; }
   [[nodiscard]] constexpr const FifoLayout& layout_of(int channel) const {
     return channel == lone_channel ? lone : fifo;
   }

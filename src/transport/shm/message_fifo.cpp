@@ -16,8 +16,7 @@ constexpr Tag by_slots = 0x736C6F74, by_slots_timed = by_slots + 1, in_place = 0
               in_place_timed = in_place + 1;
 // While the receiver copies a part, the sender copies the next one. The same at both ends.
 std::size_t part_of(std::size_t bytes, const FifoMemory& memory) {
-  return std::clamp((bytes / 4 + page - 1) / page * page, long_message,
-                    std::max(memory.longest, long_message));
+  return std::clamp(round_up(bytes / 4), long_message, std::max(memory.longest, long_message));
 }
 
 // Milliseconds.
