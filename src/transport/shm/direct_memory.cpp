@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -53,9 +54,8 @@ DirectMemory::DirectMemory(std::shared_ptr<Arena> arena, int me, std::vector<pid
       pids_(std::move(pids)),
       ranks_(std::move(ranks)),
       can_attach_(can_attach),
-      same_process_(true),
+      same_process_(std::ranges::all_of(pids_, [this](pid_t pid) { return pid == pids_[0]; })),
       dumpable_(::prctl(PR_GET_DUMPABLE)) {
-  for (const pid_t pid : pids_) same_process_ = same_process_ && pid == pids_[0];
   free_[arena_->layout().window_offset + static_cast<std::uint64_t>(me) * Layout::window_bytes] =
       Layout::window_bytes;
 }
@@ -97,20 +97,15 @@ void DirectMemory::give_back(Pieces::node_type piece) noexcept {
     }
 }
 
-std::byte* DirectMemory::allocate(std::size_t bytes) {
-  if (bytes > Layout::window_bytes)
-    throw Error(ErrorCode::invalid_argument,
-                std::to_string(bytes) +
-                    " bytes or more of registered memory are asked for; a rank's limit is " +
-                    std::to_string(Layout::window_bytes));
-  bytes = whole_pages(bytes);
+template <class Place>
+std::byte* DirectMemory::add_region(std::size_t bytes, bool adopted, Place place) {
   auto piece = reserve(bytes);
   const std::uint64_t offset = piece.key();
   try {
     Region& region = regions_[offset];
-    region.data = map_file(arena_->fd(), offset, bytes);
-    if (!empties_) std::memset(region.data, 0, bytes);
+    region.data = place(offset);
     region.bytes = bytes;
+    region.adopted = adopted;
     region.piece = std::move(piece);
     held_ += bytes;
     return region.data;
@@ -119,6 +114,20 @@ std::byte* DirectMemory::allocate(std::size_t bytes) {
     give_back(std::move(piece));
     throw;
   }
+}
+
+std::byte* DirectMemory::allocate(std::size_t bytes) {
+  if (bytes > Layout::window_bytes)
+    throw Error(ErrorCode::invalid_argument,
+                std::to_string(bytes) +
+                    " bytes or more of registered memory are asked for; a rank's limit is " +
+                    std::to_string(Layout::window_bytes));
+  bytes = whole_pages(bytes);
+  return add_region(bytes, false, [&](std::uint64_t offset) {
+    std::byte* const data = map_file(arena_->fd(), offset, bytes);
+    if (!empties_) std::memset(data, 0, bytes);
+    return data;
+  });
 }
 
 void DirectMemory::adopt(std::byte* data, std::size_t bytes) {
@@ -130,24 +139,13 @@ void DirectMemory::adopt(std::byte* data, std::size_t bytes) {
     throw Error(ErrorCode::invalid_argument,
                 "register_memory takes private anonymous memory only, not files, shared or already "
                 "registered memory");
-  auto piece = reserve(bytes);
-  const std::uint64_t offset = piece.key();
-  try {
-    Region& region = regions_[offset];
-    std::byte* fresh = map_file(arena_->fd(), offset, bytes);
+  add_region(bytes, true, [&](std::uint64_t offset) {
+    std::byte* const fresh = map_file(arena_->fd(), offset, bytes);
     std::memcpy(fresh, data, bytes);
     if (!moved_over(data, fresh, bytes))
       throw_unmapped("registered memory in place of what was there", bytes, errno);
-    region.data = data;
-    region.bytes = bytes;
-    region.adopted = true;
-    region.piece = std::move(piece);
-  } catch (...) {
-    regions_.erase(offset);
-    give_back(std::move(piece));
-    throw;
-  }
-  held_ += bytes;
+    return data;
+  });
 }
 
 void DirectMemory::release(std::byte* data) noexcept {

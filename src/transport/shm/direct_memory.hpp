@@ -89,6 +89,9 @@ class DirectMemory {
   /// Of a peer's regions, those that lay there before: they are no more when another one does.
   void unmap(int local, std::uint64_t offset, std::uint64_t bytes) noexcept;
   Pieces::node_type reserve(std::size_t bytes);
+  /// `place`: maps `bytes` at an offset of the file, and returns where they are now.
+  template <class Place>
+  std::byte* add_region(std::size_t bytes, bool adopted, Place place);
   void give_back(Pieces::node_type piece) noexcept;
   void keep_to_itself(std::byte* data, std::size_t bytes, std::uint64_t offset) noexcept;
 
