@@ -95,7 +95,7 @@ struct Header {
   alignas(64) std::atomic<std::uint32_t> sleepers;  ///< ranks asleep; senders look here, and rarely further
   std::atomic<std::uint32_t> closed;                ///< 1 + the rank that closed buffers first; 0: none
   std::atomic<std::uint32_t> moves;                 ///< of ranks to other processors, as far as they said
-  Processor of[processors];                         ///< by number
+  Processor by_processor[processors];
 };
 
 /// Offsets of all parts for a number of ranks.

@@ -64,6 +64,23 @@ void require_one_copy(const std::vector<Introduction>& all, const std::vector<Ra
   }
 }
 
+// Whether every rank of this host may read every other's memory. Collective over the group.
+bool all_can_read(const Group& group, const std::vector<Introduction>& all, const std::vector<Rank>& locals) {
+  const auto mine = static_cast<std::byte>(
+      std::ranges::all_of(locals, [&](Rank r) { return can_read(all[static_cast<std::size_t>(r)]); }));
+  const auto answers = all_gather(group, mine);
+  return std::ranges::all_of(locals,
+                             [&](Rank r) { return answers[static_cast<std::size_t>(r)] != std::byte{0}; });
+}
+
+// Of this host, but this one.
+Processes other_processes(const std::vector<Introduction>& all, const std::vector<Rank>& locals) {
+  Processes others;
+  for (const Rank r : locals) others[all[static_cast<std::size_t>(r)].pid].push_back(r);
+  others.erase(::getpid());
+  return others;
+}
+
 // Ranks a host, as host_size() says.
 int consecutive(const std::vector<Introduction>& all) {
   std::size_t size = 1;
@@ -86,9 +103,10 @@ bool are_near(Rank a, Rank b, int ranks) {
   return std::min(apart, ranks - apart) <= near_to_either_side;
 }
 
-// Of the ends of one channel with one rank, in `ends_` and `multicast_receivers_`.
+constexpr int fifo_numbers = lone_channel + 1;  // 0 to lone_channel
+// Of the ends of one FIFO with one rank, in `ends_`.
 std::size_t place_of(Rank local, int channel) {
-  return static_cast<std::size_t>(local) * (channels + 1) + static_cast<std::size_t>(channel);
+  return static_cast<std::size_t>(local) * fifo_numbers + static_cast<std::size_t>(channel);
 }
 
 }  // namespace
@@ -126,27 +144,18 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     publish_arena(leader.key, arena_);
     if (n > 1) listener.emplace(leader.key);
   }
-  const auto readable = static_cast<std::byte>(std::all_of(
-      locals_.begin(), locals_.end(), [&](Rank r) { return can_read(all[static_cast<std::size_t>(r)]); }));
-  bool can_attach = true;  // only when all ranks of this host say so
-  const auto answers = all_gather(group, readable);
-  for (const Rank r : locals_)
-    can_attach = can_attach && answers[static_cast<std::size_t>(r)] != std::byte{0};
-
+  // All take part: once it is over, all leaders listen, and have published what they hold.
+  const bool can_attach = all_can_read(group, all, locals_);
   require_one_copy(all, locals_, mine);
   if (listener) {
-    Processes others;
-    for (const Rank r : locals_) others[all[static_cast<std::size_t>(r)].pid].push_back(r);
-    others.erase(mine.pid);
-    serve_arena(*listener, *arena_, std::move(others), group.timeout, group.check_members);
+    serve_arena(*listener, *arena_, other_processes(all, locals_), group.timeout, group.check_members);
   } else if (local_rank_ != 0) {
     if (leader.pid == mine.pid) require_arena(leader.key, locals_[0], group.check_members);
     arena_ = attach_arena(leader.key, n, locals_[0], group.timeout, group.check_members);
   }
   wakes_ = std::make_unique<Wakes>(arena_);
   direct_ = std::make_unique<DirectMemory>(arena_, local_rank_, std::move(pids), locals_, can_attach);
-  ends_.resize(static_cast<std::size_t>(n) * (channels + 1));
-  multicast_receivers_.resize(static_cast<std::size_t>(n) * (channels + 1));
+  ends_.resize(static_cast<std::size_t>(n) * fifo_numbers);
   if (expect_use) populate();
 }
 
@@ -163,26 +172,22 @@ void ShmTransport::populate() {
   // Two ranks have no use for multicast, and it leads to no other host; more use it for the second phase, and
   // for broadcasts, mostly of rank 0.
   const bool multicasts = n > 2 && all_local();
-  if (multicasts) {
-    fault_in_channel(0, 0, lone_channel);
-    if (local_rank_ == 0)
-      multicast_sender(lone_channel);
+  const auto make_multicast = [&](Rank writer, int channel) {
+    if (!multicasts) return;
+    fault_in_channel(writer, writer, channel);
+    if (writer == local_rank_)
+      multicast_sender(channel);
     else
-      multicast_receiver(locals_[0], lone_channel);
-  }
+      multicast_receiver(writer, channel);
+  };
+  make_multicast(0, lone_channel);
   for (Rank r = 0; r < n; ++r)
     for (int channel = 0; channel < 2; ++channel) {
-      const Rank peer = locals_[static_cast<std::size_t>(r)];
-      if (multicasts) {
-        fault_in_channel(r, r, channel);
-        if (r == local_rank_)
-          multicast_sender(channel);
-        else
-          multicast_receiver(peer, channel);
-      }
+      make_multicast(r, channel);
       if (r == local_rank_ || (n > 2 && channel == 1) || !are_near(r, local_rank_, n)) continue;
       fault_in_channel(local_rank_, r, channel);
       fault_in_channel(r, local_rank_, channel);
+      const Rank peer = locals_[static_cast<std::size_t>(r)];
       sender(peer, channel);
       receiver(peer, channel);
     }
@@ -239,7 +244,7 @@ Sender* ShmTransport::multicast_sender(int channel) {
 
 Receiver* ShmTransport::multicast_receiver(Rank from, int channel) {
   if (!all_local() || locals_.size() < 2) return nullptr;
-  auto& end = multicast_receivers_[place_of(from, channel)];
+  auto& end = ends(from, channel).multicast_receiver;
   if (!end)
     end = std::make_unique<ShmReceiver>(*wakes_, FifoMemory(*arena_, from, from, channel), from, local_rank_,
                                         traffic_);
@@ -269,7 +274,7 @@ void ShmTransport::wait(std::chrono::microseconds longest) {
 
 void ShmTransport::leave_processor(std::chrono::nanoseconds worked) {
   const std::uint32_t here = this_processor();
-  Processor& left = arena_->header().of[here % processors];
+  Processor& left = arena_->header().by_processor[here % processors];
   const auto added = static_cast<std::uint64_t>(worked.count());
   worked_when_left_ = left.worked.fetch_add(added, std::memory_order_relaxed) + added;
   left_ = &left;
@@ -345,7 +350,7 @@ Traffic ShmTransport::traffic() const {
   const Layout& layout = arena_->layout();
   traffic.memory_held = direct_->held() + Layout::control_bytes;
   for (std::size_t i = 0; i < ends_.size(); ++i)
-    if (ends_[i].sender) traffic.memory_held += layout.layout_of(static_cast<int>(i % (channels + 1))).stride;
+    if (ends_[i].sender) traffic.memory_held += layout.layout_of(static_cast<int>(i % fifo_numbers)).stride;
   return traffic;
 }
 

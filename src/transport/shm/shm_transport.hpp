@@ -77,7 +77,7 @@ class ShmTransport final : public Transport {
   /// Closes them, since their callers may free them next. Waits until nobody touches any, at most `longest`;
   /// not for those that are `gone`.
   void close_buffers(std::chrono::milliseconds longest, const std::function<bool(Rank)>& gone);
-  /// This rank's own control pages, and those of a rank of this host.
+  /// The control pages of a rank of this host.
   [[nodiscard]] Control& control(Rank rank) const {
     return arena_->control(local_of_[static_cast<std::size_t>(rank)]);
   }
@@ -87,6 +87,7 @@ class ShmTransport final : public Transport {
   struct Ends {
     std::unique_ptr<ShmSender> sender;
     std::unique_ptr<ShmReceiver> receiver;
+    std::unique_ptr<ShmReceiver> multicast_receiver;  ///< of what that rank sends to all
   };
   Ends& ends(int local, int channel);
   void populate();
@@ -106,8 +107,7 @@ class ShmTransport final : public Transport {
   std::vector<std::uint8_t> absent_;    ///< what `absent` returned
   std::shared_ptr<Arena> arena_;
   std::unique_ptr<Wakes> wakes_;
-  std::vector<Ends> ends_;  ///< by `place_of`; a rank's own number: multicast sender
-  std::vector<std::unique_ptr<ShmReceiver>> multicast_receivers_;
+  std::vector<Ends> ends_;  ///< by `place_of`; the sender to this rank itself: to all
   std::unique_ptr<DirectMemory> direct_;
   Traffic traffic_;
 };
