@@ -60,9 +60,13 @@ bool is_dumped(const std::byte* data) {
   return facts.flags.find(" dd") == std::string::npos;
 }
 
-/// Exit code of a child that runs `body`: 77 to say that it cannot be tested here.
 constexpr int cannot = 77;
-int in_a_child(const std::function<int()>& body) { return bootstrap::test::Child(body).wait(); }
+/// Runs `body` in a child, whose exit code is to be 0; or `cannot`, to say that it cannot be tested here.
+void expect_in_a_child(const char* why_it_cannot, const std::function<int()>& body) {
+  const int code = bootstrap::test::Child(body).wait();
+  if (code == cannot) GTEST_SKIP() << why_it_cannot;
+  EXPECT_EQ(code, 0);
+}
 
 std::size_t resident_kib_of_arena() {
   const auto all = mapping_that([](const std::string& line, std::uintptr_t, std::uintptr_t) {
@@ -122,7 +126,7 @@ TEST(ShmMemory, IsDumpedOnlyIfItIsTheUsersOwn) {
 }
 
 TEST(ShmMemory, StaysSparseInAProcessThatLocksItsMemory) {
-  const int code = in_a_child([] {
+  expect_in_a_child("no memory can be locked here", [] {
     if (::mlockall(MCL_FUTURE) != 0) return cannot;
     try {
       const auto arena = shm::Arena::create(2);
@@ -134,13 +138,11 @@ TEST(ShmMemory, StaysSparseInAProcessThatLocksItsMemory) {
       return cannot;  // its limit is less
     }
   });
-  if (code == cannot) GTEST_SKIP() << "no memory can be locked here";
-  EXPECT_EQ(code, 0);
 }
 
 TEST(ShmMemory, ThatMayNotBeLockedIsRefusedWithTheRemedy) {
   if (sanitized) GTEST_SKIP() << "sanitizers need more";
-  const int code = in_a_child([] {
+  expect_in_a_child("no memory can be locked here", [] {
     const rlimit little{std::size_t{1} << 20U, std::size_t{1} << 20U};
     if (::setrlimit(RLIMIT_MEMLOCK, &little) != 0 || (::geteuid() == 0 && ::setuid(65534) != 0) ||
         ::mlockall(MCL_FUTURE) != 0)
@@ -152,15 +154,13 @@ TEST(ShmMemory, ThatMayNotBeLockedIsRefusedWithTheRemedy) {
     }
     return 2;
   });
-  if (code == cannot) GTEST_SKIP() << "no memory can be locked here";
-  EXPECT_EQ(code, 0);
 }
 
 // As batch systems limit it that know nothing of memory that is not used.
 TEST(ShmMemory, ThatHasNoRoomAmongTheAddressesIsRefusedWithTheRemedy) {
   if (sanitized) GTEST_SKIP() << "sanitizers need more";
   constexpr int many = 128;
-  const int code = in_a_child([] {
+  expect_in_a_child("no limit can be set here", [] {
     const rlimit less{shm::Layout(many).mapped_bytes, shm::Layout(many).mapped_bytes};
     if (::setrlimit(RLIMIT_AS, &less) != 0) return cannot;
     try {
@@ -170,13 +170,11 @@ TEST(ShmMemory, ThatHasNoRoomAmongTheAddressesIsRefusedWithTheRemedy) {
     }
     return 2;
   });
-  if (code == cannot) GTEST_SKIP() << "no limit can be set here";
-  EXPECT_EQ(code, 0);
 }
 
 TEST(ShmMemory, ThatIsToBeRegisteredAndHasNoRoomIsRefusedWithTheRemedy) {
   if (sanitized) GTEST_SKIP() << "sanitizers need more";
-  const int code = in_a_child([] {
+  expect_in_a_child("no limit can be set here", [] {
     shm::DirectMemory owner(shm::Arena::create(1), 0, {::getpid()}, {0}, false);
     constexpr std::size_t room = std::size_t{16} << 30U;
     const rlimit less{room, room};
@@ -192,12 +190,10 @@ TEST(ShmMemory, ThatIsToBeRegisteredAndHasNoRoomIsRefusedWithTheRemedy) {
     }
     return 3;
   });
-  if (code == cannot) GTEST_SKIP() << "no limit can be set here";
-  EXPECT_EQ(code, 0);
 }
 
 TEST(ShmMemory, ThatHasNoDescriptorIsRefusedWithTheRemedy) {
-  const int code = in_a_child([] {
+  expect_in_a_child("no limit can be set here", [] {
     const rlimit nothing{0, 0};
     if (::setrlimit(RLIMIT_NOFILE, &nothing) != 0) return cannot;
     const auto of_memory = bootstrap::test::thrown_by([] { shm::Arena::create(1); });
@@ -209,14 +205,12 @@ TEST(ShmMemory, ThatHasNoDescriptorIsRefusedWithTheRemedy) {
     }
     return 0;
   });
-  if (code == cannot) GTEST_SKIP() << "no limit can be set here";
-  EXPECT_EQ(code, 0);
 }
 
 // Who releases cannot be told that there is no memory left.
 TEST(ShmMemory, IsGivenBackByAProcessThatHasNoMemoryLeft) {
   if (sanitized) GTEST_SKIP() << "sanitizers need more";
-  const int code = in_a_child([] {
+  expect_in_a_child("no limit can be set here", [] {
     const auto arena = shm::Arena::create(1);
     shm::DirectMemory owner(arena, 0, {::getpid()}, {0}, false);
     std::byte* const first = owner.allocate(100);
@@ -235,14 +229,12 @@ TEST(ShmMemory, IsGivenBackByAProcessThatHasNoMemoryLeft) {
     owner.release(first);
     ::_exit(owner.held() == 0 ? 0 : 1);
   });
-  if (code == cannot) GTEST_SKIP() << "no limit can be set here";
-  EXPECT_EQ(code, 0);
 }
 
 // Its owner goes on with it.
 TEST(ShmMemory, ThatIsRegisteredNoMoreIsItsOwnersAloneAlsoWithoutRoomForACopy) {
   if (sanitized) GTEST_SKIP() << "sanitizers need more";
-  const int code = in_a_child([] {
+  expect_in_a_child("no limit can be set here", [] {
     const auto arena = shm::Arena::create(2);
     const std::vector<pid_t> two_processes{::getpid(), ::getppid()};
     shm::DirectMemory owner(arena, 0, two_processes, {0, 1}, false),
@@ -267,8 +259,6 @@ TEST(ShmMemory, ThatIsRegisteredNoMoreIsItsOwnersAloneAlsoWithoutRoomForACopy) {
     if (owner.held() != bytes + bytes / 4) return 3;
     return data[0] == std::byte{2} && data[bytes - 1] == std::byte{1} ? 0 : 4;
   });
-  if (code == cannot) GTEST_SKIP() << "no limit can be set here";
-  EXPECT_EQ(code, 0);
 }
 
 TEST(ShmMemory, ReleasedIsTakenAgain) {
@@ -294,7 +284,7 @@ TEST(ShmMemory, ReleasedIsTakenAgain) {
 
 // Also where the system cannot take pages out of a file, as in gVisor's sandboxes.
 TEST(ShmMemory, TakenAgainIsZeroed) {
-  const int code = in_a_child([] {
+  expect_in_a_child("no seccomp filters here", [] {
     try {
       refuse_calls(SYS_fallocate, EOPNOTSUPP, FALLOC_FL_PUNCH_HOLE);
     } catch (const std::system_error&) {
@@ -309,8 +299,6 @@ TEST(ShmMemory, TakenAgainIsZeroed) {
     if (owner.offer(again, 1).region_offset != place) return 1;
     return again[99] == std::byte{} ? 0 : 2;
   });
-  if (code == cannot) GTEST_SKIP() << "no seccomp filters here";
-  EXPECT_EQ(code, 0);
 }
 
 /// How much shared memory of communicators this process has mapped, in how many places.
@@ -447,7 +435,7 @@ TEST(ShmMemory, ThatIsSecretIsNotTakenForTheFaultOfWhatItIsCopiedTo) {
 
 // As where a process gives up its rights once it has made its communicators.
 TEST(ShmMemory, ThatMayNotBeReadAnyMoreNamesItsRankAndTheRemedy) {
-  const int code = in_a_child([] {
+  expect_in_a_child("no seccomp filters here", [] {
     try {
       refuse_calls(SYS_process_vm_readv, EPERM);
     } catch (const std::system_error&) {
@@ -458,8 +446,6 @@ TEST(ShmMemory, ThatMayNotBeReadAnyMoreNamesItsRankAndTheRemedy) {
     if (thrown.code != ErrorCode::system || thrown.ranks != std::vector<Rank>{12}) return 1;
     return thrown.text.find("kernel.yama.ptrace_scope") != std::string::npos ? 0 : 2;
   });
-  if (code == cannot) GTEST_SKIP() << "no seccomp filters here";
-  EXPECT_EQ(code, 0);
 }
 
 TEST(ShmMemory, CannotBeExecutedWhereTheSystemCanForbidIt) {
@@ -471,11 +457,11 @@ TEST(ShmMemory, CannotBeExecutedWhereTheSystemCanForbidIt) {
   ASSERT_EQ(::fstat(arena->fd(), &status), 0);
   EXPECT_EQ(status.st_mode & 0111U, 0U);
   // Linux before 6.3 does not know the flag.
-  EXPECT_EQ(in_a_child([] {
-              refuse_calls(SYS_memfd_create, EINVAL, no_exec);
-              return shm::Arena::create(2) != nullptr ? 0 : 1;
-            }),
-            0);
+  bootstrap::test::Child child([] {
+    refuse_calls(SYS_memfd_create, EINVAL, no_exec);
+    return shm::Arena::create(2) != nullptr ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 }  // namespace
