@@ -63,8 +63,8 @@ PrivateDescriptor::PrivateDescriptor(FileDescriptor descriptor) : descriptor_(st
 void PrivateDescriptor::reset() noexcept {
   if (!descriptor_) return;
   auto& r = registry();
-  const std::lock_guard lock(
-      r.mutex);  // closed under it: the number must not be reused while it is still listed
+  // Closed under it: the number must not be reused while it is still listed.
+  const std::lock_guard lock(r.mutex);
   std::erase(r.descriptors, descriptor_.get());
   descriptor_.reset();
 }

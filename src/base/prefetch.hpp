@@ -10,9 +10,8 @@ namespace tutti {
 /// address will do.
 inline void prefetch_for_write(const std::byte* at) {
 #if defined(__x86_64__)
-  asm volatile("prefetchw %0"
-               :
-               : "m"(*at));  // the builtin is a prefetch for reading unless PRFCHW is enabled
+  // The builtin is a prefetch for reading unless PRFCHW is enabled.
+  asm volatile("prefetchw %0" : : "m"(*at));
 #else
   __builtin_prefetch(at, 1);
 #endif

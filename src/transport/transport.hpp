@@ -25,8 +25,8 @@ struct Exposure;
 struct Group {
   Rank rank = 0;  ///< in the communicator
   int size = 1;
-  std::uint64_t communicator =
-      0;                    ///< the same number on all its ranks, unlike that of any other of the session
+  /// The same number on all its ranks, unlike that of any other of the session.
+  std::uint64_t communicator = 0;
   std::vector<Rank> world;  ///< world[r]: world rank of rank r
   std::chrono::milliseconds timeout{30000};
   /// Every rank's bytes, in rank order. Collective over the group, blocking, bounded by `timeout`.

@@ -110,11 +110,11 @@ class ShmSender : public Sender {
   Traffic& traffic_;
   std::uint32_t line_ = 0, lines_taken_ = 0;  ///< next position; lowest acknowledgement seen
   std::uint32_t unit_ = memory_.first_unit, units_taken_ = unit_;
-  std::uint32_t looked_ = 0;    ///< where it last looked whether the ring was empty: once a position, so that
-                                ///< reserved room stays
+  /// Where it last looked whether the ring was empty: once a position, so that reserved room stays.
+  std::uint32_t looked_ = 0;
   std::uint32_t patience_ = 1;  ///< units until it looks again
-  kernels::StoreTrials copies_,
-      fills_;  ///< of what `try_send` copies, and of what callers write into reserved room
+  /// Of what `try_send` copies, and of what callers write into reserved room.
+  kernels::StoreTrials copies_, fills_;
   alignas(64) std::byte staging_[line_message_max];
 };
 

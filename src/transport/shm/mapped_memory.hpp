@@ -13,8 +13,8 @@ namespace tutti::transport::shm {
 struct LocalPlaces {
   std::byte* mine = nullptr;    ///< this rank's memory
   std::byte* theirs = nullptr;  ///< the target's memory, in this address space or in its own
-  std::byte* counters =
-      nullptr;  ///< this rank's counters at the target, mapped: [id] words `stride` bytes apart
+  /// This rank's counters at the target, mapped: [id] words `stride` bytes apart.
+  std::byte* counters = nullptr;
   std::size_t stride = 0;
 };
 

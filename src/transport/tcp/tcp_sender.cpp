@@ -43,8 +43,8 @@ bool has_input(int socket) {
 
 // False also when nothing will be: the peer has reset the connection.
 bool awaits_acknowledgement(int socket) {
-  constexpr int closed =
-      7;  // TCP_CLOSE, which only netinet/tcp.h names, and that does not go with linux/tcp.h
+  // TCP_CLOSE, which only netinet/tcp.h names, and that does not go with linux/tcp.h.
+  constexpr int closed = 7;
   tcp_info info{};
   socklen_t size = sizeof info;
   if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_state == closed)

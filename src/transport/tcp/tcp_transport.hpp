@@ -20,8 +20,8 @@ namespace tutti::transport::tcp {
 
 /// Equal on all ranks.
 struct TcpOptions {
-  int streams =
-      1;  ///< connections a channel, 1 to 16: more than one where a single one does not fill the network
+  /// Connections a channel, 1 to 16: more than one where a single one does not fill the network.
+  int streams = 1;
   std::string congestion;  ///< control of congestion: see data_socket.hpp
 };
 
@@ -75,8 +75,7 @@ class TcpTransport final : public Transport {
   PrivateDescriptor await_connection(Rank peer, int channel, int stream, const Deadline& deadline);
 
   Group group_;
-  std::uint64_t generation_ =
-      fork_generation();  ///< differs in a forked child, which has no part in the group
+  std::uint64_t generation_ = fork_generation();  ///< a child made by fork has no part in the group
   std::shared_ptr<TcpListener> listener_;
   std::shared_ptr<Inbox> inbox_;
   bootstrap::Secret secret_;
