@@ -39,15 +39,15 @@ PathTrial::Turn PathTrial::next_to_glance(std::uint32_t at) {
   const std::uint32_t number = at < cadence_.counted ? 0 : at - cadence_.counted + 1;
   if (number < tried_.size()) return {path_at(number), true, false, true};
   call_ = gap_;
-  glanced_ = glances_ = true;
+  glanced_ = decides_glance_ = true;
   return {path_, false, true, true};
 }
 
 PathTrial::Turn PathTrial::next_to_compare(std::uint32_t at) {
   if (at == 0)
     for (const Path path : all_paths)
-      if (path != path_ || !cadence_.glances) samples_[static_cast<std::size_t>(path)].clear();
-  glances_ = false;
+      if (path != path_ || !cadence_.glances) samples_[index_of(path)].clear();
+  decides_glance_ = false;
   const std::uint32_t each = cadence_.settling + cadence_.counted;
   const std::uint32_t settled = at + (cadence_.glances ? each : cadence_.settling);
   const std::uint32_t number = settled / each;
@@ -57,7 +57,7 @@ PathTrial::Turn PathTrial::next_to_compare(std::uint32_t at) {
 }
 
 void PathTrial::record(Path path, std::chrono::nanoseconds time) {
-  samples_[static_cast<std::size_t>(path)].push_back(static_cast<std::uint32_t>(
+  samples_[index_of(path)].push_back(static_cast<std::uint32_t>(
       std::clamp<std::int64_t>(time.count(), 1, std::numeric_limits<std::uint32_t>::max())));
 }
 
@@ -83,7 +83,7 @@ PathTrial::Times PathTrial::costs(std::span<const Times> of_ranks) const {
   std::array<std::uint64_t, all_paths.size()> costs{};
   std::uint64_t ranks = 0;
   for (const Times& times : of_ranks) {
-    const auto lacks = [&](Path p) { return tried_.contains(p) && times[static_cast<std::size_t>(p)] == 0; };
+    const auto lacks = [&](Path p) { return tried_.contains(p) && times[index_of(p)] == 0; };
     if (std::any_of(all_paths.begin(), all_paths.end(), lacks)) continue;
     for (std::size_t p = 0; p < costs.size(); ++p) {
       const std::uint64_t time = times[p];
@@ -99,15 +99,16 @@ PathTrial::Times PathTrial::costs(std::span<const Times> of_ranks) const {
 
 void PathTrial::decide(std::span<const Times> of_ranks) {
   const Times costs = this->costs(of_ranks);
-  if (costs[static_cast<std::size_t>(path_)] == 0) return;
+  if (costs[index_of(path_)] == 0) return;
   for (const Path path : all_paths)
-    if (const auto p = static_cast<std::size_t>(path); tried_.contains(path)) decided_by_[p] = costs[p];
-  if (glances_) return leave_out_hopeless();
+    if (tried_.contains(path)) decided_by_[index_of(path)] = costs[index_of(path)];
+  if (decides_glance_) return leave_out_hopeless();
   take_fastest();
 }
 
+double PathTrial::time(Path path) const { return static_cast<double>(decided_by_[index_of(path)]); }
+
 void PathTrial::leave_out_hopeless() {
-  const auto time = [&](Path p) { return static_cast<double>(decided_by_[static_cast<std::size_t>(p)]); };
   Paths left{path_};
   for (const Path path : all_paths)
     if (tried_.contains(path) && time(path) < hopeless * time(path_) + cold) left.add(path);
@@ -116,7 +117,6 @@ void PathTrial::leave_out_hopeless() {
 }
 
 void PathTrial::take_fastest() {
-  const auto time = [&](Path p) { return static_cast<double>(decided_by_[static_cast<std::size_t>(p)]); };
   Path fastest = path_;
   for (const Path path : all_paths)
     if (tried_.contains(path) && time(path) < time(fastest)) fastest = path;

@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -22,6 +23,7 @@ enum class Path : std::uint8_t {
   direct  ///< ranks tell each other where their buffers are, and read and write them, mapped or by attach
 };
 inline constexpr std::array all_paths{Path::slots, Path::past_caches, Path::direct};
+constexpr std::size_t index_of(Path path) { return static_cast<std::size_t>(path); }
 
 /// Some paths: all that a call can take.
 class Paths {
@@ -97,7 +99,7 @@ class PathTrial {
   /// Takes in the times of all ranks, the same on each.
   void decide(std::span<const Times> of_ranks);
   [[nodiscard]] Path path(Path presumed) const { return started_ ? path_ : presumed; }
-  [[nodiscard]] bool decided() const { return decided_by_[static_cast<std::size_t>(path_)] != 0; }
+  [[nodiscard]] bool decided() const { return decided_by_[index_of(path_)] != 0; }
   /// What the last decision was made from, the mean over ranks; zeros before, and of what is not tried.
   [[nodiscard]] Times decided_by() const { return decided_by_; }
 
@@ -110,6 +112,8 @@ class PathTrial {
   void begin_gap();
   /// The mean over ranks that timed all that is tried, or the shortest time of any. Zeros: no rank did.
   [[nodiscard]] Times costs(std::span<const Times> of_ranks) const;
+  /// Of a call by `path`, as of the latest decision.
+  [[nodiscard]] double time(Path path) const;
   void leave_out_hopeless();
   void take_fastest();
   Paths paths_;
@@ -119,8 +123,8 @@ class PathTrial {
   Path path_ = Path::slots;
   std::uint32_t call_ = 0;  ///< since the last trial
   std::uint32_t gap_ = cadence_.first_gap;
-  bool glanced_ = !cadence_.glances;  ///< in this trial
-  bool glances_ = false;              ///< the latest call that decides ended a glance
+  bool glanced_ = !cadence_.glances;  ///< one call by each path has gone before, or none is to
+  bool decides_glance_ = false;       ///< the latest call that decides ended one
   std::array<std::vector<std::uint32_t>, all_paths.size()> samples_;
   Times decided_by_{};
 };
