@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@
 #include "local_group.hpp"
 #include "transport/shm/arena.hpp"
 #include "transport/shm/descriptor.hpp"
+#include "transport/shm/keyed_socket.hpp"
 #include "transport/shm/shm_transport.hpp"
 
 namespace tutti::transport::testing {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/file_descriptor.hpp"
-#include "transport/shm/descriptor.hpp"
+#include "transport/shm/keyed_socket.hpp"
 #include "transport/shm/layout.hpp"
 
 namespace tutti::transport::shm {

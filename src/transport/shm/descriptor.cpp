@@ -1,95 +1,28 @@
 #include "transport/shm/descriptor.hpp"
 
-#include <fcntl.h>
 #include <fmt/ranges.h>
 #include <poll.h>
+#include <sched.h>
 #include <sodium.h>
-#include <sys/time.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
+#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <string>
 
+#include "base/deadline.hpp"
 #include "base/system_error.hpp"
 #include "base/uninterrupted.hpp"
 #include "transport/all_gather.hpp"
 #include "transport/fail_together.hpp"
+#include "transport/shm/keyed_socket.hpp"
 
 namespace tutti::transport::shm {
 
 namespace {
-
-// The socket's name is visible to every user of the machine, so it must not contain the key itself.
-std::pair<sockaddr_un, socklen_t> address_of(const Key& key) {
-  std::array<unsigned char, 16> digest{};
-  crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(key.data()),
-                     key.size(), nullptr, 0);
-  std::array<char, 33> hex{};
-  sodium_bin2hex(hex.data(), hex.size(), digest.data(), digest.size());
-  const std::string name = "tutti-" + std::string(hex.data());
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
-}
-
-ucred peer_of(int connection) {
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) throw_errno("SO_PEERCRED");
-  return peer;
-}
-
-// The other end drops whom it takes for another user, without a word.
-void require_same_user(int connection, Rank holder) {
-  const uid_t theirs = peer_of(connection).uid, mine = ::geteuid();
-  if (theirs == mine) return;
-  throw Error(
-      ErrorCode::unsupported,
-      fmt::format("this rank runs as user {}, rank {} of the same host as user {} (65534: as one that "
-                  "this rank's user namespace does not know), and they share no memory; start all "
-                  "ranks of a host as one user, in containers with the same map of user ids",
-                  mine, holder, theirs),
-      {holder});
-}
-
-enum class Told : std::uint8_t { nothing, key, other };
-Told told_by(int connection, const Key& key) {
-  Key told{};
-  const auto got = uninterrupted([&] { return ::recv(connection, told.data(), told.size(), MSG_DONTWAIT); });
-  if (got < 0 && errno == EAGAIN) return Told::nothing;
-  const bool whole = got == static_cast<ssize_t>(told.size());
-  return whole && sodium_memcmp(told.data(), key.data(), key.size()) == 0 ? Told::key : Told::other;
-}
-
-constexpr std::chrono::milliseconds check_interval{50};
-Deadline next_check(const Deadline& deadline) {
-  return Deadline(std::min(check_interval, std::chrono::milliseconds(deadline.poll_ms())));
-}
-
-// While as many call as may wait there, connect(2) does, for as long as sending may take.
-void connect_by(int connection, const Key& key, Rank holder, const bootstrap::Limit& limit) {
-  const auto named = address_of(key);
-  const auto* const to = reinterpret_cast<const sockaddr*>(&named.first);
-  for (;;) {
-    const timeval longest{.tv_sec = 0, .tv_usec = 1000L * std::max(1, next_check(limit.deadline).poll_ms())};
-    if (::setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest) != 0)
-      throw_errno("SO_SNDTIMEO");
-    if (::connect(connection, to, named.second) == 0) return;
-    if (errno != EAGAIN && errno != EINTR)
-      throw_errno(fmt::format("cannot reach rank {} of this host over its Unix socket", holder));
-    if (limit.deadline.passed())
-      throw Error(ErrorCode::timeout,
-                  fmt::format("rank {} of this host did not accept a connection to its Unix socket in time, "
-                              "and as many wait there as may (sysctl net.core.somaxconn)",
-                              holder),
-                  {holder});
-    if (limit.check) limit.check();
-  }
-}
 
 /// One note and room for one descriptor, as sendmsg and recvmsg take them.
 class Envelope {
@@ -141,75 +74,6 @@ void take_descriptors(std::vector<Passed>& all, Listener& listener, const Group&
 }
 
 }  // namespace
-
-Listener::Listener(const Key& key)
-    : key_(key), listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-  if (!listener_) throw_errno("cannot make a Unix socket to ranks of this host");
-  const auto [address, length] = address_of(key);
-  if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
-      ::listen(listener_.get(), SOMAXCONN) != 0)
-    throw_errno("cannot listen on an abstract Unix socket");
-}
-
-FileDescriptor Listener::accept(const bootstrap::Limit& limit) {
-  for (;;) {
-    std::vector<pollfd> events{{listener_.get(), POLLIN, 0}};
-    for (const auto& caller : callers_) events.push_back({caller.get(), POLLIN, 0});
-    const Deadline next = next_check(limit.deadline);
-    uninterrupted([&] { return ::poll(events.data(), events.size(), next.poll_ms()); });
-    const bool room = take_callers();
-    if (auto caller = first_that_knows()) return caller;
-    if (!room && !callers_.empty()) callers_.erase(callers_.begin());  // who has been silent for longest
-    if (limit.deadline.passed()) return {};
-    if (limit.check) limit.check();
-  }
-}
-
-bool Listener::take_callers() {
-  constexpr std::size_t most_silent = 256;  // strangers' descriptors must not be all that there may be
-  while (callers_.size() < most_silent) {
-    FileDescriptor caller(
-        uninterrupted([&] { return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC); }));
-    const bool no_room = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    if (!caller && no_room && callers_.empty()) throw_errno("cannot accept a rank of this host");
-    if (!caller) return !no_room;
-    if (peer_of(caller.get()).uid == ::geteuid()) callers_.push_back(std::move(caller));
-  }
-  return false;
-}
-
-FileDescriptor Listener::first_that_knows() {
-  for (auto caller = callers_.begin(); caller != callers_.end();) {
-    const Told told = told_by(caller->get(), key_);
-    if (told == Told::nothing) {
-      ++caller;
-      continue;
-    }
-    FileDescriptor known = std::move(*caller);
-    caller = callers_.erase(caller);
-    if (told == Told::key) return known;
-  }
-  return {};
-}
-
-FileDescriptor call(const Key& key, Rank holder, const bootstrap::Limit& limit) {
-  FileDescriptor connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!connection) throw_errno("cannot make a Unix socket to ranks of this host");
-  connect_by(connection.get(), key, holder, limit);
-  require_same_user(connection.get(), holder);
-  return connection;
-}
-
-FileDescriptor connect_to(const Key& key, Rank holder, const bootstrap::Limit& limit) {
-  FileDescriptor connection = call(key, holder, limit);
-  const auto sent =
-      uninterrupted([&] { return ::send(connection.get(), key.data(), key.size(), MSG_NOSIGNAL); });
-  if (sent != static_cast<ssize_t>(key.size()))
-    throw_errno(fmt::format("cannot talk to rank {} of this host over its Unix socket", holder));
-  return connection;
-}
-
-pid_t process_of(int connection) { return peer_of(connection).pid; }
 
 void talk_checking(const std::function<void()>& talk, const std::function<void()>& check) {
   constexpr std::chrono::milliseconds heard_within{300};
