@@ -205,7 +205,7 @@ ShmTransport::Ends& ShmTransport::ends(int local, int channel) {
 }
 
 Sender& ShmTransport::sender(Rank peer, int channel) {
-  const int local = local_of_[static_cast<std::size_t>(peer)];
+  const int local = local_of(peer);
   auto& end = ends(local, channel).sender;
   if (end) return *end;
   const FifoMemory memory(*arena_, local_rank_, local, channel);
@@ -218,7 +218,7 @@ Sender& ShmTransport::sender(Rank peer, int channel) {
 }
 
 Receiver& ShmTransport::receiver(Rank peer, int channel) {
-  const int local = local_of_[static_cast<std::size_t>(peer)];
+  const int local = local_of(peer);
   auto& end = ends(local, channel).receiver;
   if (end) return *end;
   const FifoMemory memory(*arena_, local, local_rank_, channel);

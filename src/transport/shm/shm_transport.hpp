@@ -25,9 +25,7 @@ class ShmTransport final : public Transport {
   ShmTransport(const Group& group, bool expect_use);
 
   [[nodiscard]] std::string_view name() const override { return "shm"; }
-  [[nodiscard]] bool reaches(Rank peer) const override {
-    return local_of_[static_cast<std::size_t>(peer)] >= 0;
-  }
+  [[nodiscard]] bool reaches(Rank peer) const override { return local_of(peer) >= 0; }
   [[nodiscard]] std::string explain(Rank peer) const override;
   [[nodiscard]] std::size_t max_message_bytes() const override { return arena_->layout().max_message(); }
   [[nodiscard]] bool cuts_messages() const override { return true; }
@@ -78,9 +76,7 @@ class ShmTransport final : public Transport {
   /// not for those that are `gone`.
   void close_buffers(std::chrono::milliseconds longest, const std::function<bool(Rank)>& gone);
   /// The control pages of a rank of this host.
-  [[nodiscard]] Control& control(Rank rank) const {
-    return arena_->control(local_of_[static_cast<std::size_t>(rank)]);
-  }
+  [[nodiscard]] Control& control(Rank rank) const { return arena_->control(local_of(rank)); }
   [[nodiscard]] DirectMemory& direct() { return *direct_; }
 
  private:
