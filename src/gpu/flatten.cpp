@@ -1,7 +1,8 @@
 #include "gpu/flatten.hpp"
 
+#include <fmt/format.h>
+
 #include <cassert>
-#include <string>
 
 #include <tutti/error.hpp>
 
@@ -39,19 +40,15 @@ device::Place place(execution::Base base) {
 
 // Sources and sinks differ in one name only.
 template <class SourceOrSink>
-device::Operand operand(const SourceOrSink& from, const void* end, int channel) {
-  device::Operand o;
-  if (end != nullptr) {
-    o.place = device::Place::message;
-    o.channel = static_cast<std::uint8_t>(channel);
-    o.rank = from.peer;
-    return o;
-  }
-  o.place = place(from.base);
-  o.rank = from.owner;
-  o.offset = from.offset;
-  o.segment_stride = from.segment_stride;
-  return o;
+device::Operand operand(const SourceOrSink& from, const NamedChannels::End* end) {
+  if (end != nullptr)
+    return {.place = device::Place::message,
+            .channel = static_cast<std::uint8_t>(end->channel()),
+            .rank = from.peer};
+  return {.place = place(from.base),
+          .rank = from.owner,
+          .offset = from.offset,
+          .segment_stride = from.segment_stride};
 }
 
 }  // namespace
@@ -66,19 +63,15 @@ bool NamedChannels::End::try_receive(std::byte*, std::size_t, transport::Tag) { 
 
 std::vector<std::byte> flatten(const execution::Program& program, const FlattenSettings& settings) {
   if (program.max_operands > static_cast<std::uint32_t>(device::max_operands))
-    throw Error(ErrorCode::unsupported, "a step of " + std::to_string(program.max_operands) +
-                                            " operands cannot run on a GPU; the most are " +
-                                            std::to_string(device::max_operands));
+    throw Error(ErrorCode::unsupported,
+                fmt::format("a step of {} operands cannot run on a GPU; the most are {}",
+                            program.max_operands, device::max_operands));
   Parts to;
-  for (const auto& source : program.sources) {
-    const auto* end = static_cast<const NamedChannels::End*>(source.receiver);
-    to.operands.push_back(operand(source, end, end == nullptr ? 0 : end->channel()));
-  }
+  for (const auto& source : program.sources)
+    to.operands.push_back(operand(source, static_cast<const NamedChannels::End*>(source.receiver)));
   const auto first_sink = static_cast<std::uint32_t>(to.operands.size());
-  for (const auto& sink : program.sinks) {
-    const auto* end = static_cast<const NamedChannels::End*>(sink.sender);
-    to.operands.push_back(operand(sink, end, end == nullptr ? 0 : end->channel()));
-  }
+  for (const auto& sink : program.sinks)
+    to.operands.push_back(operand(sink, static_cast<const NamedChannels::End*>(sink.sender)));
 
   for (const auto& lane : program.lanes) {
     to.lanes.push_back(

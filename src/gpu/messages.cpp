@@ -12,19 +12,11 @@ namespace tutti::gpu {
 namespace {
 
 device::Operand message_with(Rank peer) {
-  device::Operand o;
-  o.place = device::Place::message;
-  o.channel = device::channels - 1;  // schedules use the others first
-  o.rank = peer;
-  return o;
+  constexpr std::uint8_t channel = device::channels - 1;  // schedules use the others first
+  return {.place = device::Place::message, .channel = channel, .rank = peer};
 }
 
-device::Operand block(device::Place place, std::int32_t number) {
-  device::Operand o;
-  o.place = place;
-  o.rank = number;
-  return o;
-}
+device::Operand block(device::Place place, std::int32_t number) { return {.place = place, .rank = number}; }
 
 // One step that moves `bytes` from an operand to another, as a part of its own.
 void add_move(Parts& to, std::uint64_t bytes, std::uint32_t salt, const device::Operand& from,
@@ -34,13 +26,12 @@ void add_move(Parts& to, std::uint64_t bytes, std::uint32_t salt, const device::
   const std::uint64_t pieces = (bytes + to.header.stride - 1) / to.header.stride;
   to.parts.push_back(
       {std::max<std::uint64_t>(pieces, 1), 0, static_cast<std::uint32_t>(to.instructions.size()), 1});
-  device::Instruction instruction;
-  instruction.bytes = bytes;
-  instruction.first_source = first;
-  instruction.first_sink = first + 1;
-  instruction.sources = instruction.sinks = 1;
-  instruction.salt = salt;
-  to.instructions.push_back(instruction);
+  to.instructions.push_back({.bytes = bytes,
+                             .first_source = first,
+                             .first_sink = first + 1,
+                             .sources = 1,
+                             .sinks = 1,
+                             .salt = salt});
 }
 
 }  // namespace

@@ -17,18 +17,10 @@ using device::Place;
 constexpr int addends_channel = 0, sums_channel = 1;
 
 Operand memory(Place place, std::size_t offset, int buffer = -1) {
-  Operand o;
-  o.place = place;
-  o.rank = buffer;
-  o.offset = offset;
-  return o;
+  return {.place = place, .rank = buffer, .offset = offset};
 }
 Operand message(Rank peer, int channel) {
-  Operand o;
-  o.place = Place::message;
-  o.channel = static_cast<std::uint8_t>(channel);
-  o.rank = peer;
-  return o;
+  return {.place = Place::message, .channel = static_cast<std::uint8_t>(channel), .rank = peer};
 }
 
 class Builder {
