@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "communicator/select.hpp"
 #include "gpu/flatten.hpp"
 #include "gpu/messages.hpp"
 #include "gpu/norm_program.hpp"
@@ -56,6 +55,10 @@ Circumstances circumstances_of(const Call& call, const execution::Shape& shape, 
   c.uneven = shape.uneven;
   c.forced = setting.algorithm;
   return c;
+}
+
+bool copies_input(const PlanKey& key, const Sizes& sizes, const Algorithm& algorithm) {
+  return key.scaled || (sizes.in_place && !algorithm.in_place);
 }
 
 }  // namespace
@@ -130,29 +133,32 @@ Plan& Planner::collective(const Call& call, const Sizes& sizes, bool reachable) 
   return *plans_.emplace_back(std::move(plan));
 }
 
+// On everybody's buffers where that pays, else by messages.
+const Algorithm& Planner::choose(const Circumstances& call, const PlanKey& key, const Sizes& sizes,
+                                 bool reachable) const {
+  if (reachable && !call.uneven && call.forced.empty() && call.ranks > 1 && direct_may_pay(call)) {
+    Circumstances direct = call;
+    direct.one_sided = true;
+    const Algorithm* const found = select(direct).algorithm;
+    // A copy of the input is not where other processes reach it.
+    if (found != nullptr && (connection_.one_address_space() || !copies_input(key, sizes, *found)))
+      return *found;
+  }
+  return *select(call).algorithm;
+}
+
 std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const PlanKey& key,
                                     bool reachable) {
   const int size = setting_.group.size;
   execution::Shape shape = shape_of(call, setting_.group.rank, size);
-  Circumstances circumstances = circumstances_of(call, shape, setting_);
+  const Circumstances circumstances = circumstances_of(call, shape, setting_);
   auto plan = std::make_unique<Plan>();
   plan->key = key;
   plan->title = describe(call);
   plan->reachable = reachable;
   plan->empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
 
-  Choice choice;
-  if (reachable && !shape.uneven && setting_.algorithm.empty() && size > 1 && direct_may_pay(circumstances)) {
-    circumstances.one_sided = true;
-    choice = select(circumstances);
-    circumstances.one_sided = false;
-  }
-  // A copy of the input is not where other processes reach it.
-  if (choice.algorithm != nullptr && !connection_.one_address_space() &&
-      (key.scaled || (sizes.in_place && !choice.algorithm->in_place)))
-    choice = {};
-  if (choice.algorithm == nullptr) choice = select(circumstances);
-  const Algorithm& algorithm = *choice.algorithm;
+  const Algorithm& algorithm = choose(circumstances, key, sizes, reachable);
   const Schedule schedule = algorithm.make(size, call.root, setting_.node_size);
   const int lanes = std::max(1, static_cast<int>(schedule.lanes.front().size()));
   const std::size_t chunk = circumstances.bytes / static_cast<std::size_t>(std::max(schedule.chunks, 1));
@@ -164,20 +170,19 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
 
   execution::LowerSettings settings;
   settings.sends_apart = 0;  // a block of threads reads memory once
-  settings.max_message = algorithm.one_sided ? execution::unlimited : connection_.arena().slot_bytes;
+  settings.max_message = algorithm.one_sided ? execution::unlimited : arena.slot_bytes;
   settings.piece = round_up(chunk / static_cast<std::size_t>(slices) + 1);
   settings.type = call.type;
   settings.op = key.op;
   settings.one_sided = algorithm.one_sided;
-  plan->copies_input = key.scaled || (sizes.in_place && !algorithm.in_place);
+  plan->copies_input = copies_input(key, sizes, algorithm);
   if (plan->copies_input) close_gaps(shape);
   settings.in_place = sizes.in_place && !plan->copies_input;
   NamedChannels channels;
   execution::Program program = execution::lower(schedule, execution::overview_of(schedule),
                                                 setting_.group.rank, shape, settings, channels);
   if (key.op == ReduceOp::average && reducing(call.operation)) program.divisor = size;
-  const FlattenSettings flattening{call.type, key.op, algorithm.one_sided, slices,
-                                   connection_.arena().packet_bytes};
+  const FlattenSettings flattening{call.type, key.op, algorithm.one_sided, slices, arena.packet_bytes};
   upload(*plan, flatten(program, flattening));
 
   std::uint64_t h =
@@ -185,12 +190,12 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
   if (shape.uneven && !shape.private_sizes)
     for (const std::size_t c : call.in_counts.empty() ? call.out_counts : call.in_counts) h = mix(h, c);
   plan->tag = static_cast<std::uint32_t>(h >> 32);
-  plan->description = fmt::format(
-      "{}: {}, {} lane{} x {} slice{}, pieces of {} bytes, {}", plan->title, schedule.name, lanes,
-      lanes == 1 ? "" : "s", slices, slices == 1 ? "" : "s", program.piece,
-      algorithm.one_sided ? "on everybody's buffers"
-      : slices == 1 ? fmt::format("packets up to {} bytes, then slots", connection_.arena().packet_bytes)
-                    : "slots");
+  plan->description =
+      fmt::format("{}: {}, {} lane{} x {} slice{}, pieces of {} bytes, {}", plan->title, schedule.name, lanes,
+                  lanes == 1 ? "" : "s", slices, slices == 1 ? "" : "s", program.piece,
+                  algorithm.one_sided ? "on everybody's buffers"
+                  : slices == 1       ? fmt::format("packets up to {} bytes, then slots", arena.packet_bytes)
+                                      : "slots");
   return plan;
 }
 

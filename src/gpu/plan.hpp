@@ -13,6 +13,7 @@
 #include <tutti/gpu.hpp>
 
 #include "communicator/plan.hpp"
+#include "communicator/select.hpp"
 #include "gpu/connection.hpp"
 #include "gpu/timeline.hpp"
 
@@ -59,6 +60,8 @@ class Planner {
   Plan& norm(const AllReduceRmsNorm& arguments);
 
  private:
+  [[nodiscard]] const Algorithm& choose(const Circumstances& call, const PlanKey& key, const Sizes& sizes,
+                                        bool reachable) const;
   std::unique_ptr<Plan> make(const Call& call, const Sizes& sizes, const PlanKey& key, bool reachable);
   void upload(Plan& plan, const std::vector<std::byte>& flat);
   Plan* find(const PlanKey& key, const std::vector<std::size_t>& counts, bool reachable = false) const;
