@@ -80,32 +80,17 @@ bool pretended_apart(const GpuOptions& options, Rank a, Rank b) {
 
 Connection::Connection(std::shared_ptr<Api> api, const Setting& setting)
     : api_(std::move(api)), arena_(lay_out(setting.group.size, setting.options)) {
+  group_.rank = setting.group.rank;
+  group_.size = setting.group.size;
+  group_.timeout_ns =
+      static_cast<std::uint64_t>(std::chrono::nanoseconds(bounded(setting.timeout())).count());
+  group_.arena = arena_;
+  group_.mailbox = {arena_.slot_slices, arena_.slot_bytes};
   Card card;
   transport::do_together(setting.group, [&] { card = begin(setting.options); });
   const auto cards = all_gather(setting.group, card);
-  for (std::size_t r = 0; r < cards.size(); ++r)
-    if (cards[r].slices != card.slices || cards[r].blocks != card.blocks ||
-        cards[r].slot_bytes != card.slot_bytes || cards[r].host_size != card.host_size ||
-        cards[r].peer_access != card.peer_access || cards[r].fabric != card.fabric)
-      throw Error(ErrorCode::mismatch,
-                  fmt::format("rank {} has other GpuOptions than rank {}; all ranks must have the same", r,
-                              setting.group.rank),
-                  {static_cast<Rank>(r)});
-  for (const Card& one : cards) {
-    const auto threads = std::ranges::count_if(cards, [&](const Card& other) {
-      return other.address_space == one.address_space && other.device == one.device;
-    });
-    check_fit(setting, static_cast<int>(threads), one.device, one.resident_blocks);
-    if (one.address_space == card.address_space && one.device == device_) shares_device_ = threads > 1;
-  }
-
-  const auto timeout = setting.options.timeout.count() > 0 ? setting.options.timeout : setting.group.timeout;
-  group_.rank = setting.group.rank;
-  group_.size = setting.group.size;
-  group_.timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(bounded(timeout)).count());
-  group_.control = reinterpret_cast<device::Control*>(control_.get());
-  group_.arena = arena_;
-  group_.mailbox = {arena_.slot_slices, arena_.slot_bytes};
+  check_options(cards);
+  look_at_devices(setting, cards);
   peers_ = nearness(setting, cards);
   share_arenas(setting);
   group_.arenas[group_.rank] = memory_.get();
@@ -132,6 +117,7 @@ Connection::Card Connection::begin(const GpuOptions& options) {
   device_ = api_->current_device();
   api_->load_kernels();
   control_ = allocate_pinned(api_, sizeof(device::Control));
+  group_.control = &control();
   membership_ = allocate(api_, sizeof group_);
   Card card;
   card.address_space = api_->address_space();
@@ -145,6 +131,32 @@ Connection::Card Connection::begin(const GpuOptions& options) {
   card.peer_access = options.peer_access;
   card.fabric = options.fabric;
   return card;
+}
+
+void Connection::check_options(const std::vector<Card>& cards) const {
+  const Card& mine = cards[static_cast<std::size_t>(group_.rank)];
+  for (std::size_t r = 0; r < cards.size(); ++r)
+    if (cards[r].slices != mine.slices || cards[r].blocks != mine.blocks ||
+        cards[r].slot_bytes != mine.slot_bytes || cards[r].host_size != mine.host_size ||
+        cards[r].peer_access != mine.peer_access || cards[r].fabric != mine.fabric)
+      throw Error(ErrorCode::mismatch,
+                  fmt::format("rank {} has other GpuOptions than rank {}; all ranks must have the same", r,
+                              group_.rank),
+                  {static_cast<Rank>(r)});
+}
+
+// Who is in one process, who is on one device, and whether their kernels fit there.
+void Connection::look_at_devices(const Setting& setting, const std::vector<Card>& cards) {
+  const Card& mine = cards[static_cast<std::size_t>(group_.rank)];
+  for (const Card& one : cards) {
+    const auto threads = std::ranges::count_if(cards, [&](const Card& other) {
+      return other.address_space == one.address_space && other.device == one.device;
+    });
+    check_fit(setting, static_cast<int>(threads), one.device, one.resident_blocks);
+    const bool same_space = one.address_space == mine.address_space;
+    if (same_space && one.device == device_) shares_device_ = threads > 1;
+    one_address_space_ = one_address_space_ && same_space;
+  }
 }
 
 Connection::~Connection() {
@@ -225,13 +237,11 @@ void Connection::share_arenas(const Setting& setting) {
 }
 
 std::vector<Proposal> Connection::propose(const Setting& setting, const std::vector<Card>& cards) {
-  const Card& mine = cards[static_cast<std::size_t>(group_.rank)];
   std::vector<Proposal> proposals;
-  for (Rank r = 0; r < group_.size; ++r) {
-    const Card& theirs = cards[static_cast<std::size_t>(r)];
-    one_address_space_ = one_address_space_ && theirs.address_space == mine.address_space;
-    proposals.push_back(r == group_.rank ? Proposal{} : propose(setting, theirs, r));
-  }
+  proposals.reserve(cards.size());
+  for (Rank r = 0; r < group_.size; ++r)
+    proposals.push_back(r == group_.rank ? Proposal{}
+                                         : propose(setting, cards[static_cast<std::size_t>(r)], r));
   return proposals;
 }
 

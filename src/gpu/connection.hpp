@@ -65,6 +65,8 @@ class Connection {
  private:
   struct Card;
   Card begin(const GpuOptions& options);
+  void check_options(const std::vector<Card>& cards) const;
+  void look_at_devices(const Setting& setting, const std::vector<Card>& cards);
   [[nodiscard]] std::vector<Nearness> nearness(const Setting& setting, const std::vector<Card>& cards) const;
   void make_arena(const Setting& setting, bool shared);
   void allocate_arena();

@@ -126,17 +126,14 @@ Error Sentry::error_of(const device::Report& report) {
               fmt::format("{} ended while it waited for {} rank {}: {}", title, name(awaited), report.peer,
                           bootstrap::to_fault(*stopped_because_).text),
               stopped_because_->ranks()};
-    default: {
-      const auto timeout =
-          setting_.options.timeout.count() > 0 ? setting_.options.timeout : setting_.group.timeout;
+    default:
       return {
           ErrorCode::timeout,
           fmt::format(
               "{} waited {} ms for {} rank {}; has that rank made the call, and do the kernels of all ranks "
               "fit on the GPU side by side?",
-              title, timeout.count(), name(awaited), report.peer),
+              title, setting_.timeout().count(), name(awaited), report.peer),
           {report.peer}};
-    }
   }
 }
 

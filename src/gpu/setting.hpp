@@ -2,6 +2,7 @@
 /// What the GPU side takes from its communicator.
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -32,6 +33,10 @@ struct Setting {
   bool rank_order = false;
   int node_size = 0;
   std::shared_ptr<const tuning::Choices> choices;  ///< for CPU buffers, until GPUs are measured
+  /// Of a kernel's waits.
+  [[nodiscard]] std::chrono::milliseconds timeout() const {
+    return options.timeout.count() > 0 ? options.timeout : group.timeout;
+  }
   /// Throws when the communicator cannot be used any more. On the caller's thread.
   std::function<void()> ensure_usable;
   /// Returns when all ranks have called it. Throws when not all come.
