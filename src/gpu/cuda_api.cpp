@@ -13,6 +13,7 @@
 #include "gpu/cuda_gpudirect.hpp"
 #include "gpu/cuda_vmm.hpp"
 #include "gpu/kernels.hpp"
+#include "gpu/resources.hpp"
 
 namespace tutti::gpu {
 
@@ -64,22 +65,6 @@ class OutsideCapture {
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
-/// A stream of our own: what is done on it waits for nothing else.
-class OwnStream {
- public:
-  OwnStream() {
-    check(::cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  }
-  ~OwnStream() { static_cast<void>(::cudaStreamDestroy(stream_)); }
-  OwnStream(const OwnStream&) = delete;
-  OwnStream& operator=(const OwnStream&) = delete;
-  [[nodiscard]] cudaStream_t get() const { return stream_; }
-  void finish() const { check(::cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
-
- private:
-  cudaStream_t stream_ = nullptr;
 };
 
 class CudaApi final : public Api {
@@ -207,9 +192,10 @@ class CudaApi final : public Api {
   }
   void upload(std::byte* to, const std::byte* from, std::size_t bytes) override {
     const OutsideCapture outside;
-    const OwnStream stream;
-    check(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream.get()), "cudaMemcpyAsync");
-    stream.finish();
+    const TemporaryStream stream(*this);
+    check(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, native(stream.get())),
+          "cudaMemcpyAsync");
+    synchronize(stream.get());
   }
   std::uint64_t allocation_id(const void* pointer) override {
     static_cast<void>(device_in_use());
@@ -341,9 +327,9 @@ class CudaApi final : public Api {
  private:
   std::byte* zeroed(std::byte* memory, std::size_t bytes) {
     try {
-      const OwnStream stream;
-      check(::cudaMemsetAsync(memory, 0, bytes, stream.get()), "cudaMemsetAsync");
-      stream.finish();
+      const TemporaryStream stream(*this);
+      check(::cudaMemsetAsync(memory, 0, bytes, native(stream.get())), "cudaMemsetAsync");
+      synchronize(stream.get());
       return memory;
     } catch (...) {
       free(memory);
