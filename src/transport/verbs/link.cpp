@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "bootstrap/frame.hpp"
-#include "transport/verbs/stripe.hpp"
 
 namespace tutti::transport::verbs {
 
@@ -32,7 +31,7 @@ Write take_front(Write& from, std::uint32_t most) {
     auto& piece = from.pieces[static_cast<std::size_t>(k)];
     const auto share = std::min(piece.length, most - taken);
     if (share == 0) continue;
-    front.pieces[static_cast<std::size_t>(front.piece_count++)] = {piece.addr, share, piece.lkey};
+    front.add({piece.addr, share, piece.lkey});
     piece.addr += share;
     piece.length -= share;
     taken += share;
@@ -100,19 +99,19 @@ void Link::post_placed(std::size_t rail, const Outgoing& message) {
   Write write;
   write.to = placed.to;
   write.remote_key = placed.remote_key;
-  write.pieces[0] = {address_of(placed.data), static_cast<std::uint32_t>(placed.bytes),
-                     placed.region->local_key(rail)};
-  write.piece_count = 1;
+  write.add(
+      {address_of(placed.data), static_cast<std::uint32_t>(placed.bytes), placed.region->local_key(rail)});
   const std::uint32_t longest = shared_.rails[rail]->port().longest_message;
   for (std::size_t left = placed.bytes; left > 0; left -= std::min<std::size_t>(left, longest))
     pairs_[rail]->add(take_front(write, longest));
 }
 
-void Link::post_part(int channel, std::uint64_t sequence, Outgoing& message, int parts, int index) {
+// What a part of a message is, before it is cut to what the port takes; the first one has the header in
+// front.
+Write Link::write_of(int channel, std::uint64_t sequence, const Outgoing& message, const Part& part,
+                     int index) {
   const auto rail = rail_of(channel, index);
   const Offer& offer = *offers_[static_cast<std::size_t>(channel)];
-  const Part part = part_of(message.header.bytes, parts, index);
-  if (index == 0 && message.placed.bytes > 0) post_placed(rail, message);
   Write write;
   write.to = offer.address + sequence % slots * offer.stride + header_room + part.offset;
   write.remote_key = offer.keys.at(rail);
@@ -123,21 +122,27 @@ void Link::post_part(int channel, std::uint64_t sequence, Outgoing& message, int
   ibv_sge payload{address_of(message.data + part.offset), static_cast<std::uint32_t>(part.bytes), key};
   if (index == 0) {
     write.to -= sizeof(Header);
-    if (message.inlined)
-      write.pieces[static_cast<std::size_t>(write.piece_count++)] = {address_of(&message.header),
-                                                                     sizeof(Header), 0};
-    else if (message.region)
-      write.pieces[static_cast<std::size_t>(write.piece_count++)] =
-          scratch(rail, (static_cast<std::size_t>(channel) * slots + sequence % slots) * sizeof(Header),
-                  &message.header, sizeof(Header));
-    else {
+    if (message.inlined) {
+      write.add({address_of(&message.header), sizeof(Header), 0});
+    } else if (message.region) {
+      write.add(scratch(rail, (static_cast<std::size_t>(channel) * slots + sequence % slots) * sizeof(Header),
+                        &message.header, sizeof(Header)));
+    } else {
       payload = {payload.addr - sizeof(Header), payload.length + static_cast<std::uint32_t>(sizeof(Header)),
                  key};
       std::memcpy(message.slot.payload() - sizeof(Header), &message.header, sizeof(Header));
     }
   }
+  if (payload.length > 0) write.add(payload);
+  return write;
+}
+
+void Link::post_part(int channel, std::uint64_t sequence, Outgoing& message, int parts, int index) {
+  const auto rail = rail_of(channel, index);
+  const Part part = part_of(message.header.bytes, parts, index);
+  if (index == 0 && message.placed.bytes > 0) post_placed(rail, message);
+  Write write = write_of(channel, sequence, message, part, index);
   std::size_t left = part.bytes + (index == 0 ? sizeof(Header) : 0);
-  if (payload.length > 0) write.pieces[static_cast<std::size_t>(write.piece_count++)] = payload;
   const Signal signal = shared_.rails[rail]->signal_for(left);
   QueuePair& pair = *pairs_[rail];
   const std::uint32_t longest = shared_.rails[rail]->port().longest_message;
@@ -166,9 +171,8 @@ std::uint64_t Link::add_signal(std::size_t rail, Signal signal, Write write, con
   if (signal == Signal::send) {
     const std::uint32_t value = htonl(bits);
     write.opcode = IBV_WR_SEND;
-    write.pieces[0] =
-        scratch(rail, signals_at + next_signal_++ % signal_places * sizeof value, &value, sizeof value);
-    write.piece_count = 1;
+    write.add(
+        scratch(rail, signals_at + next_signal_++ % signal_places * sizeof value, &value, sizeof value));
   }
   return pair.add(write);
 }

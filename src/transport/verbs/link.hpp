@@ -25,6 +25,7 @@
 #include "base/deadline.hpp"
 #include "transport/verbs/control.hpp"
 #include "transport/verbs/shared.hpp"
+#include "transport/verbs/stripe.hpp"
 #include "transport/verbs/verbs_receiver.hpp"
 #include "transport/verbs/verbs_sender.hpp"
 
@@ -142,6 +143,7 @@ class Link {
   void take(const Stay& stay);
   [[nodiscard]] bool has_room(int channel, const Outgoing& message, int parts) const;
   void post_placed(std::size_t rail, const Outgoing& message);
+  Write write_of(int channel, std::uint64_t sequence, const Outgoing& message, const Part& part, int index);
   void post_part(int channel, std::uint64_t sequence, Outgoing& message, int parts, int part);
   std::uint64_t add_signal(std::size_t rail, Signal signal, Write write, const Immediate& immediate);
   bool post_credit(int channel);

@@ -76,9 +76,8 @@ std::string prove_gid(Verbs& verbs, const ChosenPort& port, const ChosenGid& gid
     std::memset(block.data(), 0x5a, half);
     Write write;
     write.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-    write.pieces[0] = {reinterpret_cast<std::uintptr_t>(block.data()), half, block.region()->local_key(0)};
-    write.piece_count = 1;
-    write.to = reinterpret_cast<std::uintptr_t>(block.data() + half);
+    write.add({address_of(block.data()), half, block.region()->local_key(0)});
+    write.to = address_of(block.data() + half);
     write.remote_key = block.region()->remote_key(0);
     write.immediate = from->address().first_packet;
     write.signalled = true;

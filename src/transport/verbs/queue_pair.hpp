@@ -54,6 +54,8 @@ struct Write {
   bool inlined = false;
   bool fenced = false;     ///< not before all earlier RDMA READs are done
   bool signalled = false;  ///< ask for a completion; others come now and then
+
+  void add(const ibv_sge& piece) { pieces[static_cast<std::size_t>(piece_count++)] = piece; }
 };
 
 class QueuePair {

@@ -125,8 +125,7 @@ void ServedPairs::post_back(Source& source) {
   post_receives(source);
   *source.returned += returned_at_once;
   Write write;
-  write.pieces[0] = {address_of(source.returned), sizeof *source.returned, returned_.region()->local_key(0)};
-  write.piece_count = 1;
+  write.add({address_of(source.returned), sizeof *source.returned, returned_.region()->local_key(0)});
   write.to = source.question.returned;
   write.remote_key = source.question.returned_key;
   write.inlined = source.pair->max_inline() >= static_cast<int>(sizeof *source.returned);
