@@ -34,11 +34,16 @@ void Control::read() {
   }
 }
 
-const Control::Frame* Control::next() {
-  if (in_.size() < sizeof(Frame)) return nullptr;
-  std::memcpy(&head_, in_.data(), sizeof head_);
-  if (head_.bytes > longest) closed_ = true;
-  return head_.bytes > longest || in_.size() < sizeof(Frame) + head_.bytes ? nullptr : &head_;
+std::optional<Control::Frame> Control::next() {
+  Frame frame;
+  if (in_.size() < sizeof frame) return std::nullopt;
+  std::memcpy(&frame, in_.data(), sizeof frame);
+  if (frame.bytes > longest) {
+    closed_ = true;
+    return std::nullopt;
+  }
+  if (in_.size() < sizeof frame + frame.bytes) return std::nullopt;
+  return frame;
 }
 
 }  // namespace tutti::transport::verbs

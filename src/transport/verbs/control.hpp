@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,9 +33,9 @@ class Control {
   template <class Take>
   void advance(Take take) {
     read();
-    while (const auto bytes = next()) {
-      take(bytes->kind, std::span<const std::byte>(in_).subspan(sizeof(Frame), bytes->bytes));
-      in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(sizeof(Frame) + bytes->bytes));
+    while (const auto frame = next()) {
+      take(frame->kind, std::span<const std::byte>(in_).subspan(sizeof(Frame), frame->bytes));
+      in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(sizeof(Frame) + frame->bytes));
     }
     write();
   }
@@ -48,11 +49,11 @@ class Control {
   void put(ControlKind kind, std::span<const std::byte> value);
   void read();
   void write();
-  const Frame* next();
+  /// Of the first message that is here in whole.
+  std::optional<Frame> next();
 
   PrivateDescriptor socket_;
   std::vector<std::byte> in_, out_;
-  Frame head_;
   bool closed_ = false;
 };
 
