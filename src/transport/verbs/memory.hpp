@@ -12,8 +12,6 @@
 
 namespace tutti::transport::verbs {
 
-class Rail;
-
 /// An address as work requests and peers have it.
 inline std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
@@ -24,12 +22,10 @@ class Region {
   Region(const std::byte* begin, std::size_t bytes, std::vector<MemoryRegion> handles)
       : begin_(begin), bytes_(bytes), handles_(std::move(handles)) {}
   [[nodiscard]] const std::byte* begin() const { return begin_; }
-  [[nodiscard]] const std::byte* end() const { return begin_ + bytes_; }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] std::uint32_t local_key(std::size_t rail) const { return handles_[rail]->lkey; }
   [[nodiscard]] std::uint32_t remote_key(std::size_t rail) const { return handles_[rail]->rkey; }
   [[nodiscard]] bool holds(const std::byte* data, std::size_t bytes) const {
-    return data >= begin_ && data + bytes <= end();
+    return data >= begin_ && data + bytes <= begin_ + bytes_;
   }
 
  private:
