@@ -15,7 +15,7 @@ namespace tutti::transport::verbs {
 
 namespace {
 
-constexpr std::size_t receive_bytes = 8;
+constexpr std::uint32_t receive_bytes = 8;
 constexpr std::size_t places_a_block = 4096 / receive_bytes;
 
 /// The key in this place of the port's table; 0: not known. Throws Error(invalid_argument) where there is
@@ -158,12 +158,14 @@ std::size_t Rail::free_place() {
   return place;
 }
 
+std::byte* Rail::buffer_of(std::size_t place_number) const {
+  return receive_blocks_[place_number / places_a_block]->data() +
+         place_number % places_a_block * receive_bytes;
+}
+
 void Rail::post_receive(std::size_t place_number, ibv_qp* pair, Rank peer) {
-  const auto& block = *receive_blocks_[place_number / places_a_block];
-  ibv_sge piece{};
-  piece.addr = reinterpret_cast<std::uintptr_t>(block.data() + place_number % places_a_block * receive_bytes);
-  piece.length = receive_bytes;
-  piece.lkey = block.region()->local_key(0);
+  ibv_sge piece{address_of(buffer_of(place_number)), receive_bytes,
+                receive_blocks_[place_number / places_a_block]->region()->local_key(0)};
   ibv_recv_wr request{};
   request.wr_id = receive_mark | place_number;
   request.sg_list = &piece;
@@ -183,17 +185,14 @@ int Rail::poll(std::span<ibv_wc> completions) {
 }
 
 std::uint32_t Rail::immediate_of(const ibv_wc& completion) const {
-  const auto number = static_cast<std::size_t>(completion.wr_id & ~receive_mark);
   std::uint32_t value = completion.imm_data;
-  if ((completion.wc_flags & IBV_WC_WITH_IMM) == 0) {
-    const auto& block = *receive_blocks_[number / places_a_block];
-    std::memcpy(&value, block.data() + number % places_a_block * receive_bytes, sizeof value);
-  }
+  if ((completion.wc_flags & IBV_WC_WITH_IMM) == 0)
+    std::memcpy(&value, buffer_of(place_of(completion)), sizeof value);
   return ntohl(value);
 }
 
 void Rail::post_again(const ibv_wc& completion, const QueuePair& pair, Rank peer) {
-  post_receive(static_cast<std::size_t>(completion.wr_id & ~receive_mark), pair.handle(), peer);
+  post_receive(place_of(completion), pair.handle(), peer);
 }
 
 }  // namespace tutti::transport::verbs

@@ -79,6 +79,10 @@ class Rail {
  private:
   static constexpr std::uint64_t receive_mark = std::uint64_t{1} << 63;
   void make_queues();
+  static std::size_t place_of(const ibv_wc& completion) {
+    return static_cast<std::size_t>(completion.wr_id & ~receive_mark);
+  }
+  [[nodiscard]] std::byte* buffer_of(std::size_t place_number) const;
   void post_receive(std::size_t place_number, ibv_qp* pair, Rank peer);
   std::size_t free_place();
   void post_receives(const QueuePair& pair, Rank peer);

@@ -19,7 +19,7 @@ Offer VerbsReceiver::offer() {
   Offer offer;
   offer.channel = static_cast<std::uint32_t>(channel_);
   offer.stride = static_cast<std::uint32_t>(stride);
-  offer.address = reinterpret_cast<std::uintptr_t>(block_->data());
+  offer.address = address_of(block_->data());
   for (std::size_t rail = 0; rail < shared_.rails.size(); ++rail)
     offer.keys.at(rail) = block_->region()->remote_key(rail);
   return offer;

@@ -41,8 +41,9 @@ void WindowMemory::connect() {
   access_.check(target_);
   Verbs& calls = access_.verbs();
   QueuePairSetting setting = access_.setting(target_);
-  completions_ = CompletionQueue(calls.create_cq(access_.context(), sends + 1, nullptr), {&calls});
-  if (!completions_) throw call_error(setting.place, "creating a completion queue", errno);
+  completions_ = CompletionQueue(made(calls.create_cq(access_.context(), sends + 1, nullptr), setting.place,
+                                      "creating a completion queue"),
+                                 {&calls});
   setting.completions = completions_.get();
   setting.sends = sends;
   setting.receives = 1;
