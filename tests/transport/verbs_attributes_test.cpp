@@ -75,19 +75,13 @@ class VerbsAttributes : public ::testing::Test {
     for (Rank from = 0; from < ranks; ++from)
       for (Rank to = 0; to < ranks; ++to)
         if (from != to) {
-          ASSERT_TRUE(eventually([&] { return at(from).sender(to, 0).try_send(&word, 1, 1, false); }));
-          ASSERT_TRUE(eventually([&] { return at(to).receiver(from, 0).try_receive(&word, 1, 1); }));
+          ASSERT_TRUE(
+              eventually(transports_, [&] { return at(from).sender(to, 0).try_send(&word, 1, 1, false); }));
+          ASSERT_TRUE(
+              eventually(transports_, [&] { return at(to).receiver(from, 0).try_receive(&word, 1, 1); }));
         }
   }
   Transport& at(Rank rank) { return *transports_[static_cast<std::size_t>(rank)]; }
-  template <class Condition>
-  bool eventually(const Condition& holds) {
-    for (const Deadline deadline(std::chrono::seconds(20)); !deadline.passed();) {
-      if (holds()) return true;
-      for (const auto& transport : transports_) transport->progress();
-    }
-    return false;
-  }
 
   std::shared_ptr<RecordingVerbs> verbs_ = std::make_shared<RecordingVerbs>(fake_verbs(fabric_for(ranks, 1)));
   Transports transports_;

@@ -37,33 +37,26 @@ class VerbsErrors : public ::testing::TestWithParam<On> {
           return GetParam() == On::fake ? fake_options(rank, 1, options) : device_options(rank, 1, options);
         });
   }
-  void progress() {
-    for (auto& rank : ranks_) rank->progress();
-  }
   /// One message each way.
   void use() {
     std::byte ball{1};
     for (const Rank from : {0, 1}) {
       ranks_[static_cast<std::size_t>(from)]->sender(1 - from, 0).try_send(&ball, 1, 1, false);
-      until([&] {
+      eventually(ranks_, [&] {
         return ranks_[static_cast<std::size_t>(1 - from)]->receiver(from, 0).try_receive(&ball, 1, 1);
       });
     }
-  }
-  template <class Attempt>
-  void until(Attempt attempt) {
-    for (const Deadline deadline(std::chrono::seconds(20)); !attempt() && !deadline.passed();) progress();
   }
   /// What rank 0 throws when it sends on, and rank 1 receives.
   Error error_of_sending(std::size_t bytes = 5000) {
     std::vector<std::byte> data(bytes);
     try {
-      for (const Deadline deadline(std::chrono::seconds(20)); !deadline.passed();) {
+      eventually(ranks_, [&] {
         ranks_[0]->sender(1, 0).try_send(data.data(), bytes, 2, false);
         ranks_[0]->sender(1, 0).flushed();
         ranks_[1]->receiver(0, 0).try_receive(data.data(), bytes, 2);
-        progress();
-      }
+        return false;
+      });
     } catch (const Error& error) {
       return error;
     }
@@ -161,7 +154,7 @@ TEST_P(VerbsErrors, AReceiveThatIsRefusedNamesBothRanksAndLosesNothing) {
   const std::byte ball{2};
   ASSERT_TRUE(ranks_[1]->sender(0, 0).try_send(&ball, 1, 3, false));
   try {
-    until([] { return false; });
+    eventually(ranks_, [] { return false; });
     ADD_FAILURE() << "no error came";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("posting a receive"), HasSubstr("to rank 1")));
@@ -266,7 +259,7 @@ TEST_P(VerbsErrors, ASignalOfWhatThereIsNotIsReported) {
     std::byte ball{1};
     ranks_[1]->sender(0, 0).try_send(&ball, 1, 1, false);
     try {
-      until([&] { return ranks_[0]->receiver(1, 0).try_receive(&ball, 1, 1); });
+      eventually(ranks_, [&] { return ranks_[0]->receiver(1, 0).try_receive(&ball, 1, 1); });
       ADD_FAILURE() << "it was not noticed";
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("a signal of a channel or device that there is not"));
@@ -283,7 +276,7 @@ INSTANTIATE_TEST_SUITE_P(Verbs, VerbsErrors, ::testing::Values(On::fake, On::dev
 
 TEST(VerbsFakeErrors, FatalEventsFailEverybodyAndOthersNobody) {
   const auto fake = fake_verbs(fabric_for(2, 1));
-  const auto ranks = verbs_ranks(2, same(fake), [](Rank rank) { return fake_options(rank, 1); });
+  const auto ranks = verbs_ranks(2, same(fake));
   std::byte ball{};
   ranks[0]->sender(1, 0).try_send(&ball, 1, 1, false);
   const auto poke = [&] {
@@ -340,7 +333,7 @@ class VerbsFakeEvents : public ::testing::Test {
 };
 
 TEST_F(VerbsFakeEvents, OfAQueuePairFailItsLinkAlone) {
-  start([](Rank rank) { return fake_options(rank, 1); });
+  start(one_fake_device);
   ASSERT_TRUE(passes_to(1));
   ASSERT_TRUE(passes_to(2));
   raise_pair_event(*fake_, 0, IBV_EVENT_QP_FATAL);
@@ -362,7 +355,7 @@ TEST_F(VerbsFakeEvents, OfADeviceFailTheLinksThatUseIt) {
 
 TEST(VerbsFakeErrors, ACutCableIsNoticed) {
   const auto fake = fake_verbs(fabric_for(2, 1));
-  const auto ranks = verbs_ranks(2, same(fake), [](Rank rank) { return fake_options(rank, 1); });
+  const auto ranks = verbs_ranks(2, same(fake));
   std::vector<std::byte> data(1000);
   const auto poke = [&] {
     ranks[0]->sender(1, 0).try_send(data.data(), data.size(), 1, false);
@@ -379,18 +372,14 @@ TEST(VerbsFakeErrors, ACutCableIsNoticed) {
 // Rank 0 has sent to rank 1 and waits for rank 2, which would wait for rank 1.
 TEST(VerbsFakeErrors, ALostMessageIsNoticedByWhoAwaitsSomebodyElse) {
   const auto fake = fake_verbs(fabric_for(3, 1));
-  const auto ranks = verbs_ranks(3, same(fake), [](Rank rank) { return fake_options(rank, 1); });
+  const auto ranks = verbs_ranks(3, same(fake));
   std::byte ball{};
-  const auto until = [&](const std::function<bool()>& done) {
-    for (const Deadline deadline(std::chrono::seconds(20)); !done() && !deadline.passed();)
-      for (const auto& rank : ranks) rank->progress();
-  };
   ranks[0]->sender(1, 0).try_send(&ball, 1, 1, false);
-  until([&] { return ranks[1]->receiver(0, 0).try_receive(&ball, 1, 1); });
+  eventually(ranks, [&] { return ranks[1]->receiver(0, 0).try_receive(&ball, 1, 1); });
   cut_off(*fake, "fake1");
   ranks[0]->sender(1, 0).try_send(&ball, 1, 2, false);
   try {
-    until([&] { return ranks[0]->receiver(2, 0).try_receive(&ball, 1, 1); });
+    eventually(ranks, [&] { return ranks[0]->receiver(2, 0).try_receive(&ball, 1, 1); });
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::peer_lost);
@@ -419,9 +408,7 @@ TEST(VerbsFakeErrors, AConnectionThatCannotBeUsedFailsItsLinkAlone) {
   const auto fake = fake_verbs(fabric_for(3, 1));
   const auto faults = std::make_shared<VerbsFaults>();
   const std::shared_ptr<verbs::Verbs> faulty = std::make_shared<FaultyVerbs>(fake, faults);
-  const auto ranks = verbs_ranks(
-      3, [&](Rank rank) { return rank == 0 ? faulty : fake; },
-      [](Rank rank) { return fake_options(rank, 1); });
+  const auto ranks = verbs_ranks(3, [&](Rank rank) { return rank == 0 ? faulty : fake; });
   const std::byte ball{1};
   std::byte got{};
   const Deadline deadline(std::chrono::seconds(20));
@@ -452,17 +439,14 @@ TEST(VerbsFakeErrors, WhoLeavesSaysGoodbyeToPeersBehindOneThatFails) {
   const auto fake = fake_verbs(fabric_for(3, 1));
   const auto faults = std::make_shared<VerbsFaults>();
   const std::shared_ptr<verbs::Verbs> faulty = std::make_shared<FaultyVerbs>(fake, faults);
-  auto ranks = verbs_ranks(
-      3, [&](Rank rank) { return rank == 0 ? faulty : fake; },
-      [](Rank rank) { return fake_options(rank, 1); });
+  auto ranks = verbs_ranks(3, [&](Rank rank) { return rank == 0 ? faulty : fake; });
   std::byte ball{1};
   const Deadline deadline(std::chrono::seconds(20));
   for (const Rank peer : {1, 2}) {
     ranks[0]->sender(peer, 0).try_send(&ball, 1, 1, false);
-    while (!ranks[static_cast<std::size_t>(peer)]->receiver(0, 0).try_receive(&ball, 1, 1)) {
-      ASSERT_FALSE(deadline.passed());
-      for (const auto& rank : ranks) rank->progress();
-    }
+    ASSERT_TRUE(eventually(ranks, [&] {
+      return ranks[static_cast<std::size_t>(peer)]->receiver(0, 0).try_receive(&ball, 1, 1);
+    }));
   }
   faults->post_fails_in = 0;  // rank 0 asks whether all has arrived, first at rank 1
   ranks[0].reset();

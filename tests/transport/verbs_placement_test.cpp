@@ -60,15 +60,10 @@ TEST_P(VerbsPlacement, BytesAreThereWhenTheirMessageIs) {
   EXPECT_EQ(to.registered->means(), "nvidia-peermem");
   Sender& sender = ranks[0]->sender(1, 0);
   Receiver& receiver = ranks[1]->receiver(0, 0);
-  const Deadline deadline(std::chrono::seconds(20));
-  const auto until = [&](const auto& done) {
-    while (!done() && !deadline.passed())
-      for (const auto& rank : ranks) rank->progress();
-  };
   // More than there are credits, before the peer takes any; each into a part of its own.
   constexpr std::size_t messages = 40, bytes = 1501;
   std::size_t sent = 0, received = 0;
-  until([&] {
+  eventually(ranks, [&] {
     if (sent < messages) {
       const std::size_t at = sent * bytes;
       std::fill_n(from.bytes().data() + at, bytes, static_cast<std::byte>(sent + 1));
@@ -89,8 +84,7 @@ TEST_P(VerbsPlacement, BytesAreThereWhenTheirMessageIs) {
     return received == messages;
   });
   EXPECT_EQ(received, messages);
-  until([&] { return sender.flushed(); });
-  EXPECT_TRUE(sender.flushed());
+  EXPECT_TRUE(eventually(ranks, [&] { return sender.flushed(); }));
 }
 
 TEST(VerbsPlacementFaults, OutsideOfWhatThePeerRegisteredIsRefused) {
@@ -117,7 +111,7 @@ TEST(VerbsPlacementFaults, OutsideOfWhatThePeerRegisteredIsRefused) {
 TEST(VerbsPlacementFaults, MemoryThatNoDeviceReachesIsNamed) {
   auto faults = std::make_shared<VerbsFaults>();
   const auto faulty = std::make_shared<FaultyVerbs>(fake_verbs(fabric_for(1, 1)), faults);
-  const Transports ranks = verbs_ranks(1, same(faulty), [](Rank rank) { return fake_options(rank, 1); });
+  const Transports ranks = verbs_ranks(1, same(faulty));
   faults->register_error = EFAULT;
   try {
     const Ground refused(*ranks[0]);

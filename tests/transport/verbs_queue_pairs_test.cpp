@@ -3,7 +3,6 @@
 
 #include <ostream>
 
-#include "base/deadline.hpp"
 #include "collectives/algorithms.hpp"
 #include "execution/lower.hpp"
 #include "simulation/host_network.hpp"
@@ -36,14 +35,11 @@ void expect_queue_pairs(const Algorithm& algorithm, int ranks, int rails) {
     return static_cast<std::uint64_t>(predicted.ranks[static_cast<std::size_t>(r)].queue_pairs * rails);
   };
   // Connections come about while ranks make progress.
-  const Deadline deadline(std::chrono::seconds(20));
-  const auto all_there = [&] {
+  eventually(transports, [&] {
     for (Rank r = 0; r < ranks; ++r)
       if (pairs(r) < expected(r)) return false;
     return true;
-  };
-  while (!all_there() && !deadline.passed())
-    for (const auto& transport : transports) transport->progress();
+  });
   for (Rank r = 0; r < ranks; ++r) EXPECT_EQ(pairs(r), expected(r)) << "rank " << r;
 }
 

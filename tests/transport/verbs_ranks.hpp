@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/deadline.hpp"
 #include "conformance.hpp"
 #include "tcp_ranks.hpp"
 #include "transport/verbs/verbs_transport.hpp"
@@ -19,8 +20,26 @@ using VerbsOptionsOf = std::function<verbs::VerbsOptions(Rank)>;
 /// What a rank uses for libibverbs.
 using VerbsOf = std::function<std::shared_ptr<verbs::Verbs>(Rank)>;
 
+/// Rank r uses devices "fake<r * rails>" and on, all `like` this one.
+inline std::vector<FakeDevice> fabric_for(int ranks, int rails, const FakeDevice& like = {}) {
+  auto devices = fake_devices(ranks * rails);
+  for (auto& device : devices) {
+    auto mine = like;
+    mine.name = device.name;
+    mine.gids = device.gids;
+    device = mine;
+  }
+  return devices;
+}
+inline verbs::VerbsOptions fake_options(Rank rank, int rails, verbs::VerbsOptions options = {}) {
+  for (int k = 0; k < rails; ++k) options.devices.push_back("fake" + std::to_string(rank * rails + k));
+  return options;
+}
+inline verbs::VerbsOptions one_fake_device(Rank rank) { return fake_options(rank, 1); }
+
 /// One transport a rank, all at once: setting up is collective. Rethrows what the first one to fail threw.
-inline Transports verbs_ranks(int ranks, const VerbsOf& verbs_of, const VerbsOptionsOf& options_of) {
+inline Transports verbs_ranks(int ranks, const VerbsOf& verbs_of,
+                              const VerbsOptionsOf& options_of = one_fake_device) {
   Transports transports(static_cast<std::size_t>(ranks));
   const auto groups = local_groups(ranks);
   const auto listeners = listeners_at("127.0.0.1", ranks);
@@ -42,6 +61,16 @@ inline Transports verbs_ranks(int ranks, const VerbsOf& verbs_of, const VerbsOpt
   return transports;
 }
 
+/// All ranks move until it holds. False where it does not within 20 s.
+template <class Condition>
+bool eventually(const Transports& ranks, const Condition& holds) {
+  for (const Deadline deadline(std::chrono::seconds(20)); !deadline.passed();) {
+    if (holds()) return true;
+    for (const auto& rank : ranks) rank->progress();
+  }
+  return false;
+}
+
 inline FakeDevice without_shared_receives() {
   FakeDevice device;
   device.max_srq = 0;
@@ -50,22 +79,6 @@ inline FakeDevice without_shared_receives() {
 
 inline VerbsOf same(std::shared_ptr<verbs::Verbs> verbs) {
   return [verbs](Rank) { return verbs; };
-}
-
-/// Rank r uses devices "fake<r * rails>" and on, all `like` this one.
-inline std::vector<FakeDevice> fabric_for(int ranks, int rails, const FakeDevice& like = {}) {
-  auto devices = fake_devices(ranks * rails);
-  for (auto& device : devices) {
-    auto mine = like;
-    mine.name = device.name;
-    mine.gids = device.gids;
-    device = mine;
-  }
-  return devices;
-}
-inline verbs::VerbsOptions fake_options(Rank rank, int rails, verbs::VerbsOptions options = {}) {
-  for (int k = 0; k < rails; ++k) options.devices.push_back("fake" + std::to_string(rank * rails + k));
-  return options;
 }
 
 inline Transports fake_ranks(int ranks, int rails = 1, const FakeDevice& like = {},

@@ -50,18 +50,14 @@ TEST(VerbsFake, AMessageIsOneDoorbell) {
   FakeDevice device;
   device.longest_message = 20'000;  // a message is seven requests
   const auto fake = fake_verbs(fabric_for(2, 1, device));
-  const auto ranks = verbs_ranks(2, same(fake), [](Rank rank) { return fake_options(rank, 1); });
+  const auto ranks = verbs_ranks(2, same(fake));
   std::vector<std::byte> data(ranks[0]->max_message_bytes());
   const auto pass = [&](Rank from) {
     ASSERT_TRUE(ranks[static_cast<std::size_t>(from)]
                     ->sender(1 - from, 0)
                     .try_send(data.data(), data.size(), 1, false));
     Receiver& receiver = ranks[static_cast<std::size_t>(1 - from)]->receiver(from, 0);
-    const Deadline deadline(std::chrono::seconds(20));
-    while (!receiver.try_receive(data.data(), data.size(), 1) && !deadline.passed()) {
-      ranks[0]->progress();
-      ranks[1]->progress();
-    }
+    eventually(ranks, [&] { return receiver.try_receive(data.data(), data.size(), 1); });
   };
   using Used = std::pair<std::uint64_t, std::uint64_t>;  // doorbells, requests
   const auto used_by = [&](const auto& passes) {
@@ -110,8 +106,7 @@ TEST(VerbsFake, LimitedMembersOfAPartitionReachFullOnesAndNotEachOther) {
   auto devices = fabric_for(4, 1, device);
   devices[0].partitions = devices[2].partitions = {0x7fff};
   devices[3].partitions = {0x8001};
-  const auto ranks =
-      verbs_ranks(4, same(fake_verbs(devices)), [](Rank rank) { return fake_options(rank, 1); });
+  const auto ranks = verbs_ranks(4, same(fake_verbs(devices)));
   EXPECT_TRUE(ranks[1]->reaches(0));
   EXPECT_FALSE(ranks[0]->reaches(2));
   EXPECT_EQ(ranks[0]->explain(2),
@@ -122,9 +117,7 @@ TEST(VerbsFake, LimitedMembersOfAPartitionReachFullOnesAndNotEachOther) {
   std::byte got{};
   ASSERT_TRUE(ranks[0]->reaches(1));
   ASSERT_TRUE(ranks[0]->sender(1, 0).try_send(&ball, 1, 1, false));
-  const Deadline deadline(std::chrono::seconds(20));
-  while (!ranks[1]->receiver(0, 0).try_receive(&got, 1, 1) && !deadline.passed())
-    for (const auto& rank : ranks) rank->progress();
+  eventually(ranks, [&] { return ranks[1]->receiver(0, 0).try_receive(&got, 1, 1); });
   EXPECT_EQ(got, ball);
 }
 
@@ -166,7 +159,7 @@ TEST(VerbsFake, ADeviceThatCannotBeOpenedIsNamed) {
   EXPECT_EQ(why_none, "no active port on fake0 (which " + why + ")");
   faults->open_error = EACCES;
   try {
-    static_cast<void>(verbs_ranks(1, same(faulty), [](Rank) { return fake_options(0, 1); }));
+    static_cast<void>(verbs_ranks(1, same(faulty)));
     ADD_FAILURE() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
@@ -219,29 +212,21 @@ TEST(VerbsFake, ExplainsThePath) {
 
 TEST(VerbsFake, QueuePairsAreMadeOnFirstUse) {
   const auto fake = fake_verbs(fabric_for(4, 1));
-  const auto ranks = verbs_ranks(4, same(fake), [](Rank rank) { return fake_options(rank, 1); });
+  const auto ranks = verbs_ranks(4, same(fake));
   EXPECT_EQ(counters_of(*fake).pairs, 0U);
   std::byte ball{};
   ranks[0]->sender(1, 0).try_send(&ball, 1, 1, false);
-  const Deadline deadline(std::chrono::seconds(20));
-  while (!ranks[1]->receiver(0, 0).try_receive(&ball, 1, 1) && !deadline.passed()) {
-    ranks[0]->progress();
-    ranks[1]->progress();
-  }
+  eventually(ranks, [&] { return ranks[1]->receiver(0, 0).try_receive(&ball, 1, 1); });
   ranks[1]->sender(0, 2).try_send(&ball, 1, 1, false);
-  while (!ranks[0]->receiver(1, 2).try_receive(&ball, 1, 1) && !deadline.passed()) {
-    ranks[0]->progress();
-    ranks[1]->progress();
-  }
+  eventually(ranks, [&] { return ranks[0]->receiver(1, 2).try_receive(&ball, 1, 1); });
   EXPECT_EQ(counters_of(*fake).pairs, 2U);  // one for both directions and all channels, at each end
 }
 
 TEST(VerbsFake, TheEventOfAQueuePairSaysWhyARequestWasFlushed) {
   const auto fake = fake_verbs(fabric_for(2, 1));
   const auto flushing = std::make_shared<FlushingVerbs>(fake);
-  const auto ranks = verbs_ranks(
-      2, [&](Rank rank) -> std::shared_ptr<verbs::Verbs> { return rank == 0 ? flushing : fake; },
-      [](Rank rank) { return fake_options(rank, 1); });
+  const auto ranks =
+      verbs_ranks(2, [&](Rank rank) -> std::shared_ptr<verbs::Verbs> { return rank == 0 ? flushing : fake; });
   std::byte ball{1};
   try {
     for (const Deadline deadline(std::chrono::seconds(20)); !deadline.passed();) {
@@ -259,7 +244,7 @@ TEST(VerbsFake, TheEventOfAQueuePairSaysWhyARequestWasFlushed) {
 // Its descriptors report an error for good: whoever has nothing to do with it sleeps all the same.
 TEST(VerbsFake, ADeviceThatIsTakenAwayFailsWhoUsesItAndWakesNobodyElse) {
   const auto fake = fake_verbs(fabric_for(3, 1));
-  const auto ranks = verbs_ranks(3, same(fake), [](Rank rank) { return fake_options(rank, 1); });
+  const auto ranks = verbs_ranks(3, same(fake));
   const auto error_of_sending = [&](Rank from, Rank to) {
     const std::byte ball{1};
     try {

@@ -43,9 +43,7 @@ void run_over_verbs(Way way, int ranks, const std::function<void(Seat&)>& body,
                     std::chrono::milliseconds timeout) {
   using namespace transport::testing;
   const auto fake = fake_verbs(fabric_for(ranks, 1));
-  const auto transports =
-      way == Way::verbs_fake ? verbs_ranks(ranks, same(fake), [](Rank rank) { return fake_options(rank, 1); })
-                             : device_ranks(ranks, 1);
+  const auto transports = way == Way::verbs_fake ? verbs_ranks(ranks, same(fake)) : device_ranks(ranks, 1);
   const auto not_ready = [&] {
     return way == Way::verbs_fake ? static_cast<long>(counters_of(*fake).receiver_not_ready)
                                   : receivers_not_ready(device_nodes(1));
