@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include <tutti/gpu.hpp>
 
@@ -58,10 +59,11 @@ inline ErrorCode code_of(const std::function<void()>& call, const char* text) {
   return ErrorCode::system;
 }
 
-/// Of communicators whose calls all end within a minute.
-inline Options quick() {
+/// Of communicators whose calls all end within a minute. `transport`: of the processors.
+inline Options quick(const std::string& transport = {}) {
   Options options;
   options.timeout = std::chrono::seconds(60);
+  options.transport = transport;
   return options;
 }
 

@@ -96,9 +96,6 @@ class GpuDirect : public GpuTest {
   /// All operations over RDMA; `explained`: what each rank says of its ways.
   void expect_right(int ranks, const GpuOptions& gpu_options,
                     const testing::Matcher<const std::string&>& explained) {
-    Options options;
-    options.timeout = std::chrono::seconds(60);
-    options.transport = "verbs";
     run_local(
         ranks,
         [&](Communicator& comm) {
@@ -106,7 +103,7 @@ class GpuDirect : public GpuTest {
           EXPECT_THAT(gpu.explain(), explained);
           for (const std::size_t count : {1, 6007}) exercise(memory, comm, gpu, count);
         },
-        options);
+        quick("verbs"));
     EXPECT_EQ(api->bytes_held(), 0U);
   }
 
@@ -143,8 +140,6 @@ TEST_F(GpuDirect, FifosOfAPairAreSpreadOverAllAdapters) {
   adapters = std::make_shared<Adapters>(api, 2);
   transport::verbs::replace_verbs(adapters);
   ::setenv("TUTTI_VERBS_DEVICES", "all", 1);
-  Options options;
-  options.transport = "verbs";
   run_local(
       2,
       [&](Communicator& comm) {
@@ -152,7 +147,7 @@ TEST_F(GpuDirect, FifosOfAPairAreSpreadOverAllAdapters) {
         EXPECT_THAT(gpu.explain(), HasSubstr("from and into device memory (dma-buf)"));
         exercise(memory, comm, gpu, 100'003);  // in several slices
       },
-      options);
+      quick("verbs"));
   ::unsetenv("TUTTI_VERBS_DEVICES");
   const auto reads = adapters->reads_by_adapter();
   ASSERT_EQ(reads.size(), 2U);
@@ -204,9 +199,6 @@ TEST_F(GpuDirect, AProofThatFailsOnOneRankIsThrownOnAll) {
     if (call == "create_stream" && streams_left-- == 0)
       throw Error(ErrorCode::system, "there are no more streams");
   };
-  Options options;
-  options.timeout = std::chrono::seconds(60);
-  options.transport = "verbs";
   run_local(
       2,
       [&](Communicator& comm) {
@@ -216,13 +208,10 @@ TEST_F(GpuDirect, AProofThatFailsOnOneRankIsThrownOnAll) {
         const Gpu gpu(comm, hosts_of(1));
         EXPECT_THAT(gpu.explain(), HasSubstr("from and into device memory (dma-buf)"));
       },
-      options);
+      quick("verbs"));
 }
 
 TEST_F(GpuDirect, AConnectionThatBreaksEndsKernels) {
-  Options options;
-  options.timeout = std::chrono::seconds(60);
-  options.transport = "verbs";
   run_local(
       2,
       [&](Communicator& comm) {
@@ -240,14 +229,12 @@ TEST_F(GpuDirect, AConnectionThatBreaksEndsKernels) {
             EXPECT_EQ(error.ranks().size(), 1U) << error.what();  // who is not reached by the other
           }
       },
-      options);
+      quick("verbs"));
 }
 
 TEST_F(GpuDirect, AGraphIsReplayed) {
-  Options options;
-  options.transport = "verbs";
   run_local(
-      2, [&](Communicator& comm) { replay_a_graph(comm, hosts_of(1)); }, options);
+      2, [&](Communicator& comm) { replay_a_graph(comm, hosts_of(1)); }, quick("verbs"));
 }
 
 }  // namespace

@@ -20,14 +20,6 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
-/// `transport`: of the processors.
-Options options_with(const std::string& transport) {
-  Options options;
-  options.timeout = std::chrono::seconds(60);
-  options.transport = transport;
-  return options;
-}
-
 class GpuNetwork : public GpuTest, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Transports, GpuNetwork, testing::Values("", "tcp"), [](const auto& transport) {
   return transport.param[0] == '\0' ? "shm" : transport.param;
@@ -43,7 +35,7 @@ TEST_P(GpuNetwork, EveryOperationBetweenHosts) {
           EXPECT_THAT(gpu.explain(), HasSubstr("has no adapter that reaches device memory)"));
           for (const std::size_t count : {1, 6007}) exercise(memory, comm, gpu, count);
         },
-        options_with(GetParam()));
+        quick(GetParam()));
   EXPECT_EQ(api->bytes_held(), 0U);
 }
 
@@ -56,11 +48,11 @@ TEST_P(GpuNetwork, TwoHostsOfTwoRanks) {
         EXPECT_THAT(gpu.explain(), HasSubstr("the network"));
         for (const std::size_t count : {3, 7001}) exercise(memory, comm, gpu, count);
       },
-      options_with(GetParam()));
+      quick(GetParam()));
 }
 
 TEST_P(GpuNetwork, ByTheAlgorithmsOfHosts) {
-  auto options = options_with(GetParam());
+  auto options = quick(GetParam());
   options.algorithm = "hierarchical";
   options.node_size = 2;
   run_local(
@@ -85,7 +77,7 @@ TEST_P(GpuNetwork, ByTheAlgorithmsOfHosts) {
 
 TEST_P(GpuNetwork, AGraphIsReplayed) {
   run_local(
-      2, [&](Communicator& comm) { replay_a_graph(comm, hosts_of(1)); }, options_with(GetParam()));
+      2, [&](Communicator& comm) { replay_a_graph(comm, hosts_of(1)); }, quick(GetParam()));
 }
 
 TEST_P(GpuNetwork, MessagesToAllSidesAtOnce) {
@@ -108,13 +100,13 @@ TEST_P(GpuNetwork, MessagesToAllSidesAtOnce) {
         for (Rank peer = 0; peer < comm.size(); ++peer)
           ASSERT_EQ(in[static_cast<std::size_t>(peer)]->values(), numbers(count, peer));
       },
-      options_with(GetParam()));
+      quick(GetParam()));
 }
 
 using GpuWays = GpuTest;
 
 TEST_F(GpuWays, TheBitsOfTheProcessorsInEveryTypeAndOperation) {
-  auto options = options_with("");
+  auto options = quick();
   options.rank_order = true;
   run_local(
       3,
@@ -146,7 +138,7 @@ TEST_F(GpuWays, PageLockedMemoryOfOneProcess) {
         EXPECT_THAT(gpu.explain(), Not(HasSubstr("network")));
         for (const std::size_t count : {2, 6007}) exercise(memory, comm, gpu, count);
       },
-      options_with(""));
+      quick());
   EXPECT_EQ(api->bytes_held(), 0U);
 }
 
@@ -158,7 +150,7 @@ TEST_F(GpuWays, PageLockedMemoryOfSeveralProcesses) {
         Gpu gpu(comm, through_host_memory());
         for (const std::size_t count : {2, 6007}) exercise(memory, comm, gpu, count);
       },
-      options_with(""));
+      quick());
   EXPECT_EQ(api->bytes_held(), 0U);
 }
 
@@ -175,7 +167,7 @@ TEST_F(GpuWays, DevicesApartTalkThroughHostMemory) {
         }
         exercise(memory, comm, gpu, 7001);
       },
-      options_with(""));
+      quick());
 }
 
 TEST_F(GpuWays, MemoryThatCannotBeOpenedIsDoneWithout) {
@@ -188,7 +180,7 @@ TEST_F(GpuWays, MemoryThatCannotBeOpenedIsDoneWithout) {
         EXPECT_THAT(gpu.explain(), HasSubstr("the test refuses it"));
         exercise(memory, comm, gpu, 700);
       },
-      options_with(""));
+      quick());
 }
 
 TEST_F(GpuWays, APathThatCorruptsIsNotTaken) {
@@ -203,7 +195,7 @@ TEST_F(GpuWays, APathThatCorruptsIsNotTaken) {
         }
         exercise(memory, comm, gpu, 700);
       },
-      options_with(""));
+      quick());
 }
 
 TEST_F(GpuWays, HostMemoryThatCorruptsIsAnError) {
@@ -211,15 +203,11 @@ TEST_F(GpuWays, HostMemoryThatCorruptsIsAnError) {
   run_local(
       2,
       [&](Communicator& comm) {
-        try {
-          const Gpu gpu(comm, through_host_memory());
-          ADD_FAILURE() << "it was not noticed";
-        } catch (const Error& error) {
-          EXPECT_EQ(error.code(), ErrorCode::system);
-          EXPECT_THAT(error.what(), HasSubstr("what rank 0 wrote into its memory did not arrive"));
-        }
+        EXPECT_EQ(code_of([&] { const Gpu gpu(comm, through_host_memory()); },
+                          "what rank 0 wrote into its memory did not arrive"),
+                  ErrorCode::system);
       },
-      options_with(""));
+      quick());
 }
 
 TEST_P(GpuNetwork, ADeadlineNamesTheRank) {
@@ -237,7 +225,7 @@ TEST_P(GpuNetwork, ADeadlineNamesTheRank) {
         }
         hear_of_failure(comm);
       },
-      options_with(GetParam()));
+      quick(GetParam()));
 }
 
 TEST_P(GpuNetwork, AnAbortEndsARunningKernel) {
@@ -263,7 +251,7 @@ TEST_P(GpuNetwork, AnAbortEndsARunningKernel) {
           EXPECT_THAT(error.code(), AnyOf(ErrorCode::aborted, ErrorCode::peer_lost)) << error.what();
         }
       },
-      options_with(GetParam()));
+      quick(GetParam()));
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // all_reduce with residual and norm in one kernel, against the same steps one after the other on the host.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,7 +8,7 @@
 #include <tutti/gpu.hpp>
 #include <tutti/local.hpp>
 
-#include "gpu/emulated_api.hpp"
+#include "gpu/emulated_memory.hpp"
 
 namespace tutti::test {
 namespace {
@@ -91,13 +90,8 @@ float bound(DataType type) {
   return std::ldexp(1.0F, -mantissa - 1) + 8 * std::ldexp(1.0F, -24);
 }
 
-class RmsNormTest : public testing::Test {
+class RmsNormTest : public GpuTest {
  protected:
-  RmsNormTest() { gpu::replace_api(api); }
-  ~RmsNormTest() override { gpu::replace_api(nullptr); }
-  RmsNormTest(const RmsNormTest&) = delete;
-  RmsNormTest& operator=(const RmsNormTest&) = delete;
-
   void compare(Communicator& comm, Gpu& gpu, DataType type, std::size_t tokens, std::size_t hidden,
                bool in_place) {
     SCOPED_TRACE(std::string(name(type)) + " " + std::to_string(tokens) + " x " + std::to_string(hidden));
@@ -138,13 +132,10 @@ class RmsNormTest : public testing::Test {
       ASSERT_NEAR(found[i], wanted[i], std::abs(wanted[i]) * bound(type) + slack) << i;
     }
   }
-
-  std::shared_ptr<EmulatedApi> api = std::make_shared<EmulatedApi>(1);
 };
 
 Options in_rank_order() {
-  Options options;
-  options.timeout = std::chrono::seconds(60);
+  Options options = quick();
   options.rank_order = true;
   return options;
 }
@@ -154,7 +145,7 @@ TEST_F(RmsNormTest, AsTheStepsOneAfterTheOther) {
     run_local(
         ranks,
         [&](Communicator& comm) {
-          Gpu gpu(comm, {.blocks = 4, .memory = std::size_t{1} << 20});
+          Gpu gpu(comm, small);
           for (const DataType type : {DataType::float32, DataType::float16, DataType::bfloat16})
             for (const auto& [tokens, hidden] :
                  std::vector<std::pair<std::size_t, std::size_t>>{{1, 8}, {5, 1003}, {2, 4096}})
@@ -167,7 +158,7 @@ TEST_F(RmsNormTest, ManyRowsAreFoldedOnceEach) {
   run_local(
       3,
       [&](Communicator& comm) {
-        Gpu gpu(comm, {.blocks = 4, .memory = std::size_t{1} << 20});
+        Gpu gpu(comm, small);
         for (const bool in_place : {false, true}) compare(comm, gpu, DataType::float32, 29, 5000, in_place);
         compare(comm, gpu, DataType::bfloat16, 65, 4096, false);
       },
@@ -175,10 +166,7 @@ TEST_F(RmsNormTest, ManyRowsAreFoldedOnceEach) {
 }
 
 TEST_F(RmsNormTest, BetweenHostsAndThroughHostMemory) {
-  GpuOptions apart{.blocks = 4, .memory = std::size_t{1} << 20}, hosts = apart;
-  apart.peer_access = false;
-  hosts.host_size = 1;
-  for (const GpuOptions& options : {apart, hosts})
+  for (const GpuOptions& options : {through_host_memory(), hosts_of(1)})
     run_local(
         3,
         [&](Communicator& comm) {
@@ -191,7 +179,7 @@ TEST_F(RmsNormTest, BetweenHostsAndThroughHostMemory) {
 
 TEST_F(RmsNormTest, BadArgumentsAreRefused) {
   run_local(2, [&](Communicator& comm) {
-    Gpu gpu(comm, {.blocks = 4, .memory = std::size_t{1} << 20});
+    Gpu gpu(comm, small);
     const Rows rows(*api, DataType::float32, 64), more(*api, DataType::float32, 64),
         weight(*api, DataType::float32, 16);
     AllReduceRmsNorm arguments;
@@ -202,13 +190,8 @@ TEST_F(RmsNormTest, BadArgumentsAreRefused) {
     arguments.tokens = 4;
     arguments.hidden = 16;
     const auto refused = [&](AllReduceRmsNorm wrong, const char* text) {
-      try {
-        gpu.on(nullptr).all_reduce_rms_norm(wrong);
-        ADD_FAILURE() << "no error about: " << text;
-      } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-        EXPECT_THAT(error.what(), testing::HasSubstr(text));
-      }
+      EXPECT_EQ(code_of([&] { gpu.on(nullptr).all_reduce_rms_norm(wrong); }, text),
+                ErrorCode::invalid_argument);
     };
     auto wrong = arguments;
     wrong.type = DataType::int32;

@@ -22,12 +22,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-Options patient() {
-  Options options;
-  options.timeout = std::chrono::seconds(60);
-  return options;
-}
-
 /// Ranks are threads, each of which passes for a process.
 class GpuSharing : public GpuTest {
  protected:
@@ -41,7 +35,7 @@ class GpuSharing : public GpuTest {
           EXPECT_THAT(gpu.explain(), way);
           for (const std::size_t count : {5, 7001}) exercise(memory, comm, gpu, count);
         },
-        patient());
+        quick());
     EXPECT_EQ(api->imports, 0);
     EXPECT_EQ(api->bytes_held(), 0U);
   }
@@ -66,7 +60,7 @@ TEST_F(GpuSharing, DevicesReachEachOther) {
           EXPECT_EQ(gpu.explain().find(same) != std::string::npos, comm.rank() != 1) << gpu.explain();
           for (const std::size_t count : {5, 7001}) exercise(memory, comm, gpu, count);
         },
-        patient());
+        quick());
   }
 }
 
@@ -85,7 +79,7 @@ TEST_F(GpuSharing, DevicesThatFailToReachEachOtherTalkThroughHostMemory) {
                     HasSubstr("page-locked host memory (cudaDeviceEnablePeerAccess: the test refuses it)"));
         exercise(memory, comm, gpu, 7001);
       },
-      patient());
+      quick());
 }
 
 TEST_F(GpuSharing, AMailboxThatDoesNotOpenIsToldToAll) {
@@ -102,7 +96,7 @@ TEST_F(GpuSharing, AMailboxThatDoesNotOpenIsToldToAll) {
                           "rank 1: cudaHostRegister: the test refuses it"),
                   ErrorCode::system);
       },
-      patient());
+      quick());
 }
 
 TEST_F(GpuSharing, WithoutDescriptorsByCudaIpc) {
@@ -125,7 +119,7 @@ TEST_F(GpuSharing, MemoryIsFreedWhenOthersHaveClosedIt) {
         const auto buffer = gpu.allocate<float>(100);
         slow = comm.rank() == 1;
       },
-      patient());
+      quick());
   EXPECT_EQ(api->freed_while_open, 0);
   EXPECT_EQ(api->imports, 0);
   EXPECT_EQ(api->bytes_held(), 0U);
@@ -156,26 +150,23 @@ TEST_F(GpuSharing, WhereNothingOpensThroughHostMemory) {
              small, 2);
 }
 
-GpuOptions every_rank_a_host() { return {.blocks = 4, .memory = std::size_t{1} << 20, .host_size = 1}; }
-
 TEST_F(GpuSharing, HostsOfOneDomainReachEachOthersDevices) {
   api->offers_fabric = true;
-  expect_way(AllOf(HasSubstr(": a fabric handle"), Not(HasSubstr("network"))), every_rank_a_host(), 3);
+  expect_way(AllOf(HasSubstr(": a fabric handle"), Not(HasSubstr("network"))), hosts_of(1), 3);
 }
 
 TEST_F(GpuSharing, HostsWithoutAFabricTalkOverTheNetwork) {
   expect_way(HasSubstr("the network (GpuOptions::host_size; the test has no "
                        "fabric)"),
-             every_rank_a_host(), 2);
+             hosts_of(1), 2);
   api->offers_fabric = true;
   api->permits_fabric = false;
-  expect_way(HasSubstr("cuMemCreate for a fabric: the test refuses it"), every_rank_a_host(), 2);
+  expect_way(HasSubstr("cuMemCreate for a fabric: the test refuses it"), hosts_of(1), 2);
   api->permits_fabric = true;
   api->opens_fabric = false;  // as in another domain
-  expect_way(AllOf(HasSubstr("the network"), HasSubstr("a fabric handle was not opened")),
-             every_rank_a_host(), 2);
+  expect_way(AllOf(HasSubstr("the network"), HasSubstr("a fabric handle was not opened")), hosts_of(1), 2);
   api->opens_fabric = true;
-  GpuOptions options = every_rank_a_host();
+  GpuOptions options = hosts_of(1);
   options.fabric = false;
   expect_way(HasSubstr("the network"), options, 2);
 }
@@ -185,19 +176,19 @@ TEST_F(GpuSharing, AFabricThatCorruptsIsLeftForTheNetwork) {
   run_local(
       3,
       [&](Communicator& comm) {
-        Gpu gpu(comm, every_rank_a_host());
+        Gpu gpu(comm, hosts_of(1));
         if (comm.rank() < 2) {
           EXPECT_THAT(gpu.explain(), HasSubstr("the network (what was written"));
         }
         exercise(memory, comm, gpu, 700);
       },
-      patient());
+      quick());
 }
 
 #ifndef __SANITIZE_THREAD__  // which knows no new threads after a fork of several
 TEST(GpuProcesses, ReachEachOthersMemory) {
   for (const bool fabric : {false, true})
-    run_processes(2, patient(), [&](Communicator& comm) {
+    run_processes(2, quick(), [&](Communicator& comm) {
       const auto api = std::make_shared<EmulatedApi>(1);
       gpu::replace_api(api);
       EmulatedMemory memory(*api);
