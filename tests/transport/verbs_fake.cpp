@@ -348,38 +348,35 @@ class Fake final : public verbs::Verbs {
     for (int k = 0; k < request.num_sge; ++k) {
       const auto& piece = request.sg_list[k];
       const auto* from = reinterpret_cast<const std::byte*>(piece.addr);
-      if ((request.send_flags & IBV_SEND_INLINE) == 0) {
-        const auto region = regions_.find(piece.lkey);
-        if (region == regions_.end() || region->second->visible.pd != pair.visible.pd ||
-            !within(region->second->visible, piece.addr, piece.length))
-          return IBV_WC_LOC_PROT_ERR;
-      }
+      if ((request.send_flags & IBV_SEND_INLINE) == 0 && !permits(pair, piece, 0)) return IBV_WC_LOC_PROT_ERR;
       bytes.insert(bytes.end(), from, from + piece.length);
     }
     if ((request.send_flags & IBV_SEND_INLINE) != 0 && bytes.size() > pair.setting.cap.max_inline_data)
       return IBV_WC_LOC_LEN_ERR;
     return bytes.size() > device(pair.visible.context).longest_message ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
   }
-  static bool within(const ibv_mr& region, std::uint64_t address, std::uint64_t bytes) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(region.addr);
-    return address >= begin && address + bytes <= begin + region.length;
+  /// This end of a queue pair may itself do that to these bytes, by their key.
+  bool permits(const FakePair& end, const ibv_sge& bytes, int access) {
+    const auto found = regions_.find(bytes.lkey);
+    if (found == regions_.end()) return false;
+    const FakeRegion& region = *found->second;
+    const auto begin = reinterpret_cast<std::uintptr_t>(region.visible.addr);
+    return region.visible.pd == end.visible.pd && (region.access & access) == access && bytes.addr >= begin &&
+           bytes.addr + bytes.length <= begin + region.visible.length;
+  }
+  /// Likewise, what is at its other end.
+  bool permits_peer(const FakePair& end, const ibv_sge& bytes, int access) {
+    return (end.access & access) == access && permits(end, bytes, access);
   }
 
   /// What a READ asks for, straight into its pieces.
   ibv_wc_status read(const FakePair& from, const FakePair& to, const ibv_send_wr& request) {
     if (from.reads == 0 || from.reads > to.reads_served) return IBV_WC_REM_INV_REQ_ERR;
     std::uint64_t at = request.wr.rdma.remote_addr;
-    const auto source = regions_.find(request.wr.rdma.rkey);
     for (const auto& piece : std::span(request.sg_list, static_cast<std::size_t>(request.num_sge))) {
-      if (source == regions_.end() || source->second->visible.pd != to.visible.pd ||
-          (source->second->access & to.access & IBV_ACCESS_REMOTE_READ) == 0 ||
-          !within(source->second->visible, at, piece.length))
+      if (!permits_peer(to, {at, piece.length, request.wr.rdma.rkey}, IBV_ACCESS_REMOTE_READ))
         return IBV_WC_REM_ACCESS_ERR;
-      const auto sink = regions_.find(piece.lkey);
-      if (sink == regions_.end() || sink->second->visible.pd != from.visible.pd ||
-          (sink->second->access & IBV_ACCESS_LOCAL_WRITE) == 0 ||
-          !within(sink->second->visible, piece.addr, piece.length))
-        return IBV_WC_LOC_PROT_ERR;
+      if (!permits(from, piece, IBV_ACCESS_LOCAL_WRITE)) return IBV_WC_LOC_PROT_ERR;
       std::memcpy(reinterpret_cast<void*>(piece.addr), reinterpret_cast<const void*>(at), piece.length);
       at += piece.length;
     }
@@ -413,11 +410,9 @@ class Fake final : public verbs::Verbs {
     FakePair& to = *peer->second;
     if (request.opcode == IBV_WR_RDMA_READ) return read(from, to, request);
     if (request.opcode != IBV_WR_SEND && !bytes.empty()) {
-      const auto region = regions_.find(request.wr.rdma.rkey);
-      if (region == regions_.end() || region->second->visible.pd != to.visible.pd ||
-          (region->second->access & to.access & IBV_ACCESS_REMOTE_WRITE) == 0 ||
-          !within(region->second->visible, request.wr.rdma.remote_addr, bytes.size()))
-        return IBV_WC_REM_ACCESS_ERR;
+      const ibv_sge there{request.wr.rdma.remote_addr, static_cast<std::uint32_t>(bytes.size()),
+                          request.wr.rdma.rkey};
+      if (!permits_peer(to, there, IBV_ACCESS_REMOTE_WRITE)) return IBV_WC_REM_ACCESS_ERR;
       write(request.wr.rdma.remote_addr, bytes);
     }
     return request.opcode == IBV_WR_RDMA_WRITE ? IBV_WC_SUCCESS : signal(to, request, bytes);
