@@ -9,7 +9,7 @@
 
 namespace tutti::transport::verbs {
 
-/// Sends a message from the port to itself, through `gid`. Nothing when it came, else why not. Takes a second
+/// Sends a message from the port to itself, through `gid`. Nothing when it came, else why not. Waits 1.5 s
 /// at most. Ports that connect by other means (iWARP) pass unproved. Throws Error(invalid_argument) where the
 /// options ask for a partition that there is not.
 std::string prove_gid(Verbs& verbs, const ChosenPort& port, const ChosenGid& gid,

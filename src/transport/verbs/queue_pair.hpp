@@ -69,9 +69,9 @@ class QueuePair {
   [[nodiscard]] ibv_qp* handle() const { return handle_.get(); }
   [[nodiscard]] int max_inline() const { return max_inline_; }
   [[nodiscard]] Address address() const;
-  /// `reads`: RDMA READs under way at most, of what the peer serves.
-  /// RTR and RTS; not for managed ones. False when there is no way to the peer's address just now: routes and
-  /// neighbours come and go. Throws Error(system) for all else, and with `last_try` for that too.
+  /// RTR and RTS; not for managed ones. `reads`: RDMA READs under way at most, of what the peer serves. False
+  /// when there is no way to the peer's address just now: routes and neighbours come and go. Throws
+  /// Error(system) for all else, and with `last_try` for that too.
   bool connect(const Address& peer, int reads = 1, bool last_try = true);
   /// `connect`, again and again while there is no way to the peer.
   void connect_patiently(const Address& peer, int reads = 1);

@@ -222,13 +222,14 @@ Link& VerbsTransport::link(Rank peer) {
 }
 
 void VerbsTransport::connect(Rank peer) {
-  const auto& [contact, address, rails, unused] = peers_.at(static_cast<std::size_t>(peer));
+  const Peer& theirs = peers_.at(static_cast<std::size_t>(peer));
   const bootstrap::Hello hello{group_.world[static_cast<std::size_t>(group_.rank)],
                                static_cast<std::uint32_t>(group_.size),
                                tcp::Purpose{group_.communicator, control_channel, 0}.pack()};
   const Deadline deadline(group_.timeout);
   try {
-    auto socket = tcp::dial({address, contact.port}, secret_, hello, {deadline, group_.check_members});
+    auto socket =
+        tcp::dial({theirs.address, theirs.contact.port}, secret_, hello, {deadline, group_.check_members});
     assert(socket);  // nobody opens an inbox's place for control
     link(peer).begin(std::move(socket), true);
     link(peer).check();
