@@ -116,23 +116,23 @@ Write WindowMemory::next_write(Waiting& operation) {
   const bool is_last = bytes == rest.bytes;
   write.opcode = signals && !is_last ? IBV_WR_RDMA_WRITE : operation.opcode;
   write.immediate = operation.immediate;
-  write.piece_count = bytes > 0 ? 1 : 0;
   write.inlined = operation.opcode != IBV_WR_RDMA_READ && bytes > 0 &&
                   bytes <= static_cast<std::uint32_t>(pair_->max_inline());
   write.fenced = (signals || operation.is_total) && reads_under_way_ > 0;
+  ibv_sge from{};
   if (operation.is_total) {
     write.to = theirs_.counters + rest.remote;
     write.remote_key = theirs_.counters_key;
     // As many places as work requests can be under way.
     std::byte* const place = totals_->data() + next_total_++ % sends * sizeof operation.total;
     std::memcpy(place, &operation.total, sizeof operation.total);
-    write.pieces[0] = {address_of(place), bytes, totals_->region()->local_key(0)};
+    from = {address_of(place), bytes, totals_->region()->local_key(0)};
   } else {
     write.to = theirs_.memory + rest.remote;
     write.remote_key = theirs_.memory_key;
-    write.pieces[0] = {address_of(access_.exposure().memory.data() + rest.local), bytes,
-                       access_.memory_key()};
+    from = {address_of(access_.exposure().memory.data() + rest.local), bytes, access_.memory_key()};
   }
+  if (bytes > 0) write.add(from);
   rest.local += bytes;
   rest.remote += bytes;
   rest.bytes -= bytes;
