@@ -106,9 +106,6 @@ Mailboxes::Mailboxes(const std::shared_ptr<Api>& api, const Setting& setting, co
     group.outboxes[r] = mailbox(mine_->data(), places.of_peer[r]);
     group.inboxes[r] = way == Way::network ? mailbox(mine_->data(), next_inbox++)
                                            : mailbox(reached[peer], all[peer].of_peer[setting.group.rank]);
-  }
-  for (Rank r = 0; r < setting.group.size; ++r) {
-    if (!group.by_mail(r)) continue;
     group.out_slots[r] = group.outboxes[r] + group.mailbox.slots();
     group.in_slots[r] = group.inboxes[r] + group.mailbox.slots();
   }
