@@ -1,7 +1,6 @@
 // What a Gpu takes from its communicator.
 #include <tutti/gpu.hpp>
 
-#include <numeric>
 #include <utility>
 
 #include "communicator/impl.hpp"
@@ -33,11 +32,7 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   setting.rank_order = impl.options.rank_order;
   setting.node_size = options.host_size > 0 ? options.host_size : impl.planner->setting().node_size;
   setting.choices = impl.planner->setting().choices;
-  std::vector<Rank> everybody(static_cast<std::size_t>(impl.group.size));
-  std::iota(everybody.begin(), everybody.end(), 0);
-  setting.group.all_gather = [&impl, everybody](std::span<const std::byte> mine) {
-    return impl.exchange(everybody, mine);
-  };
+  setting.group.all_gather = [&impl](std::span<const std::byte> mine) { return impl.exchange(mine); };
   setting.ensure_usable = [&impl] { impl.ensure_usable(); };
   setting.meet = [&impl] { impl.run({.operation = Operation::barrier}); };
   setting.same_host = [&impl](Rank rank) { return impl.shm->reaches(rank); };

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <new>
+#include <numeric>
 #include <utility>
 
 #include "bootstrap/frame.hpp"
@@ -99,7 +100,6 @@ std::string explain_zero_copy(const Plan& plan, const Planner::Setting& setting)
 
 }  // namespace
 
-// Everybody's bytes among some ranks, by sends and receives of this communicator that its user's do not meet.
 std::vector<std::vector<std::byte>> Impl::exchange(std::span<const Rank> members,
                                                    std::span<const std::byte> mine) {
   const auto talk = [&](const std::vector<std::pair<const void*, std::size_t>>& out,
@@ -133,6 +133,12 @@ std::vector<std::vector<std::byte>> Impl::exchange(std::span<const Rank> members
   }
   talk(std::vector<std::pair<const void*, std::size_t>>(members.size(), {mine.data(), mine.size()}), all);
   return all;
+}
+
+std::vector<std::vector<std::byte>> Impl::exchange(std::span<const std::byte> mine) {
+  std::vector<Rank> all(static_cast<std::size_t>(group.size));
+  std::iota(all.begin(), all.end(), 0);
+  return exchange(all, mine);
 }
 
 std::uint64_t Impl::next_child(int color) { return child_number(group.communicator, ++children, color); }

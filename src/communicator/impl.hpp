@@ -382,8 +382,10 @@ struct Impl {
   std::uint64_t next_child(int color);
   std::optional<std::unique_ptr<Impl>> split(int color, int key, Within within);
   std::unique_ptr<Impl> make_child(transport::Group child, const std::vector<Rank>& members);
+  /// Everybody's bytes among some ranks, by sends and receives that those of the user do not meet.
   std::vector<std::vector<std::byte>> exchange(std::span<const Rank> members,
                                                std::span<const std::byte> mine);
+  std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> mine);  ///< among all
   [[nodiscard]] std::string explain(const Call& call);
   std::string predict(const Call& call);  ///< predict.cpp; collective, for `world`
   /// " (shm: why not; verbs: why not)" for the transports that are better than the chosen one.

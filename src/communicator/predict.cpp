@@ -1,8 +1,6 @@
 // What the simulator makes of a call on the machines that the ranks are on.
 #include <fmt/format.h>
 
-#include <numeric>
-
 #include "communicator/impl.hpp"
 #include "simulation/compare.hpp"
 #include "topology/exchange.hpp"
@@ -73,10 +71,8 @@ std::string Impl::predict(const Call& call) {
   if (group.size == 1) return text;
   if (!world) {
     world = with_others([&] {
-      std::vector<Rank> all(static_cast<std::size_t>(group.size));
-      std::iota(all.begin(), all.end(), 0);
       return topology::exchange(group.rank, topology::this_place(),
-                                [&](std::span<const std::byte> mine) { return exchange(all, mine); });
+                                [&](std::span<const std::byte> mine) { return exchange(mine); });
     });
   }
   text += "by the topology\n" +

@@ -1,6 +1,4 @@
 // What a window takes from its communicator.
-#include <numeric>
-
 #include "communicator/impl.hpp"
 #include "transport/fail_together.hpp"
 #include "window/state.hpp"
@@ -52,11 +50,7 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
   setting.listener = [&impl] { return impl.data_listener(); };
   setting.secret = impl.watch->session().secret();
   setting.congestion = impl.options.tcp_congestion;
-  std::vector<Rank> everybody(static_cast<std::size_t>(impl.group.size));
-  std::iota(everybody.begin(), everybody.end(), 0);
-  setting.group.all_gather = [&impl, everybody](std::span<const std::byte> mine) {
-    return impl.exchange(everybody, mine);
-  };
+  setting.group.all_gather = [&impl](std::span<const std::byte> mine) { return impl.exchange(mine); };
   transport::do_together(setting.group, [&] {
     check_window(memory, options);
     setting.exposed = std::make_shared<const detail::ExposedMemory>(memory);
