@@ -160,12 +160,12 @@ void Communicator::submit(const Call& call) {
 
 std::optional<Communicator> Communicator::split(int color, int key) {
   auto child = impl_->with_others([&] { return impl_->split(color, key, Within::split); });
-  return child ? std::optional(Communicator(std::move(*child))) : std::nullopt;
+  return child ? std::optional(Communicator(std::move(child))) : std::nullopt;
 }
 
 Communicator Communicator::duplicate() {
-  auto copy = impl_->with_others([&] { return impl_->split(0, impl_->group.rank, Within::duplicate); });
-  return Communicator(std::move(*copy));
+  return Communicator(
+      impl_->with_others([&] { return impl_->split(0, impl_->group.rank, Within::duplicate); }));
 }
 
 void Communicator::check() { impl_->check_others(); }

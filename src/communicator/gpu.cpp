@@ -37,7 +37,7 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   setting.meet = [&impl] { impl.run({.operation = Operation::barrier}); };
   setting.same_host = [&impl](Rank rank) { return impl.shm->reaches(rank); };
   setting.make_network = [&impl] {
-    return std::make_unique<GpuNetwork>(*impl.split(0, impl.group.rank, Within::duplicate));
+    return std::make_unique<GpuNetwork>(impl.split(0, impl.group.rank, Within::duplicate));
   };
   setting.interrupted = [&impl]() -> std::optional<Error> {
     const bool unusable = impl.unusable.load(std::memory_order_acquire);

@@ -143,7 +143,7 @@ std::vector<std::vector<std::byte>> Impl::exchange(std::span<const std::byte> mi
 
 std::uint64_t Impl::next_child(int color) { return child_number(group.communicator, ++children, color); }
 
-std::optional<std::unique_ptr<Impl>> Impl::split(int color, int key, Within within) {
+std::unique_ptr<Impl> Impl::split(int color, int key, Within within) {
   struct Wish {
     int color, key;
   };
@@ -155,7 +155,7 @@ std::optional<std::unique_ptr<Impl>> Impl::split(int color, int key, Within with
        .count = sizeof mine,
        .within = within});
   const std::uint64_t number = next_child(color);
-  if (color < 0) return std::nullopt;
+  if (color < 0) return nullptr;
   std::vector<Rank> members;
   for (Rank r = 0; r < group.size; ++r)
     if (wishes[static_cast<std::size_t>(r)].color == color) members.push_back(r);

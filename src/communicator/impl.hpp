@@ -380,7 +380,8 @@ struct Impl {
   /// A number for the next communicator, or window, made from this one. Collective: all ranks count them
   /// alike. `color` tells those apart that one call makes; windows have -1.
   std::uint64_t next_child(int color);
-  std::optional<std::unique_ptr<Impl>> split(int color, int key, Within within);
+  /// nullptr where this rank is in none.
+  std::unique_ptr<Impl> split(int color, int key, Within within);
   std::unique_ptr<Impl> make_child(transport::Group child, const std::vector<Rank>& members);
   /// Everybody's bytes among some ranks, by sends and receives that those of the user do not meet.
   std::vector<std::vector<std::byte>> exchange(std::span<const Rank> members,
