@@ -6,17 +6,17 @@ namespace tutti {
 
 using transport::shm::Reach;
 
-Reach OfferedMemory::resolve(transport::shm::DirectMemory& direct, std::vector<Offer>& all) {
+Reach OfferedMemory::resolve(transport::shm::DirectMemory& direct) {
   direct_ = &direct;
   Reach worst = Reach::mapped;
-  for (const Offer& offer : all) worst = std::max(worst, offer.reach);
+  for (const Offer& offer : offers) worst = std::max(worst, offer.reach);
   mapped_ = worst == Reach::mapped;
-  places_.assign(all.size(), {});
+  places_.assign(offers.size(), {});
   if (!mapped_) return worst;
-  for (std::size_t r = 0; r < all.size(); ++r) {
+  for (std::size_t r = 0; r < offers.size(); ++r) {
     const int local = static_cast<int>(r);
-    if (all[r].input.bytes != 0) places_[r].input = direct.map(local, all[r].input);
-    if (all[r].output.bytes != 0) places_[r].output = direct.map(local, all[r].output);
+    if (offers[r].input.bytes != 0) places_[r].input = direct.map(local, offers[r].input);
+    if (offers[r].output.bytes != 0) places_[r].output = direct.map(local, offers[r].output);
   }
   return worst;
 }

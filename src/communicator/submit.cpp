@@ -376,7 +376,7 @@ void Impl::begin_main(Task& task) {
   if (task.offering) {
     task.offering = false;
     check_offered(task);
-    const auto reach = task.peers.resolve(shm->direct(), task.peers.offers);
+    const auto reach = task.peers.resolve(shm->direct());
     if (task.turn.decides) decide(task);
     const bool direct = task.turn.path == Path::direct;
     if (reach == transport::shm::Reach::mapped && plan.mapped && (direct || plan.asks))

@@ -26,9 +26,9 @@ class OfferedMemory final : public execution::PeerMemory {
   std::byte* at(Rank peer, execution::Base base, std::uint64_t offset) override;
   void read(Rank peer, execution::Base base, std::uint64_t offset, std::byte* into,
             std::size_t bytes) override;
-  /// Takes in the offers of all ranks of this host (ranks are local ranks). Returns how all can be reached:
-  /// the same on every rank.
-  transport::shm::Reach resolve(transport::shm::DirectMemory& direct, std::vector<Offer>& offers);
+  /// Once all `offers` have come, of ranks that all share this host. Returns how all can be reached: the same
+  /// on every rank.
+  transport::shm::Reach resolve(transport::shm::DirectMemory& direct);
   std::vector<Offer> mine;    ///< one to all; of v-forms one a rank: the block that it may read
   std::vector<Offer> offers;  ///< by rank
 
