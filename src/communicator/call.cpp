@@ -1,9 +1,10 @@
 #include <tutti/call.hpp>
 
 #include <algorithm>
-#include <numeric>
 
 #include <tutti/error.hpp>
+
+#include "communicator/check.hpp"
 
 namespace tutti {
 
@@ -68,8 +69,7 @@ std::string list(std::span<const std::size_t> counts) {
   for (const std::size_t count : counts.first(std::min(counts.size(), most)))
     text += (text.empty() ? "" : ", ") + std::to_string(count);
   if (counts.size() <= most) return text;
-  return text + ", ... in all " +
-         std::to_string(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+  return text + ", ... in all " + std::to_string(sum_of(counts));
 }
 
 std::string elements(const Call& call) {

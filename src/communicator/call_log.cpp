@@ -1,7 +1,6 @@
 // What each rank of this host is doing, in shared memory: a few words a call, read only when something is
 // wrong.
 #include <algorithm>
-#include <numeric>
 
 #include "communicator/impl.hpp"
 
@@ -17,10 +16,6 @@ using transport::shm::counts_log_entries;
 /// Of a v-form: what all ranks know alike, or, between two, what this one sends.
 std::span<const std::size_t> told(const Call& call) {
   return call.in_counts.empty() ? call.out_counts : call.in_counts;
-}
-
-std::size_t sum(std::span<const std::size_t> counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
 }
 
 std::uint32_t order_of(const CallEntry& entry) {
@@ -40,7 +35,7 @@ LoggedForm Impl::loggable(const Call& call) {
   const auto word = [](auto value) { return static_cast<std::uint64_t>(value); };
   return {
       word(call.within) << 24 | word(call.operation) << 16 | word(call.type) << 8 | word(call.reduction.op),
-      has_counts(call) ? sum(told(call)) : call.count};
+      has_counts(call) ? sum_of(told(call)) : call.count};
 }
 
 void Impl::log_call(const Task& task) {
@@ -104,7 +99,7 @@ std::vector<std::size_t> Impl::logged_counts(Rank rank, const LoggedCall& logged
   if (order == 0 || static_cast<std::uint32_t>(order) != logged.order ||
       entry.order.load(std::memory_order_relaxed) != order)
     return {};
-  if (known < counts.size()) counts[known] = logged.form.elements - sum(counts);
+  if (known < counts.size()) counts[known] = logged.form.elements - sum_of(counts);
   return counts;
 }
 

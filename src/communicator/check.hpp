@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <numeric>
+#include <span>
 
 #include <tutti/call.hpp>
 
@@ -33,6 +35,9 @@ constexpr bool is_counted(Operation operation) {
          operation == Operation::all_to_all_v;
 }
 inline bool has_counts(const Call& call) { return !call.in_counts.empty() || !call.out_counts.empty(); }
+inline std::size_t sum_of(std::span<const std::size_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+}
 
 /// True when two calls are the same, buffers and all, but for counts and displacements of v-forms.
 inline bool same_but_counts(const Call& call, const Call& before) {

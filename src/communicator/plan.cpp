@@ -29,12 +29,6 @@ std::uint64_t hash_text(std::string_view text) {
   return h;
 }
 
-std::size_t total(std::span<const std::size_t> counts) {
-  std::size_t sum = 0;
-  for (const std::size_t c : counts) sum += c;
-  return sum;
-}
-
 // All count and displacement arrays of a v-form, each behind its length.
 void append_all_counts(std::vector<std::size_t>& to, const Call& call) {
   for (const auto& part : {call.in_counts, call.in_displacements, call.out_counts, call.out_displacements}) {
@@ -139,7 +133,7 @@ std::size_t bytes_of(const Call& call, int size) {
     case Operation::all_to_all:
       return call.count * element * static_cast<std::size_t>(size);
     default:
-      return std::max({call.count, total(call.in_counts), total(call.out_counts)}) * element;
+      return std::max({call.count, sum_of(call.in_counts), sum_of(call.out_counts)}) * element;
   }
 }
 
@@ -258,7 +252,7 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   settings.whole_steps = user != nullptr;
   const bool chosen = user == nullptr && setting_.shared_memory && setting_.options->algorithm.empty();
   Circumstances own = circumstances;
-  if (shape.private_sizes) own.bytes = total(call.out_counts) * size_of(call.type);
+  if (shape.private_sizes) own.bytes = sum_of(call.out_counts) * size_of(call.type);
   const bool stores = chosen && tries_stores(own);
   const std::size_t presumed_stream_from = std::min(settings.stream_from, settings.stream_received_from);
   if (stores) settings.stream_received_from = never;
