@@ -22,7 +22,7 @@ constexpr std::size_t most_reported = 32;     // calls, to the hub
 
 /// What to do about calls that differ.
 std::string remedy(const Call& call) {
-  return call.operation == Operation::send || call.operation == Operation::receive
+  return is_point_to_point(call)
              ? "; what one rank sends, the other must receive: as many elements of the same type"
              : "; all ranks must make the same call";
 }

@@ -239,7 +239,7 @@ std::string Impl::explain(const Call& call) {
     text += refusals(r, chosen);
     text += "\n";
   }
-  if (call.operation == Operation::send || call.operation == Operation::receive) return text;
+  if (is_point_to_point(call)) return text;
   const auto plan = planner->plan(call, sizes);
   text += "  algorithm " + plan->name + ": " + std::string(plan->choice.why) + "; pieces of " +
           std::to_string(plan->program.piece) + " bytes a chunk";

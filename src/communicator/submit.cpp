@@ -20,8 +20,6 @@ constexpr transport::Tag mix(std::uint64_t a, std::uint64_t b) {
   return static_cast<transport::Tag>((h ^ (h >> 32)) >> 16);
 }
 
-std::size_t bytes_of(const Call& call) { return call.count * size_of(call.type); }
-
 // Collectives, sends and receives are admitted apart.
 std::size_t kind_of(const Call& call) {
   return call.operation == Operation::send ? 1 : call.operation == Operation::receive ? 2 : 0;
@@ -50,7 +48,7 @@ execution::Program message_program(const Call& call, execution::Channels& channe
   execution::Program program;
   execution::Instruction instruction;
   instruction.sources = instruction.sinks = 1;
-  instruction.bytes = bytes_of(call);
+  instruction.bytes = bytes_of_message(call);
   execution::Source source;
   execution::Sink sink;
   if (call.operation == Operation::send) {
@@ -102,7 +100,7 @@ Sizes Impl::admit(const Call& call) {
 // On this host what CUDA has mapped is copied: another process may be unable to read it.
 const std::shared_ptr<const execution::Program>& Impl::point_to_point_program(const Call& call,
                                                                               const Sizes& sizes) {
-  const MessageKey key{call.operation, call.within, call.root, bytes_of(call),
+  const MessageKey key{call.operation, call.within, call.root, bytes_of_message(call),
                        host_buffers.plain(call, sizes)};
   const auto found = std::find_if(point_to_point_programs.begin(), point_to_point_programs.end(),
                                   [&](const auto& p) { return p.first == key; });
@@ -180,7 +178,7 @@ bool Impl::read_by_attach(const Call& call) const {
 inline void Impl::take_ticket(Task& task) {
   task.ticket = tickets(task.call).given++;
   task.sequence = task.ticket + 1;
-  task.tag = mix(mix(bytes_of(task.call), static_cast<std::uint64_t>(task.call.type)), task.sequence);
+  task.tag = mix(mix(bytes_of_message(task.call), static_cast<std::uint64_t>(task.call.type)), task.sequence);
   if (task.sizes.in_bytes >= worth_huge_pages && read_by_attach(task.call)) use_huge_pages(task);
 }
 

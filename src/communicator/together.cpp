@@ -26,7 +26,7 @@ Call own_counts(Call call, std::vector<std::size_t>& counts) {
 
 // Such calls were checked one by one.
 Sizes sizes_of_message(const Call& call) {
-  const std::size_t bytes = call.count * size_of(call.type);
+  const std::size_t bytes = bytes_of_message(call);
   return call.operation == Operation::send ? Sizes{.in_bytes = bytes} : Sizes{.out_bytes = bytes};
 }
 
@@ -51,7 +51,7 @@ void Impl::deliver_own(std::span<const Call> calls) {
   }
   for (std::size_t i = 0; i < sends.size(); ++i) {
     const Call &send = *sends[i], &receive = *receives[i];
-    if (send.count != 0) std::memmove(receive.out, send.in, send.count * size_of(send.type));
+    if (send.count != 0) std::memmove(receive.out, send.in, bytes_of_message(send));
     count_done(send);
     count_done(receive);
   }
