@@ -387,10 +387,13 @@ struct Impl {
   std::vector<std::vector<std::byte>> exchange(std::span<const Rank> members,
                                                std::span<const std::byte> mine);
   std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> mine);  ///< among all
+
+  // explain.cpp
   [[nodiscard]] std::string explain(const Call& call);
-  std::string predict(const Call& call);  ///< predict.cpp; collective, for `world`
   /// " (shm: why not; verbs: why not)" for the transports that are better than the chosen one.
   [[nodiscard]] std::string refusals(Rank peer, const transport::Transport& chosen) const;
+
+  std::string predict(const Call& call);  ///< predict.cpp; collective, for `world`
 
   /// Where peers that need TCP connect to; made on first use, shared with children.
   std::shared_ptr<transport::tcp::TcpListener> data_listener();
