@@ -182,7 +182,7 @@ struct Impl {
     ~Leaving() { shm.progress(); }
   };
 
-  // submit.cpp: from a call to a task under way.
+  // submit.cpp: from a call to a task that has its place among the others.
   void run(const Call& call);
   /// The task that remembers the call, if one does.
   Task* recall(const Call& call);
@@ -225,20 +225,22 @@ struct Impl {
   void count_in(Task& task);
   void take_ticket(Task& task);
   void take_number(Task& task);
-  void copy_input(Task& task) const;
-  void make_scratch(Task& task, std::uint64_t bytes) const;
-  void begin_main(Task& task);
-  static void decide(Task& task);
-  [[nodiscard]] static PathTrial::Turn own_turn(const Plan& plan, const PathTrial::Turn& of_all);
+  [[nodiscard]] bool read_by_attach(const Call& call) const;
   /// Of a call that blocked, where a trial wants it.
   static void record_times(const Task& task);
+
+  // begin.cpp: what a task does once it is its turn.
   void begin(Task& task);
-  [[nodiscard]] bool read_by_attach(const Call& call) const;
+  [[nodiscard]] static PathTrial::Turn own_turn(const Plan& plan, const PathTrial::Turn& of_all);
   /// For what peers read by attach, if the call goes that way; right before the first trial of long ones.
   void use_huge_pages(const Task& task);
   void offer(Task& task);
   const execution::Program& offer_program(bool each);
   void check_offered(const Task& task) const;
+  static void decide(Task& task);
+  void begin_main(Task& task);
+  void copy_input(Task& task) const;
+  void make_scratch(Task& task, std::uint64_t bytes) const;
   /// True when something moved.
   bool advance(Task& task) {
     if (task.done) return false;
@@ -251,7 +253,6 @@ struct Impl {
   }
   void go_on(Task& task);
   bool advance_on_others(Task& task);
-  void close_buffers();
 
   // together.cpp: several calls.
   void run(std::span<const Call> calls);
@@ -263,7 +264,7 @@ struct Impl {
   [[nodiscard]] bool to_itself(const Call& call) const;
   [[nodiscard]] std::shared_ptr<Pending> new_pending();
 
-  // wait.cpp: until something happens, or something has happened to somebody.
+  // wait.cpp and diagnose.cpp: until something happens, or something has happened to somebody.
   void wait(Pending& pending, std::optional<Deadline> limit);
   void wait_direct(Task& task);
   [[gnu::noinline]] void wait_longer(Task& task);
@@ -320,6 +321,7 @@ struct Impl {
   [[nodiscard]] Error caught(const Task* task);
   /// The same; poisons the communicator and tells the others.
   std::exception_ptr fail(const Task* task);
+  void close_buffers();
   /// What all members do: of this rank's part they hear where it has not the memory for it, or they would
   /// wait.
   template <class Part>

@@ -21,7 +21,9 @@ class ReusedBuffers {
   std::span<const std::byte> due(const void* data, std::size_t bytes, std::uint32_t uses,
                                  std::size_t most = most_a_call);
 
-  /// Putting them into huge pages takes some 30 ms.
+  /// What shorter ones cost to put into huge pages takes long to come in.
+  static constexpr std::size_t least = std::size_t{256} << 10U;
+  /// Putting them there takes some 30 ms.
   static constexpr std::size_t most_a_call = std::size_t{64} << 20U;
   static constexpr std::uint32_t again = 1024;
 
