@@ -83,6 +83,16 @@ std::size_t received_stream_from(Operation operation, int ranks) {
   return ranks > 2 && !reducing(operation) ? 2 * cache : never;
 }
 
+// Plan::hash. `identity`: of the schedule.
+std::uint32_t hash_for_all(const Plan& plan, const Call& call, const execution::Shape& shape,
+                           std::uint64_t identity) {
+  std::uint64_t h = mix(hash_of(plan.key), identity);
+  if (shape.uneven && !shape.private_sizes)
+    for (const std::size_t c : call.in_counts.empty() ? call.out_counts : call.in_counts) h = mix(h, c);
+  h = mix(h, plan.key.scaled ? 1U : 0U);  // has trials of its own
+  return static_cast<std::uint32_t>(mix(h, plan.program.piece) >> 32);
+}
+
 bool reaches_into_peers(const Schedule& schedule) {
   const auto of_peer = [](Rank rank, const Operand& o) {
     return o.kind == Operand::Kind::memory && o.rank >= 0 && o.rank != rank;
@@ -231,8 +241,25 @@ execution::LowerSettings Planner::lower_settings(const Plan& plan, const Call& c
   return settings;
 }
 
+// The way that all calls can go.
+void Planner::lower_to_messages(Plan& plan, const Call& call, const Prepared& source,
+                                const execution::Shape& shape,
+                                const execution::LowerSettings& settings) const {
+  plan.empty = call.operation != Operation::barrier && plan.bytes == 0 && !shape.private_sizes;
+  if (plan.empty) {
+    // Lowering connects, and of a call that moves nothing others may be through already, and gone.
+    plan.program = {};
+    plan.program.piece = std::min(settings.piece, settings.max_message);
+  } else {
+    plan.program = execution::lower(source.schedule, source.overview, setting_.rank, shape, settings,
+                                    *setting_.channels, std::move(plan.program));
+  }
+  // Who goes on to something else, another communicator say, does not move what is left here.
+  plan.program.flushes = !setting_.shared_memory;
+  if (plan.key.op == ReduceOp::average && reducing(call.operation)) plan.program.divisor = setting_.size;
+}
+
 void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
-  const PlanKey& key = plan.key;
   if (has_counts(call)) append_all_counts(plan.counts, call);
   execution::Shape shape = shape_of(call, setting_.rank, setting_.size);
   const Circumstances circumstances = circumstances_of(call, shape);
@@ -241,11 +268,11 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   const User* user = schedule_of_user(call, shape);
   if (user != nullptr) plan.choice = {.piece = plan.choice.piece, .why = "given by the user"};
   const Algorithm* algorithm = plan.choice.algorithm;
-  const auto& [schedule, overview] = user != nullptr ? user->prepared : prepared(*algorithm, call.root);
+  const Prepared& source = user != nullptr ? user->prepared : prepared(*algorithm, call.root);
   const bool runs_in_place = user != nullptr ? user->in_place : algorithm->in_place;
-  plan.copies_input = key.scaled || (sizes.in_place && !runs_in_place);
+  plan.copies_input = plan.key.scaled || (sizes.in_place && !runs_in_place);
   if (plan.copies_input) close_gaps(shape);
-  plan.name = schedule.name;
+  plan.name = source.schedule.name;
 
   execution::LowerSettings settings =
       lower_settings(plan, call, sizes, algorithm != nullptr && sends_from_memory(setting_, *algorithm));
@@ -256,31 +283,15 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   const bool stores = chosen && tries_stores(own);
   const std::size_t presumed_stream_from = std::min(settings.stream_from, settings.stream_received_from);
   if (stores) settings.stream_received_from = never;
-  plan.empty = call.operation != Operation::barrier && circumstances.bytes == 0 && !shape.private_sizes;
-  if (plan.empty) {
-    // Lowering connects, and of a call that moves nothing others may be through already, and gone.
-    plan.program = {};
-    plan.program.piece = std::min(settings.piece, settings.max_message);
-  } else {
-    plan.program = execution::lower(schedule, overview, setting_.rank, shape, settings, *setting_.channels,
-                                    std::move(plan.program));
-  }
-  // Who goes on to something else, another communicator say, does not move what is left here.
-  plan.program.flushes = !setting_.shared_memory;
-  if (key.op == ReduceOp::average && reducing(call.operation)) plan.program.divisor = setting_.size;
-
-  const std::uint64_t identity =
-      user != nullptr ? user->identity
-                      : mix(hash_text(schedule.name), static_cast<std::uint64_t>(setting_.node_size));
-  std::uint64_t h = mix(hash_of(key), identity);
-  if (shape.uneven && !shape.private_sizes)
-    for (const std::size_t c : call.in_counts.empty() ? call.out_counts : call.in_counts) h = mix(h, c);
-  h = mix(h, key.scaled ? 1U : 0U);  // has trials of its own
-  plan.hash = static_cast<std::uint32_t>(mix(h, plan.program.piece) >> 32);
+  lower_to_messages(plan, call, source, shape, settings);
+  plan.hash = hash_for_all(plan, call, shape,
+                           user != nullptr
+                               ? user->identity
+                               : mix(hash_text(plan.name), static_cast<std::uint64_t>(setting_.node_size)));
 
   if (!chosen || setting_.size == 1) return;
   // Of a call with a factor others would have to read a copy, and they reach the caller's buffers only.
-  if (!key.scaled) add_one_sided(plan, circumstances, sizes_known(shape, setting_.size), settings);
+  if (!plan.key.scaled) add_one_sided(plan, circumstances, sizes_known(shape, setting_.size), settings);
   if (stores) {
     settings.stream_from = 0;
     plan.past_caches = lazily(*algorithm, settings, plan.program.divisor, plan.copies_input);

@@ -130,6 +130,8 @@ class Planner {
   [[nodiscard]] const User* schedule_of_user(const Call& call, const execution::Shape& shape) const;
   [[nodiscard]] execution::LowerSettings lower_settings(const Plan& plan, const Call& call,
                                                         const Sizes& sizes, bool sends_from_memory) const;
+  void lower_to_messages(Plan& plan, const Call& call, const Prepared& source, const execution::Shape& shape,
+                         const execution::LowerSettings& settings) const;
   /// As this communicator runs it. Those of few ranks are kept, since building one takes longer than a short
   /// call; then the reference holds as long as the planner, else until the next schedule.
   const Prepared& prepared(const Algorithm& algorithm, Rank root);
