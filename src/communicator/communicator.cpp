@@ -134,6 +134,15 @@ std::unique_ptr<Impl> join(const UniqueId& id, Rank rank, int size, const Option
   return make_in(bootstrap::Session::join(id, rank, size, options.timeout), options);
 }
 
+// `work`: nullptr where nothing was started.
+void wait_for(detail::Pending* work, std::optional<Deadline> limit) {
+  if (work == nullptr) return;
+  if (work->owner != nullptr)
+    work->owner->wait(*work, limit);
+  else if (work->failure)
+    std::rethrow_exception(work->failure);
+}
+
 }  // namespace
 
 Communicator::Communicator(const UniqueId& id, Rank rank, int size, const Options& options)
@@ -269,21 +278,8 @@ Work& Work::operator=(Work&& other) noexcept {
   return *this;
 }
 
-void Work::wait() {
-  if (pending_ == nullptr) return;
-  if (pending_->owner != nullptr)
-    pending_->owner->wait(*pending_, std::nullopt);
-  else if (pending_->failure)
-    std::rethrow_exception(pending_->failure);
-}
-
-void Work::wait(std::chrono::milliseconds timeout) {
-  if (pending_ == nullptr) return;
-  if (pending_->owner != nullptr)
-    pending_->owner->wait(*pending_, Deadline(timeout));
-  else if (pending_->failure)
-    std::rethrow_exception(pending_->failure);
-}
+void Work::wait() { wait_for(pending_.get(), std::nullopt); }
+void Work::wait(std::chrono::milliseconds timeout) { wait_for(pending_.get(), Deadline(timeout)); }
 
 bool Work::test() {
   if (pending_ == nullptr) return true;
