@@ -50,6 +50,9 @@ struct Launch {
 /// exit(3) or a return from main.
 Launch launch_from_environment(const std::string& interface, std::chrono::milliseconds timeout);
 
+/// Remembers that `id` has been joined with, so that the next launch_from_environment agrees on another one.
+void mark_used(const UniqueId& id);
+
 /// Finds the launcher, and joins the group of all ranks that it started. Thread safe: threads of one process
 /// take turns, so that each has a group of its own. `timeout` is for all of it. Throws as
 /// launch_from_environment and Session::join; Error(timeout) also where another thread's turn takes too long.

@@ -47,9 +47,6 @@ std::unique_ptr<Launcher> find_slurm();
 /// none.
 std::unique_ptr<Launcher> find_launcher(const Deadline& deadline);
 
-/// Remembers that `id` has been joined with, so that the next launch_from_environment agrees on another one.
-void mark_used(const UniqueId& id);
-
 /// What rank 0 hands on to the others by its launcher.
 struct Offer {
   std::string text;            ///< an id, or why there is none: the others wait for one of them

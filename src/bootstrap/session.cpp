@@ -7,9 +7,9 @@
 
 #include "base/system_error.hpp"
 #include "bootstrap/authenticate.hpp"
+#include "bootstrap/environment.hpp"
 #include "bootstrap/frame.hpp"
 #include "bootstrap/hmac.hpp"
-#include "bootstrap/launcher.hpp"
 #include "bootstrap/member.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "bootstrap/variables.hpp"
