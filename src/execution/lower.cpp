@@ -41,53 +41,18 @@ class Lowering {
   }
 
   Program run() {
-    const auto chunks = static_cast<std::size_t>(std::max(schedule_.chunks, 1));
-    const auto scratch_chunks = static_cast<std::uint64_t>(schedule_.scratch);
-    element_ = size_of(settings_.type);
-    std::size_t piece = settings_.piece, unit = align;
-    if (settings_.max_message != unlimited) {
-      const std::size_t longest = settings_.max_message / static_cast<std::size_t>(overview_.largest_count);
-      piece = std::min(piece, longest);
-      if (longest < align) unit = element_;  // of hundreds of chunks, as hundreds of ranks send
-    }
-    piece = std::max(piece / unit * unit, unit);
-    program_.element_bytes = element_;
+    program_.element_bytes = size_of(settings_.type);
     program_.kernel = kernels::fold_for(settings_.type, settings_.op);
     program_.stable = settings_.stable;
     program_.lanes.resize(schedule_.lanes[static_cast<std::size_t>(rank_)].size());
     reserve();
     if (shape_.divisible) ranges_ = chunk_ranges(schedule_, rank_);
-    if (settings_.one_sided) {
-      program_.piece = program_.stride = piece;
-      const std::size_t chunk =
-          round_up((shape_.total + chunks - 1) / chunks, shape_.total >= chunks * align ? align : element_);
-      add_part(chunk, piece, 0, shape_.total, 0);
-    } else if (shape_.divisible) {
-      // Whole rounds of one piece of every chunk, then a rest with smaller chunks.
-      const std::size_t round = chunks * piece;
-      const std::size_t rounds = shape_.total > round ? (shape_.total - 1) / round : 0;
-      const std::size_t rest = shape_.total - rounds * round;
-      program_.stride = round;
-      const std::size_t rest_chunk =
-          std::min(piece, round_up((rest + chunks - 1) / chunks, rest >= chunks * align ? align : element_));
-      require_fits(rounds != 0 ? piece : rest_chunk);
-      if (rounds != 0) add_part(piece, piece, 0, round, rounds);
-      // Lanes go on to the rest one by one, and places of its scratch are not those of the rounds.
-      scratch_origin_ = rounds != 0 ? scratch_chunks * piece : 0;
-      add_part(rest_chunk, rest_chunk, rounds * round, rest, 1);
-      program_.piece = piece;
-      program_.scratch_bytes = scratch_origin_ + scratch_chunks * rest_chunk;
-    } else {
-      std::size_t longest = 0;
-      for (const auto& extents : {shape_.input, shape_.output})
-        for (const auto& extent : extents) longest = std::max(longest, extent.bytes);
-      if (!shape_.private_sizes) piece = std::min(piece, std::max(round_up(longest, align), align));
-      program_.piece = program_.stride = piece;
-      require_fits(std::min(piece, longest));
-      // A lane of tokens goes round as often as those of data, wherever they are.
-      add_part(0, piece, 0, 0, shape_.uneven ? 0 : (longest + piece - 1) / piece);
-    }
-    if (!shape_.divisible || settings_.one_sided) program_.scratch_bytes = scratch_chunks * piece;
+    if (settings_.one_sided)
+      lower_one_sided(usable_piece());
+    else if (shape_.divisible)
+      lower_divisible(usable_piece());
+    else
+      lower_blocks(usable_piece());
     program_.brief = program_.message_bytes <= brief_message && runs_once();
     static std::atomic<std::uint64_t> programs{0};
     program_.id = ++programs;
@@ -95,6 +60,63 @@ class Lowering {
   }
 
  private:
+  // The wanted one, as far as messages may be as long.
+  [[nodiscard]] std::size_t usable_piece() const {
+    std::size_t piece = settings_.piece, unit = align;
+    if (settings_.max_message != unlimited) {
+      const std::size_t longest = settings_.max_message / static_cast<std::size_t>(overview_.largest_count);
+      piece = std::min(piece, longest);
+      if (longest < align) unit = program_.element_bytes;  // of hundreds of chunks, as hundreds of ranks send
+    }
+    return std::max(piece / unit * unit, unit);
+  }
+
+  [[nodiscard]] std::size_t chunks() const { return static_cast<std::size_t>(std::max(schedule_.chunks, 1)); }
+  // Bytes of a chunk where the schedule's ones share `total`.
+  [[nodiscard]] std::size_t chunk_of(std::size_t total) const {
+    return round_up((total + chunks() - 1) / chunks(),
+                    total >= chunks() * align ? align : program_.element_bytes);
+  }
+  // Bytes of scratch for chunks of so many.
+  [[nodiscard]] std::uint64_t scratch_of(std::size_t chunk) const {
+    return static_cast<std::uint64_t>(schedule_.scratch) * chunk;
+  }
+
+  void lower_one_sided(std::size_t piece) {
+    program_.piece = program_.stride = piece;
+    program_.scratch_bytes = scratch_of(piece);
+    add_part(chunk_of(shape_.total), piece, 0, shape_.total, 0);
+  }
+
+  // Whole rounds of one piece of every chunk, then a rest with smaller chunks.
+  void lower_divisible(std::size_t piece) {
+    const std::size_t round = chunks() * piece;
+    const std::size_t rounds = shape_.total > round ? (shape_.total - 1) / round : 0;
+    const std::size_t rest = shape_.total - rounds * round;
+    const std::size_t rest_chunk = std::min(piece, chunk_of(rest));
+    program_.piece = piece;
+    program_.stride = round;
+    require_fits(rounds != 0 ? piece : rest_chunk);
+    if (rounds != 0) add_part(piece, piece, 0, round, rounds);
+    // Lanes go on to the rest one by one, and places of its scratch are not those of the rounds.
+    scratch_origin_ = rounds != 0 ? scratch_of(piece) : 0;
+    program_.scratch_bytes = scratch_origin_ + scratch_of(rest_chunk);
+    add_part(rest_chunk, rest_chunk, rounds * round, rest, 1);
+  }
+
+  // Every chunk has its place in the caller's buffer.
+  void lower_blocks(std::size_t piece) {
+    std::size_t longest = 0;
+    for (const auto& extents : {shape_.input, shape_.output})
+      for (const auto& extent : extents) longest = std::max(longest, extent.bytes);
+    if (!shape_.private_sizes) piece = std::min(piece, std::max(round_up(longest, align), align));
+    program_.piece = program_.stride = piece;
+    program_.scratch_bytes = scratch_of(piece);
+    require_fits(std::min(piece, longest));
+    // A lane of tokens goes round as often as those of data, wherever they are.
+    add_part(0, piece, 0, 0, shape_.uneven ? 0 : (longest + piece - 1) / piece);
+  }
+
   // On all ranks alike, whoever sends the longest message.
   void require_fits(std::size_t chunk) const {
     const auto most = static_cast<std::size_t>(overview_.largest_count);
@@ -362,9 +384,7 @@ class Lowering {
     if (i.sources != 1 || i.segments != 1 || i.completes) return Instruction::Kind::fold;
     const Source& source = program_.sources[i.first_source];
     const Sink* sinks = program_.sinks.data() + i.first_sink;
-    const bool local =
-        source.receiver == nullptr &&
-        (source.base == Base::input || source.base == Base::output || source.base == Base::scratch);
+    const bool local = source.receiver == nullptr && source.owner < 0;
     const bool messages =
         std::all_of(sinks, sinks + i.sinks, [](const Sink& s) { return s.sender != nullptr; });
     if (local && messages && (i.sinks == 1 || !settings_.whole_steps)) return Instruction::Kind::send;
@@ -383,7 +403,7 @@ class Lowering {
   Program program_;
   bool in_old_room_ = true;  ///< lanes still hold what they did before
   std::vector<std::vector<ChunkRange>> ranges_;
-  std::size_t element_ = 1, chunk_ = 0, scratch_chunk_ = 0, origin_ = 0, part_total_ = 0;
+  std::size_t chunk_ = 0, scratch_chunk_ = 0, origin_ = 0, part_total_ = 0;
   std::uint64_t scratch_origin_ = 0;
 };
 
