@@ -36,10 +36,8 @@ Schedule all_reduce_ring(int ranks, Rank /*root*/) {
   for (Rank me = 0; me < ranks; ++me) {
     const Rank next = wrap(me + 1, ranks);
     const Rank prev = wrap(me - 1, ranks);
-    if (ranks > 1) b.at(me).fold(in(prev)).to(next);
-    for (int hop = 2; hop < ranks; ++hop) b.at(me).fold(in(wrap(me - hop, ranks))).from(prev).to(next);
-    Builder::At last = b.at(me).store(out(me)).fold(in(me)).complete();
-    if (ranks > 1) last.from(prev).to(next, 1);
+    Builder::At last = ring_reduce(b, me, ranks).store(out(me));
+    if (ranks > 1) last.to(next, 1);
     for (int hop = 1; hop < ranks; ++hop) {
       Builder::At copy = b.at(me, 1).store(out(wrap(me - hop, ranks))).from(prev, hop == 1 ? 1 : 2);
       if (hop + 1 < ranks) copy.to(next, 2);

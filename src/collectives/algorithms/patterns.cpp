@@ -39,6 +39,17 @@ Builder::At fold_inputs(Builder::At step, Rank self, int ranks, int first) {
   return step.complete();
 }
 
+Builder::At ring_reduce(Builder& builder, Rank self, int ranks) {
+  const Rank next = wrap(self + 1, ranks);
+  const Rank prev = wrap(self - 1, ranks);
+  if (ranks > 1) builder.at(self).fold(in(prev)).to(next);
+  for (int hop = 2; hop < ranks; ++hop)
+    builder.at(self).fold(in(wrap(self - hop, ranks))).from(prev).to(next);
+  Builder::At last = builder.at(self).fold(in(self)).complete();
+  if (ranks > 1) last.from(prev);
+  return last;
+}
+
 void meet(Builder& builder, int ranks) {
   if (ranks == 1) return;
   for (Rank rank = 0; rank < ranks; ++rank) {

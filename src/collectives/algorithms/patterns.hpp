@@ -27,6 +27,10 @@ constexpr Operand out_of(Rank owner, Rank self, int chunk) {
   return out(chunk, 1, owner == self ? -1 : owner);
 }
 
+/// The steps of `self` in a ring that reduces: chunk c starts at rank c + 1 and is complete at rank c, in the
+/// last one, which this returns.
+Builder::At ring_reduce(Builder& builder, Rank self, int ranks);
+
 /// Every rank tells every other one that it has come this far, and waits until all have.
 void meet(Builder& builder, int ranks);
 /// The root tells every other rank that it has come this far; they wait for it.

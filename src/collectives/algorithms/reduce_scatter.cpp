@@ -19,14 +19,7 @@ Schedule reduce_scatter_all_pairs(int ranks, Rank /*root*/) {
 Schedule reduce_scatter_ring(int ranks, Rank /*root*/) {
   Builder b("ring", Collective::reduce_scatter, ranks, ranks);
   b.credits(2);  // a step waits for room and for a message at once, and the ring is a circle
-  for (Rank me = 0; me < ranks; ++me) {
-    const Rank next = wrap(me + 1, ranks);
-    const Rank prev = wrap(me - 1, ranks);
-    if (ranks > 1) b.at(me).fold(in(prev)).to(next);
-    for (int hop = 2; hop < ranks; ++hop) b.at(me).fold(in(wrap(me - hop, ranks))).from(prev).to(next);
-    Builder::At last = b.at(me).store(out(0)).fold(in(me)).complete();
-    if (ranks > 1) last.from(prev);
-  }
+  for (Rank me = 0; me < ranks; ++me) ring_reduce(b, me, ranks).store(out(0));
   return std::move(b).build();
 }
 
