@@ -73,6 +73,30 @@ Outcome handshake(int socket, const Secret& secret, const Hello& hello, const Li
                                                                            : Outcome::refused;
 }
 
+[[noreturn]] void throw_unauthorized(const Endpoint& endpoint) {
+  throw Error(
+      ErrorCode::unauthorized,
+      "this rank and " + to_string(endpoint) +
+          " do not know the same secret; give all ranks the same unique id, or the same TUTTI_SECRET, "
+          "and if another job listens there, another TUTTI_PORT");
+}
+
+std::string why_closed(const Limit& limit) {
+  return limit.deadline.passed()
+             ? "somebody listens there, but does not speak (a stopped process, or one out of file "
+               "descriptors: ulimit -n)"
+             : "somebody listens there, but closes connections; another program may have the port";
+}
+
+bool is_unreachable(int code) { return code == EHOSTUNREACH || code == EHOSTDOWN; }
+
+std::string why_not_connected(int code) {
+  const std::string why = std::generic_category().message(code);
+  return is_unreachable(code)
+             ? why + "; is that host up, and does a firewall stand between? (tutti-doctor looks)"
+             : why;
+}
+
 }  // namespace
 
 Accepting::Accepting(FileDescriptor connection, const Secret& secret, std::chrono::milliseconds timeout)
@@ -142,29 +166,20 @@ FileDescriptor connect_authenticated(const std::string& address, std::uint16_t p
           if (!refusals_end) refusals_end.emplace(longest_refusal);
           if (listening == Listening::since_before || refusals_end->passed() ||
               limit.deadline.poll_ms() <= pause_ms)
-            throw Error(ErrorCode::unauthorized,
-                        "this rank and " + to_string(endpoint) +
-                            " do not know the same secret; give all ranks the same unique id, or the same "
-                            "TUTTI_SECRET, and if another job listens there, another TUTTI_PORT");
+            throw_unauthorized(endpoint);
           break;
         case Outcome::closed:
-          last = limit.deadline.passed()
-                     ? "somebody listens there, but does not speak (a stopped process, or one out of file "
-                       "descriptors: ulimit -n)"
-                     : "somebody listens there, but closes connections; another program may have the port";
+          last = why_closed(limit);
           break;
       }
     } else {
-      if (errno == ECONNREFUSED && listening == Listening::since_before)
+      const int code = errno;
+      if (code == ECONNREFUSED && listening == Listening::since_before)
         throw Error(ErrorCode::peer_lost, "nobody listens at " + to_string(endpoint) +
                                               " any more, or a firewall refuses the connection (tutti-doctor "
                                               "looks for that)");
-      const bool unreachable = errno == EHOSTUNREACH || errno == EHOSTDOWN;
-      last = std::generic_category().message(errno);
-      if (unreachable)
-        last += "; is that host up, and does a firewall stand between? (tutti-doctor looks)";
-      else
-        reachable = Clock::now();
+      last = why_not_connected(code);
+      if (!is_unreachable(code)) reachable = Clock::now();
       if (listening == Listening::since_before && Clock::now() - reachable >= longest_unreachable)
         throw Error(ErrorCode::timeout, "could not connect to " + to_string(endpoint) + ": " + last);
     }
