@@ -108,6 +108,13 @@ NodeId add_cpu(Machine& machine, Node cpu) {
   return id;
 }
 
+NodeId cpu_of_domain(const Machine& machine, std::string_view numaid) {
+  const auto cpus = machine.all(NodeKind::cpu);
+  const auto at =
+      std::ranges::find_if(cpus, [&](NodeId id) { return detail(machine.node(id), "numaid") == numaid; });
+  return at != cpus.end() ? *at : cpus.front();
+}
+
 void connect_cpus(Machine& machine) {
   const auto cpus = machine.all(NodeKind::cpu);
   for (std::size_t i = 0; i < cpus.size(); ++i) {

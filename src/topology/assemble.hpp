@@ -24,6 +24,9 @@ PcieLink pcie_link(double gigatransfers, int lanes);
 /// Adds a NUMA domain: `cpu` and its memory.
 NodeId add_cpu(Machine& machine, Node cpu);
 
+/// The cpu node of the NUMA domain that the system calls `numaid`, else the first one.
+NodeId cpu_of_domain(const Machine& machine, std::string_view numaid);
+
 /// Links all NUMA domains with each other, as the processors' vendor lets expect.
 void connect_cpus(Machine& machine);
 

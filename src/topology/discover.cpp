@@ -25,8 +25,7 @@ Machine processors_and_devices([[maybe_unused]] const std::set<std::string>& gpu
 
 bool has_nvidia(const Machine& machine) {
   return std::ranges::any_of(machine.nodes, [](const Node& node) {
-    return node.kind == NodeKind::gpu && node.details.contains("vendor") &&
-           node.details.at("vendor") == "0x10de";
+    return node.kind == NodeKind::gpu && detail(node, "vendor") == "0x10de";
   });
 }
 

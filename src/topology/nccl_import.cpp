@@ -171,10 +171,9 @@ class NcclImporter {
   };
 
   [[nodiscard]] double rate_of_one(NodeId gpu, LinkKind kind) const {
-    const auto& details = machine_.node(gpu).details;
-    const auto sm = details.find("sm"), gcn = details.find("gcn");
-    if (kind == LinkKind::xgmi) return xgmi_bandwidth(gcn == details.end() ? "" : gcn->second);
-    return nvlink_bandwidth(sm == details.end() ? 0 : std::stoi(sm->second));
+    const Node& node = machine_.node(gpu);
+    if (kind == LinkKind::xgmi) return xgmi_bandwidth(detail(node, "gcn"));
+    return nvlink_bandwidth(std::stoi(detail(node, "sm", "0")));
   }
 
   void join_peers() {

@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 #include <sched.h>
 
-#include <algorithm>
-
 #include <tutti/error.hpp>
 
+#include "topology/assemble.hpp"
 #include "topology/discover.hpp"
 #include "topology/exchange.hpp"
 #include "topology/host.hpp"
@@ -22,12 +21,7 @@ std::string host_bytes() {
 NodeId near_cpu(const Machine& machine) {
   unsigned cpu = 0, domain = 0;
   const bool told = ::getcpu(&cpu, &domain) == 0;
-  const auto cpus = machine.all(NodeKind::cpu);
-  const auto at = std::ranges::find_if(cpus, [&](NodeId id) {
-    const auto& details = machine.node(id).details;
-    return told && details.contains("numaid") && details.at("numaid") == std::to_string(domain);
-  });
-  return at != cpus.end() ? *at : cpus.front();
+  return cpu_of_domain(machine, told ? std::to_string(domain) : "unknown");
 }
 
 }  // namespace

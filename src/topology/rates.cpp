@@ -8,16 +8,10 @@ namespace tutti::topology {
 namespace {
 
 int number(const Node& node, const char* key) {
-  const auto at = node.details.find(key);
+  const std::string text = detail(node, key);
   int value = -1;
-  if (at != node.details.end())
-    std::from_chars(at->second.data(), at->second.data() + at->second.size(), value);
+  std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
-}
-
-std::string_view text(const Node& node, const char* key) {
-  const auto at = node.details.find(key);
-  return at == node.details.end() ? std::string_view{} : std::string_view(at->second);
 }
 
 double intel_bandwidth(int model) {
@@ -55,7 +49,7 @@ double xgmi_bandwidth(std::string_view architecture) {
 }
 
 double socket_bandwidth(const Node& cpu) {
-  const auto arch = text(cpu, "arch"), vendor = text(cpu, "vendor");
+  const auto arch = detail(cpu, "arch"), vendor = detail(cpu, "vendor");
   if (arch == "ppc64") return 32;
   if (arch == "arm64") return 6;
   if (vendor == "GenuineIntel") return intel_bandwidth(number(cpu, "model"));

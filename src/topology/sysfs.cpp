@@ -54,15 +54,8 @@ bool has_port(const Machine& machine, const std::string& label) {
       machine.nodes, [&](const Node& node) { return node.kind == NodeKind::port && node.label == label; });
 }
 
-/// The cpu node of a device's NUMA domain, else the first one.
 NodeId near(const Machine& machine, const std::string& device) {
-  const auto domain = fmt::format("{:.0f}", number(device + "/numa_node"));
-  const auto cpus = machine.all(NodeKind::cpu);
-  const auto at = std::ranges::find_if(cpus, [&](NodeId id) {
-    const auto& details = machine.node(id).details;
-    return details.contains("numaid") && details.at("numaid") == domain;
-  });
-  return at != cpus.end() ? *at : cpus.front();
+  return cpu_of_domain(machine, fmt::format("{:.0f}", number(device + "/numa_node")));
 }
 
 void add_hidden(Machine& machine, const std::string& device, Node port, const std::string& why) {
@@ -139,11 +132,8 @@ void add_what_sysfs_knows(Machine& machine, const std::string& root) {
   if (std::ranges::find(machine.links, LinkKind::wire, &Link::kind) == machine.links.end())
     add_interfaces(machine, root);
   const bool gpudirect = has_gpudirect(root);
-  for (Node& node : machine.nodes) {
-    const auto vendor = node.details.find("vendor");
-    if (node.kind == NodeKind::gpu && vendor != node.details.end() && vendor->second == "0x10de")
-      node.rdma = gpudirect;
-  }
+  for (Node& node : machine.nodes)
+    if (node.kind == NodeKind::gpu && detail(node, "vendor") == "0x10de") node.rdma = gpudirect;
   for (Link& link : machine.links) {
     if (link.kind != LinkKind::wire) continue;
     const Node& port = machine.node(link.b);
