@@ -43,15 +43,12 @@ void remove_nodes(Machine& machine, const std::vector<bool>& gone) {
 void join_switch_levels(Machine& machine) {
   std::vector<bool> gone(machine.nodes.size());
   for (const NodeId lower : machine.all(NodeKind::bridge)) {
-    // Devices are added after what they hang on, so the link upwards is the one whose second end is this
-    // node.
-    const auto up = std::ranges::find_if(
-        machine.links, [&](const Link& link) { return link.kind == LinkKind::pcie && link.b == lower; });
-    if (up == machine.links.end() || machine.node(up->a).kind != NodeKind::bridge) continue;
+    const Link* up = pcie_above(machine, lower);
+    if (up == nullptr || machine.node(up->a).kind != NodeKind::bridge) continue;
     const NodeId upper = up->a;
     if (gone[static_cast<std::size_t>(upper)] || !is_one_switch(machine.node(upper), machine.node(lower)))
       continue;
-    machine.links.erase(up);
+    machine.links.erase(machine.links.begin() + (up - machine.links.data()));
     for (Link& link : machine.links)
       if (link.a == lower) link.a = upper;
     gone[static_cast<std::size_t>(lower)] = true;
@@ -150,6 +147,12 @@ NodeId add_device(Machine& machine, NodeId parent, Node device, std::optional<Pc
   return id;
 }
 
+const Link* pcie_above(const Machine& machine, NodeId id) {
+  const auto at = std::ranges::find_if(
+      machine.links, [&](const Link& link) { return link.kind == LinkKind::pcie && link.b == id; });
+  return at != machine.links.end() ? &*at : nullptr;
+}
+
 NodeId add_port(Machine& machine, NodeId nic, Node port, double gigabits) {
   port.kind = NodeKind::port;
   const NodeId id = machine.add(std::move(port));
@@ -163,9 +166,8 @@ NodeId add_port(Machine& machine, NodeId nic, Node port, double gigabits) {
 }
 
 NodeId add_unknown_port(Machine& machine, NodeId nic, Node port) {
-  const auto up = std::ranges::find_if(
-      machine.links, [&](const Link& link) { return link.kind == LinkKind::pcie && link.b == nic; });
-  const bool known = up != machine.links.end() && !up->assumed;
+  const Link* up = pcie_above(machine, nic);
+  const bool known = up != nullptr && !up->assumed;
   const double bandwidth = known ? up->bandwidth : assumed_wire_bandwidth;
   const NodeId id = add_port(machine, nic, std::move(port), 0);
   machine.links.back().bandwidth = bandwidth;

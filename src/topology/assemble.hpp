@@ -33,6 +33,9 @@ void connect_cpus(Machine& machine);
 /// Adds a device below `parent` (a cpu or a bridge), over a link that may be unknown.
 NodeId add_device(Machine& machine, NodeId parent, Node device, std::optional<PcieLink> link);
 
+/// The link by which a device hangs on another; nullptr: it hangs on none.
+const Link* pcie_above(const Machine& machine, NodeId id);
+
 /// Adds a port to an adapter; `gigabits` per second, 0: not known.
 NodeId add_port(Machine& machine, NodeId nic, Node port, double gigabits);
 

@@ -113,7 +113,7 @@ class Exporter {
       if (link.kind == LinkKind::pcie)
         place(link.a, link.b, &link);
       else if (machine_.node(cpu).kind == NodeKind::cpu && machine_.node(other).kind == NodeKind::gpu &&
-               !has_pcie(other))
+               pcie_above(machine_, other) == nullptr)
         place(cpu, other, &link);
     }
     const auto cpus = machine_.all(NodeKind::cpu);
@@ -126,11 +126,6 @@ class Exporter {
                                   machine_.name));
         place(cpus.front(), id, nullptr);
       }
-  }
-
-  [[nodiscard]] bool has_pcie(NodeId id) const {
-    return std::ranges::any_of(machine_.links,
-                               [&](const Link& link) { return link.kind == LinkKind::pcie && link.b == id; });
   }
 
   void below(NodeId parent, int depth) {

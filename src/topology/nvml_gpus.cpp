@@ -12,9 +12,8 @@ namespace {
 
 NodeId cpu_of(const Machine& machine, NodeId node) {
   while (machine.node(node).kind != NodeKind::cpu) {
-    const auto up = std::ranges::find_if(
-        machine.links, [&](const Link& link) { return link.kind == LinkKind::pcie && link.b == node; });
-    if (up == machine.links.end()) return no_node;
+    const Link* up = pcie_above(machine, node);
+    if (up == nullptr) return no_node;
     node = up->a;
   }
   return node;
