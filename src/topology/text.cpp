@@ -81,17 +81,12 @@ class Tree {
   std::string text_;
 };
 
-std::vector<NodeId> users_of_ports(const Machine& machine) {
-  auto devices = machine.all(NodeKind::gpu);
-  return devices.empty() ? machine.all(NodeKind::cpu) : devices;
-}
-
 }  // namespace
 
 std::string tree(const Machine& machine) { return Tree(machine).text(); }
 
 std::string affinity_table(const Machine& machine) {
-  const auto devices = users_of_ports(machine);
+  const auto devices = devices_of_ranks(machine);
   const auto ports = ports_of(machine, devices);
   std::string text;
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -121,7 +116,7 @@ std::string ring_table(const Machine& machine) {
 }
 
 std::string path_matrix(const Machine& machine) {
-  auto nodes = users_of_ports(machine);
+  auto nodes = devices_of_ranks(machine);
   const auto ports = machine.all(NodeKind::port);
   nodes.insert(nodes.end(), ports.begin(), ports.end());
   constexpr int width = 8;

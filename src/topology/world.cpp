@@ -13,9 +13,47 @@
 
 namespace tutti::topology {
 
+namespace {
+
+/// For each node the one that stands for its part: a switch, or the first GPU among those joined by NVLink or
+/// xGMI; no_node for all others.
+std::vector<NodeId> nvlink_parts(const Machine& machine) {
+  std::vector<NodeId> part(machine.nodes.size(), no_node);
+  const auto adjacency = machine.adjacency();
+  const auto joins = [&](LinkId id) {
+    const Link& link = machine.link(id);
+    const bool processor =
+        machine.node(link.a).kind == NodeKind::cpu || machine.node(link.b).kind == NodeKind::cpu;
+    return (link.kind == LinkKind::nvlink || link.kind == LinkKind::xgmi) && !processor;
+  };
+  // From the switches first, so that they stand for their part.
+  auto starts = machine.all(NodeKind::nvswitch);
+  std::ranges::copy(machine.all(NodeKind::gpu), std::back_inserter(starts));
+  for (const NodeId start : starts) {
+    if (part[static_cast<std::size_t>(start)] != no_node) continue;
+    std::vector<NodeId> reached = {start};
+    for (std::size_t i = 0; i < reached.size(); ++i) {
+      for (const LinkId link : adjacency[static_cast<std::size_t>(reached[i])]) {
+        const NodeId next = machine.other_end(link, reached[i]);
+        if (!joins(link) || std::ranges::find(reached, next) != reached.end()) continue;
+        reached.push_back(next);
+      }
+    }
+    if (reached.size() > 1)
+      for (const NodeId id : reached) part[static_cast<std::size_t>(id)] = start;
+  }
+  return part;
+}
+
+}  // namespace
+
+std::vector<NodeId> devices_of_ranks(const Machine& machine) {
+  auto gpus = machine.all(NodeKind::gpu);
+  return gpus.empty() ? machine.all(NodeKind::cpu) : gpus;
+}
+
 void add_hosts(World& world, const Machine& machine, int hosts, int ranks_per_host) {
-  auto devices = machine.all(NodeKind::gpu);
-  if (devices.empty()) devices = machine.all(NodeKind::cpu);
+  const auto devices = devices_of_ranks(machine);
   if (hosts < 1 || ranks_per_host < 0 || devices.empty())
     throw Error(
         ErrorCode::invalid_argument,
@@ -117,34 +155,6 @@ std::vector<std::vector<Rank>> nvlink_domains(const World& world) {
   for (auto& [key, ranks] : found) domains.push_back(std::move(ranks));
   std::ranges::sort(domains);
   return domains;
-}
-
-std::vector<NodeId> nvlink_parts(const Machine& machine) {
-  std::vector<NodeId> part(machine.nodes.size(), no_node);
-  const auto adjacency = machine.adjacency();
-  const auto joins = [&](LinkId id) {
-    const Link& link = machine.link(id);
-    const bool processor =
-        machine.node(link.a).kind == NodeKind::cpu || machine.node(link.b).kind == NodeKind::cpu;
-    return (link.kind == LinkKind::nvlink || link.kind == LinkKind::xgmi) && !processor;
-  };
-  // From the switches first, so that they stand for their part.
-  auto starts = machine.all(NodeKind::nvswitch);
-  std::ranges::copy(machine.all(NodeKind::gpu), std::back_inserter(starts));
-  for (const NodeId start : starts) {
-    if (part[static_cast<std::size_t>(start)] != no_node) continue;
-    std::vector<NodeId> reached = {start};
-    for (std::size_t i = 0; i < reached.size(); ++i) {
-      for (const LinkId link : adjacency[static_cast<std::size_t>(reached[i])]) {
-        const NodeId next = machine.other_end(link, reached[i]);
-        if (!joins(link) || std::ranges::find(reached, next) != reached.end()) continue;
-        reached.push_back(next);
-      }
-    }
-    if (reached.size() > 1)
-      for (const NodeId id : reached) part[static_cast<std::size_t>(id)] = start;
-  }
-  return part;
 }
 
 }  // namespace tutti::topology

@@ -47,10 +47,12 @@ struct World {
 /// No world has more: it would take gigabytes to describe where they sit.
 inline constexpr int most_ranks = 1 << 20;
 
-/// Adds `hosts` machines of one kind, with a rank on each GPU (`ranks_per_host` == 0; on each cpu node where
-/// there is no GPU), or with so many ranks each, dealt to the GPUs or cpu nodes in blocks. Every
-/// `machine.nvlink_machines` consecutive ones share an NVLink domain, if that is more than one. Throws
-/// Error(invalid_argument).
+/// What ranks drive, or run on: the GPUs, or the cpu nodes of a machine that has none.
+std::vector<NodeId> devices_of_ranks(const Machine& machine);
+
+/// Adds `hosts` machines of one kind, with a rank on each of `devices_of_ranks` (`ranks_per_host` == 0), or
+/// with so many ranks each, dealt to these in blocks. Every `machine.nvlink_machines` consecutive ones share
+/// an NVLink domain, if that is more than one. Throws Error(invalid_argument).
 void add_hosts(World& world, const Machine& machine, int hosts, int ranks_per_host = 0);
 
 /// A world of one kind of machine.
@@ -70,9 +72,5 @@ std::vector<std::vector<Rank>> rail_groups(const World& world);
 /// Ranks that reach each other over NVLink or xGMI alone: on GPUs of one host that such links join, or of
 /// several hosts with one NVLink domain. GPUs without such links are in none.
 std::vector<std::vector<Rank>> nvlink_domains(const World& world);
-
-/// For each node of a machine the node that stands for its part: a switch, or the first GPU among those
-/// joined by NVLink or xGMI; no_node for all others.
-std::vector<NodeId> nvlink_parts(const Machine& machine);
 
 }  // namespace tutti::topology
