@@ -65,11 +65,13 @@ Json json_of(const Machine& machine, const Link& link) {
   return json;
 }
 
+/// On one line. Names may have any bytes, JSON only those of UTF-8: a mark takes the place of others.
+std::string json_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 /// One object a line: diffs of two machines show what differs.
 void append_rows(std::string& text, const char* key, const std::vector<Json>& rows) {
   text += fmt::format(",\n \"{}\": [", key);
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    text += (i == 0 ? "\n  " : ",\n  ") + rows[i].dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (std::size_t i = 0; i < rows.size(); ++i) text += (i == 0 ? "\n  " : ",\n  ") + json_line(rows[i]);
   text += "\n ]";
 }
 
@@ -174,11 +176,8 @@ Machine machine_from(const Given& json) {
 }  // namespace
 
 std::string to_json(const Machine& machine) {
-  const auto quoted = [](const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  };
   std::string text =
-      fmt::format("{{\"tutti_topology\": {},\n \"name\": {},\n", format_version, quoted(machine.name));
+      fmt::format("{{\"tutti_topology\": {},\n \"name\": {},\n", format_version, json_line(machine.name));
   text += body(machine);
   if (!machine.unseen.empty()) {
     std::vector<Json> rows(machine.unseen.begin(), machine.unseen.end());
@@ -211,7 +210,7 @@ std::uint64_t hash_of_parts(const Machine& machine) {
   std::set<std::string> parts;
   for (const Node& node : machine.nodes) {
     if (node.kind == NodeKind::cpu)
-      parts.insert(json_of(node).dump(-1, ' ', false, Json::error_handler_t::replace));
+      parts.insert(json_line(json_of(node)));
     else if (is_always_seen(node))
       parts.insert(fmt::format("{} {}", name(node.kind), node.pci));
   }
