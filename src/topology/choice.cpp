@@ -26,14 +26,6 @@ struct End {
   [[nodiscard]] bool on_gpu() const { return device().kind == NodeKind::gpu; }
 };
 
-Route within(const Machine& machine, NodeId from, NodeId to) {
-  Route route{.leaving = path(machine, from, to)};
-  route.kind = route.leaving.kind;
-  route.bandwidth = route.leaving.bandwidth;
-  route.latency = route.leaving.latency;
-  return route;
-}
-
 Route between(Path leaving, Path arriving, PathClass kind) {
   Route route{.kind = kind, .leaving = std::move(leaving), .arriving = std::move(arriving)};
   route.bandwidth = std::min(route.leaving.bandwidth, route.arriving.bandwidth);
@@ -84,14 +76,14 @@ class Pair {
     if (!one_host_) return "the ranks are on different hosts";
     if (a_.seat().device != b_.seat().device)
       return fmt::format("the ranks drive different GPUs, {} and {}", name(a_.device()), name(b_.device()));
-    route_ = within(a_.machine(), a_.seat().device, b_.seat().device);
+    route_ = within_host();
     return std::nullopt;
   }
 
   std::optional<std::string> nvlink() {
     if (auto why = not_on_gpus()) return why;
     if (!one_host_) return nvlink_between_hosts();
-    route_ = within(a_.machine(), a_.seat().device, b_.seat().device);
+    route_ = within_host();
     if (route_.kind <= PathClass::nvswitch) return std::nullopt;
     return fmt::format("no NVLink joins {} and {}", name(a_.device()), name(b_.device()));
   }
@@ -117,7 +109,7 @@ class Pair {
   std::optional<std::string> pcie_peer() {
     if (auto why = not_on_gpus()) return why;
     if (!one_host_) return "the ranks are on different hosts";
-    route_ = within(a_.machine(), a_.seat().device, b_.seat().device);
+    route_ = within_host();
     if (route_.kind <= rules_.farthest_peer) return std::nullopt;
     return fmt::format("{} and {} are apart by \"{}\"; peer access goes up to \"{}\"", name(a_.device()),
                        name(b_.device()), name(route_.kind), name(rules_.farthest_peer));
@@ -126,10 +118,19 @@ class Pair {
   std::optional<std::string> shared_memory() {
     if (!one_host_) return "the ranks are on different hosts";
     if (!rules_.shared_memory) return "the ranks cannot share memory";
-    route_ = within(a_.machine(), a_.seat().device, b_.seat().device);
+    route_ = within_host();
     // Between ranks of one device the data still goes to memory and back.
     if (a_.seat().device == b_.seat().device) route_ = by_memory();
     return std::nullopt;
+  }
+
+  /// From one device to the other, which is on the same host.
+  [[nodiscard]] Route within_host() const {
+    Route route{.leaving = path(a_.machine(), a_.seat().device, b_.seat().device)};
+    route.kind = route.leaving.kind;
+    route.bandwidth = route.leaving.bandwidth;
+    route.latency = route.leaving.latency;
+    return route;
   }
 
   [[nodiscard]] Route by_memory() const {
@@ -147,17 +148,14 @@ class Pair {
 
   /// Both ends' ports, or why not.
   std::optional<std::string> ports(bool rdma) {
-    std::array<Path, 2> paths;
-    for (std::size_t i = 0; i < 2; ++i) {
-      const End& end = i == 0 ? a_ : b_;
-      const NodeId port = end.seat().port;
-      if (port == no_node) return fmt::format("rank {} has no network port", end.rank);
-      if (rdma && !end.machine().node(port).rdma)
-        return fmt::format("{} of rank {} does not speak RDMA", name(end.machine().node(port)), end.rank);
-      paths[i] = i == 0 ? path(end.machine(), end.seat().device, port)
-                        : path(end.machine(), port, end.seat().device);
+    for (const End* end : {&a_, &b_}) {
+      const NodeId port = end->seat().port;
+      if (port == no_node) return fmt::format("rank {} has no network port", end->rank);
+      if (rdma && !end->machine().node(port).rdma)
+        return fmt::format("{} of rank {} does not speak RDMA", name(end->machine().node(port)), end->rank);
     }
-    route_ = between(std::move(paths[0]), std::move(paths[1]), PathClass::network);
+    route_ = between(path(a_.machine(), a_.seat().device, a_.seat().port),
+                     path(b_.machine(), b_.seat().port, b_.seat().device), PathClass::network);
     return std::nullopt;
   }
 
@@ -182,7 +180,7 @@ class Pair {
   std::optional<std::string> tcp() { return one_host_ ? loopback() : ports(false); }
 
   std::optional<std::string> loopback() {
-    route_ = within(a_.machine(), a_.seat().device, b_.seat().device);
+    route_ = within_host();
     return std::nullopt;
   }
 
