@@ -62,25 +62,18 @@ std::vector<std::vector<Rank>> Engine::find_ends() {
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const auto a = at(lanes_[l].actor);
     const Actor& actor = actors_[a];
-    RankCounts& counts = counts_[a];
-    const auto end = [&](int fifo, int Fifo::*side, std::uint64_t& count) {
+    const auto end = [&](int fifo, int Fifo::*side) {
       if (fifos_[at(fifo)].*side >= 0) return;
       fifos_[at(fifo)].*side = static_cast<int>(l);
-      ++count;
       const FifoKind& kind = quotient_.fifos[at(fifo)];
       if (fifos_[at(fifo)].cost->network) remote[a].push_back(kind.from == actor.rank ? kind.to : kind.from);
     };
     for (const execution::Part& part : *lanes_[l].parts)
       for (const Instruction& step : part.instructions) {
-        for (std::uint32_t i = 0; i < step.sinks; ++i) {
-          const auto fifos = actor.fifos(step.first_sink + i);
-          std::uint64_t ends = 0;
-          for (const int fifo : fifos) end(fifo, &Fifo::sender, ends);
-          counts.fifos_out += ends != 0 ? 1 : 0;  // a multicast is one
-        }
+        for (std::uint32_t i = 0; i < step.sinks; ++i)
+          for (const int fifo : actor.fifos(step.first_sink + i)) end(fifo, &Fifo::sender);
         for (std::uint32_t i = 0; i < step.sources; ++i)
-          if (const int fifo = actor.sources[step.first_source + i]; fifo >= 0)
-            end(fifo, &Fifo::receiver, counts.fifos_in);
+          if (const int fifo = actor.sources[step.first_source + i]; fifo >= 0) end(fifo, &Fifo::receiver);
       }
   }
   return remote;

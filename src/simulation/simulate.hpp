@@ -47,7 +47,6 @@ struct RankCounts {
   std::uint64_t bytes_copied = 0;  ///< through memory of the transports
   std::uint64_t bytes_folded = 0;  ///< of every step's sources after the first
   int lanes = 0;
-  std::uint64_t fifos_out = 0, fifos_in = 0;
   std::uint64_t buffer_bytes = 0;  ///< as many of the largest message as each FIFO to this rank holds
   std::uint64_t scratch_bytes = 0;
   int queue_pairs = 0;
