@@ -18,23 +18,4 @@ void Route::cross(int link) {
 
 bool Network::views() const { return std::ranges::any_of(costs, &PathCost::views); }
 
-Network uniform(int ranks, double alpha, double beta, double gamma) {
-  Network network;
-  network.ranks = ranks;
-  network.bandwidth.assign(2 * static_cast<std::size_t>(ranks), 1 / beta);
-  network.costs = {{.name = "uniform", .alpha = alpha, .copies = false}};
-  network.processor.fold = gamma;
-  network.processor.serial = false;
-  network.route = [](Rank from, Rank to) {
-    Route route;
-    route.cross(2 * from);
-    route.cross(2 * to + 1);
-    return route;
-  };
-  network.link_name = [](int link) {
-    return fmt::format("rank {} {}", link / 2, link % 2 == 0 ? "out" : "in");
-  };
-  return network;
-}
-
 }  // namespace tutti::simulation

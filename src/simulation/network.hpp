@@ -66,8 +66,4 @@ struct Network {
   [[nodiscard]] bool views() const;
 };
 
-/// Every rank has a port of `beta` s a byte each way; any two are `alpha` s apart. Work costs `gamma` s a
-/// byte reduced, and nothing else.
-Network uniform(int ranks, double alpha, double beta, double gamma = 0);
-
 }  // namespace tutti::simulation

@@ -14,6 +14,7 @@
 #include "simulation/candidates.hpp"
 #include "simulation/compare.hpp"
 #include "simulation/host_network.hpp"
+#include "simulation/uniform.hpp"
 #include "simulation/units.hpp"
 #include "simulation/world_network.hpp"
 #include "topology/builtin.hpp"

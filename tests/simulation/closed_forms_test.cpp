@@ -8,6 +8,7 @@
 
 #include "collectives/algorithms.hpp"
 #include "simulation/simulate.hpp"
+#include "simulation/uniform.hpp"
 
 namespace tutti::simulation {
 namespace {

@@ -17,6 +17,7 @@
 #include "simulation/cast.hpp"
 #include "simulation/host_network.hpp"
 #include "simulation/simulate.hpp"
+#include "simulation/uniform.hpp"
 #include "transport/shm/layout.hpp"
 #include "transport/tcp/frame.hpp"
 #include "tuning/pieces.hpp"

@@ -11,6 +11,7 @@
 #include "collectives/algorithms.hpp"
 #include "simulation/candidates.hpp"
 #include "simulation/simulate.hpp"
+#include "simulation/uniform.hpp"
 #include "simulation/units.hpp"
 #include "simulation/world_network.hpp"
 #include "topology/builtin.hpp"
