@@ -5,7 +5,7 @@
 #include "simulation/compare.hpp"
 #include "topology/exchange.hpp"
 #include "topology/pairs.hpp"
-#include "tuning/simulated.hpp"
+#include "tuning/predict.hpp"
 
 namespace tutti::detail {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "tuning/simulated.hpp"
+#include "tuning/predict.hpp"
 
 namespace tutti::tuning {
 
@@ -58,7 +58,7 @@ class Decision {
       const Costs costs = tuning_.costs(scene_, question.bytes);
       double least = 0;
       for (const Algorithm* one : all) {
-        const Simulated result = simulate(question, *one, costs, calls());
+        const Prediction result = predict(question, *one, costs, calls());
         spent_ += result.events;
         if (one != all[0] && result.seconds >= least) continue;
         best = one;
@@ -101,7 +101,7 @@ class Decision {
 std::vector<Ranked> rank_algorithms(const Question& question, const Costs& costs) {
   std::vector<Ranked> all;
   for (const Algorithm* algorithm : candidates(question.collective, question.scene))
-    all.push_back({algorithm, predict(question, *algorithm, costs)});
+    all.push_back({algorithm, predict(question, *algorithm, costs).seconds});
   std::ranges::stable_sort(all, {}, &Ranked::seconds);
   return all;
 }

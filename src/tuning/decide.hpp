@@ -18,9 +18,6 @@ struct Ranked {
 /// where hosts have several ranks.
 std::vector<Ranked> rank_algorithms(const Question& question, const Costs& costs);
 
-/// What one algorithm takes, a call, when calls follow each other.
-double predict(const Question& question, const Algorithm& algorithm, const Costs& costs);
-
 /// What a communicator can wait for when it is made: every operation is decided at one size, then at more
 /// as far as a bounded number of simulated steps goes, most where two neighbours differ. Beyond
 /// `most_simulated` ranks, so many are simulated in their place, on hosts like theirs. The same on every

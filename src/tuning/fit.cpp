@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/algorithms.hpp"
-#include "tuning/simulated.hpp"
+#include "tuning/predict.hpp"
 
 namespace tutti::tuning {
 
@@ -72,7 +72,7 @@ Fitted improve(std::span<const Sample> samples, const HostCosts& costs, const Ve
   }
   for (const Sample& sample : samples) {
     const Algorithm& algorithm = *find_algorithm(sample.question.collective, sample.algorithm);
-    const Spent spent = simulated(sample.question, algorithm, costs_of(costs)).steady;
+    const Spent spent = simulate(sample.question, algorithm, costs_of(costs)).steady;
     const double total = spent.total();
     const double residual = std::log(sample.seconds / total);
     Vector share = parts(spent);
@@ -138,7 +138,7 @@ Curve fit_curve(std::span<const Sample> samples) {
     for (const Sample& sample : those) {
       const Algorithm& algorithm = *find_algorithm(sample.question.collective, sample.algorithm);
       of_size[key_of(algorithm)] =
-          sample.seconds / simulated(sample.question, algorithm, costs_of(costs)).steady.total();
+          sample.seconds / simulate(sample.question, algorithm, costs_of(costs)).steady.total();
     }
   }
   for (std::size_t i = 0; i < factors.size(); ++i)

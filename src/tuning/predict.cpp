@@ -1,11 +1,10 @@
-// Tuned constants and the simulator: what each algorithm takes.
+#include "tuning/predict.hpp"
+
 #include <algorithm>
 
 #include "transport/shm/layout.hpp"
 #include "transport/tcp/frame.hpp"
-#include "tuning/decide.hpp"
 #include "tuning/pieces.hpp"
-#include "tuning/simulated.hpp"
 
 namespace tutti::tuning {
 
@@ -36,8 +35,8 @@ const Point& with_factors(const Scene& scene, const Costs& costs) {
 
 }  // namespace
 
-simulation::Result simulated(const Question& question, const Algorithm& algorithm, const Costs& costs,
-                             int calls) {
+simulation::Result simulate(const Question& question, const Algorithm& algorithm, const Costs& costs,
+                            int calls) {
   const Scene& scene = question.scene;
   // Of large ones enough that they begin to run into each other.
   constexpr std::size_t large = std::size_t{1} << 20U;
@@ -54,9 +53,9 @@ simulation::Result simulated(const Question& question, const Algorithm& algorith
        .calls = calls});
 }
 
-Simulated simulate(const Question& question, const Algorithm& algorithm, const Costs& costs, int calls) {
+Prediction predict(const Question& question, const Algorithm& algorithm, const Costs& costs, int calls) {
   const bool crowded = costs.crowd > 1;
-  const simulation::Result result = simulated(question, algorithm, costs, crowded ? 1 : calls);
+  const simulation::Result result = simulate(question, algorithm, costs, crowded ? 1 : calls);
   const double seconds = crowded ? simulation::crowded(result, costs.crowd) : result.steady.total();
   return {seconds * with_factors(question.scene, costs).factor(algorithm), result.events};
 }
@@ -69,10 +68,6 @@ simulation::Question candidates_for(const Question& question, const Costs& costs
           .factor = [point = with_factors(question.scene, costs)](const Algorithm& algorithm) {
             return point.factor(algorithm);
           }};
-}
-
-double predict(const Question& question, const Algorithm& algorithm, const Costs& costs) {
-  return simulate(question, algorithm, costs).seconds;
 }
 
 }  // namespace tutti::tuning

@@ -1,6 +1,6 @@
 // The fit finds constants by which the simulator gives the times that were measured.
 #include "tuning/fit.hpp"
-#include "tuning/decide.hpp"
+#include "tuning/predict.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -25,7 +25,7 @@ std::vector<Sample> samples_of(int ranks, std::size_t bytes) {
       continue;
     const Question question{{"shm", ranks}, algorithm.collective, bytes};
     samples.push_back({question, std::string(algorithm.name),
-                       predict(question, algorithm, inside({.bytes = bytes, .costs = truth}))});
+                       predict(question, algorithm, inside({.bytes = bytes, .costs = truth})).seconds});
   }
   return samples;
 }
@@ -38,9 +38,9 @@ TEST_P(Fit, FindsTheTimesAgain) {
   const HostCosts found = fit(samples, {});
   for (const Sample& sample : samples) {
     const Algorithm& algorithm = *find_algorithm(sample.question.collective, sample.algorithm);
-    EXPECT_NEAR(
-        predict(sample.question, algorithm, inside({.bytes = bytes, .costs = found})) / sample.seconds, 1,
-        0.02)
+    EXPECT_NEAR(predict(sample.question, algorithm, inside({.bytes = bytes, .costs = found})).seconds /
+                    sample.seconds,
+                1, 0.02)
         << sample.algorithm;
   }
 }
@@ -69,7 +69,7 @@ TEST(Fit, WhatSamplesDoNotTellStaysAsItWas) {
   const Question question{{"shm", 2}, Collective::all_gather, 1 << 20};
   const Algorithm& algorithm = *find_algorithm(Collective::all_gather, "all_pairs");
   const HostCosts found =
-      fit({{{question, "all_pairs", predict(question, algorithm, inside({.costs = truth}))}}}, {});
+      fit({{{question, "all_pairs", predict(question, algorithm, inside({.costs = truth})).seconds}}}, {});
   EXPECT_DOUBLE_EQ(found.fold, HostCosts{}.fold);
 }
 
@@ -90,14 +90,17 @@ TEST(Fit, KeepsWhatTheModelDoesNotKnowAsAFactor) {
   for (const Sample& sample : samples) {
     if (sample.question.bytes == 1UL << 14U) continue;
     const Algorithm& algorithm = *find_algorithm(sample.question.collective, sample.algorithm);
-    EXPECT_NEAR(predict(sample.question, algorithm, inside(curve.at(sample.question.bytes))) / sample.seconds,
-                1, 0.15)
+    EXPECT_NEAR(
+        predict(sample.question, algorithm, inside(curve.at(sample.question.bytes))).seconds / sample.seconds,
+        1, 0.15)
         << key_of(algorithm) << " " << sample.question.bytes;
   }
   const Question disturbed{{"shm", 4}, Collective::all_reduce, 1UL << 14U};
   EXPECT_LT(
-      predict(disturbed, *find_algorithm(Collective::all_reduce, "two_shot"), inside(curve.at(1UL << 14U))),
-      5 * predict(disturbed, *find_algorithm(Collective::all_reduce, "two_shot"), inside({.costs = truth})));
+      predict(disturbed, *find_algorithm(Collective::all_reduce, "two_shot"), inside(curve.at(1UL << 14U)))
+          .seconds,
+      5 * predict(disturbed, *find_algorithm(Collective::all_reduce, "two_shot"), inside({.costs = truth}))
+              .seconds);
 }
 
 // Reductions to one rank that follow each other overlap.

@@ -16,7 +16,7 @@
 #include "tuning/decide.hpp"
 #include "tuning/file.hpp"
 #include "tuning/pieces.hpp"
-#include "tuning/simulated.hpp"
+#include "tuning/predict.hpp"
 
 namespace tutti::tuning {
 namespace {
@@ -99,7 +99,7 @@ TEST(Tuning, ChoosesFewRoundsWhereMessagesAreSlowAndFewBytesWhereTheseAre) {
   EXPECT_NE(few_bytes.name, "all_pairs");
   // The best of all by the simulator, and no worse than anything it could have chosen.
   const Costs costs{.inside = {.costs = slow_bytes}, .between = {}};
-  const double seconds = predict(small_sum, few_bytes, costs);
+  const double seconds = predict(small_sum, few_bytes, costs).seconds;
   for (const Ranked& other : rank_algorithms(small_sum, costs))
     EXPECT_LE(seconds, 1.001 * other.seconds) << other.algorithm->name;
 }
@@ -200,7 +200,7 @@ TEST(Decide, CoversEveryOperationInEveryScene) {
       if (key.second > 20) continue;
       const Question question{scene, key.first, largest_of(key.second)};
       const auto ranked = rank_algorithms(question, Tuning::defaults()->costs(scene, question.bytes));
-      EXPECT_LE(predict(question, *algorithm, Tuning::defaults()->costs(scene, question.bytes)),
+      EXPECT_LE(predict(question, *algorithm, Tuning::defaults()->costs(scene, question.bytes)).seconds,
                 1.1 * ranked[0].seconds)
           << name(key.first) << " " << question.bytes;
     }
@@ -228,7 +228,7 @@ TEST(Decide, TakesAlgorithmsForNodesWherePortsAreShared) {
 }
 
 // What Communicator::predict and tutti-topo explain show.
-TEST(Simulated, TakesAsLongAmongCandidates) {
+TEST(Predict, TakesAsLongAmongCandidates) {
   const Tuning measured(
       7, {{"shm", 4, {{8, slow_messages, {{"all_reduce ring", 3.0}, {"broadcast tree", 0.5}}}}}});
   for (const Tuning* tuning : {&measured, Tuning::defaults().get()})
@@ -246,7 +246,7 @@ TEST(Simulated, TakesAsLongAmongCandidates) {
             asked.piece = piece(collective, bytes, scene.ranks, scene.transport);
             EXPECT_NEAR(
                 simulation::rank_candidates(network_of(scene, costs), asked).candidates.at(0).result.seconds /
-                    simulate(question, *one.algorithm, costs, 1).seconds,
+                    predict(question, *one.algorithm, costs, 1).seconds,
                 1, 1e-9)
                 << scene.transport << " " << one.algorithm->name << " " << bytes;
           }

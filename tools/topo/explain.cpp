@@ -21,7 +21,7 @@
 #include "topo/commands.hpp"
 #include "topology/load.hpp"
 #include "topology/pairs.hpp"
-#include "tuning/simulated.hpp"
+#include "tuning/predict.hpp"
 #include "tuning/tuning.hpp"
 
 namespace tutti::topo {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "perf/measure.hpp"
-#include "tuning/decide.hpp"
+#include "tuning/predict.hpp"
 
 namespace tutti::tune {
 
@@ -69,8 +69,8 @@ Verdict judge(const std::vector<const Measured*>& ways, const tuning::Tuning& tu
       verdict.best_seconds = sample.seconds;
     }
     const Algorithm& algorithm = *find_algorithm(q.collective, sample.algorithm);
-    verdict.errors.push_back(tuning::predict(q, algorithm, tuning.costs(q.scene, q.bytes)) / sample.seconds -
-                             1);
+    verdict.errors.push_back(
+        tuning::predict(q, algorithm, tuning.costs(q.scene, q.bytes)).seconds / sample.seconds - 1);
   }
   verdict.regret = regret_of(chosen, others);
   return verdict;

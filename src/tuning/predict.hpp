@@ -1,5 +1,5 @@
 /// \file
-/// A question put to the simulator.
+/// Tuned constants and the simulator: what each algorithm takes.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@ std::size_t max_message(const Scene& scene);
 
 /// Of `calls` in a row, 0: as many as it takes until they run into each other as far as credits let them.
 /// `Result::steady` is what one takes. Factors are not in it.
-simulation::Result simulated(const Question& question, const Algorithm& algorithm, const Costs& costs,
-                             int calls = 0);
+simulation::Result simulate(const Question& question, const Algorithm& algorithm, const Costs& costs,
+                            int calls = 0);
 
-struct Simulated {
-  double seconds = 0;        ///< a call, factors included
+struct Prediction {
+  double seconds = 0;        ///< a call, when calls follow each other; factors included
   std::uint64_t events = 0;  ///< steps of the simulation
 };
-Simulated simulate(const Question& question, const Algorithm& algorithm, const Costs& costs, int calls = 0);
+/// By `simulate`; of one call where ranks share processors, since it counts what turns they take then.
+Prediction predict(const Question& question, const Algorithm& algorithm, const Costs& costs, int calls = 0);
 
 /// The question to simulation::rank_candidates on network_of the scene: of one call by itself, with all that
 /// the choice was made by.
