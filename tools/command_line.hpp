@@ -88,6 +88,13 @@ inline std::exception_ptr read_environment(Options& options) {
   }
 }
 
+/// Has `app` parse what overrides `options` from the environment.
+inline void parse_over_environment(CLI::App& app, int argc, const char* const* argv, Options& options) {
+  const std::exception_ptr wrong_variable = read_environment(options);
+  app.parse(argc, argv);
+  if (wrong_variable) std::rethrow_exception(wrong_variable);
+}
+
 /// A name that somebody forgot to fill in would write nothing, in silence.
 inline CLI::Validator file_name() {
   return {[](std::string& text) { return text.empty() ? std::string("names no file") : std::string(); },

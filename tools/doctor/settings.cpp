@@ -1,7 +1,5 @@
 #include "doctor/settings.hpp"
 
-#include <exception>
-
 #include "command_line.hpp"
 #include "own_ranks.hpp"
 
@@ -22,9 +20,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   app.add_option("--json", settings.json, "Write the findings to this file as well; -: to stdout instead")
       ->check(file_name());
   return settings_or_end(app, settings, [&] {
-    const std::exception_ptr wrong_variable = read_environment(settings.options);
-    app.parse(argc, argv);
-    if (wrong_variable) std::rethrow_exception(wrong_variable);
+    parse_over_environment(app, argc, argv, settings.options);
     // Nobody else may look at it, and no --transport would take what a remedy says.
     if (std::string& transport = settings.options.transport; !transport.empty())
       if (const std::string why = transport_name()(transport); !why.empty())

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <exception>
 #include <limits>
 
 #include <tutti/error.hpp>
@@ -113,9 +112,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
       ->check(file_name());
 
   return settings_or_end(app, settings, [&] {
-    const std::exception_ptr wrong_variable = read_environment(settings.options);
-    app.parse(argc, argv);
-    if (wrong_variable) std::rethrow_exception(wrong_variable);
+    parse_over_environment(app, argc, argv, settings.options);
     const Benchmark* benchmark = find_benchmark(operation);
     if (benchmark == nullptr)
       throw CLI::ValidationError("operation", "\"" + operation + "\" is none of " + benchmark_names());

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
-#include <exception>
 
 #include "command_line.hpp"
 #include "own_ranks.hpp"
@@ -46,9 +45,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
   add_timeout(app, settings.launch.options.timeout);
   app.add_flag("--plain", settings.plain, "Use plain memory, not that of Communicator::allocate");
   return settings_or_end(app, settings, [&] {
-    const std::exception_ptr wrong_variable = read_environment(settings.launch.options);
-    app.parse(argc, argv);
-    if (wrong_variable) std::rethrow_exception(wrong_variable);
+    parse_over_environment(app, argc, argv, settings.launch.options);
     require_sizes_between(settings.begin, settings.end);
     check_own_ranks(settings.launch.ranks, settings.launch.options.timeout);
   });
