@@ -56,8 +56,6 @@ bool run_as(const char* tool, Rank rank, const Make& make, const Body& body) {
   return printing_as(tool, rank, [&] { return body(comm); });
 }
 
-}  // namespace
-
 bool run_threads(const char* tool, const Settings& settings, const Body& body) {
   const std::vector<int> allowed = cores_allowed();
   std::atomic<bool> well = true;
@@ -70,6 +68,8 @@ bool run_threads(const char* tool, const Settings& settings, const Body& body) {
       settings.options);
   return well;
 }
+
+}  // namespace
 
 bool run_processes(const char* tool, const Settings& settings, const Body& body) {
   const std::vector<int> allowed = cores_allowed();
