@@ -28,12 +28,11 @@ std::string addresses(const std::vector<const Bridge*>& bridges) {
 }
 
 Finding examine_redirects(const PcieFacts& facts, const std::vector<const Bridge*>& redirecting) {
-  const bool matters = facts.gpu;
-  Finding finding{.area = "pcie", .level = matters ? Level::warning : Level::note};
+  Finding finding{.area = "pcie", .level = facts.gpu ? Level::warning : Level::note};
   finding.what = fmt::format("ACS redirects on {} of {} bridges ({})", redirecting.size(),
                              facts.bridges.size(), addresses(redirecting));
   for (const Bridge* bridge : redirecting) finding.data["redirecting"].push_back(bridge->address);
-  if (!matters) {
+  if (!facts.gpu) {
     finding.what += "; that matters to GPUs only, and there is none";
     return finding;
   }
@@ -61,10 +60,7 @@ std::optional<std::uint16_t> find_acs(std::span<const std::uint8_t> configuratio
 }
 
 PcieFacts read_pcie(const Root& root) {
-  PcieFacts facts{.bridges = {},
-                  .gpu = root.has_gpu(),
-                  .rdma = root.has_rdma(),
-                  .iommu = !root.names("/sys/class/iommu").empty()};
+  PcieFacts facts{.bridges = {}, .gpu = root.has_gpu(), .iommu = !root.names("/sys/class/iommu").empty()};
   const std::string devices = "/sys/bus/pci/devices/";
   for (const auto& address : root.names(devices)) {
     if (!root.text(devices + address + "/class").value_or("").starts_with("0x0604")) continue;

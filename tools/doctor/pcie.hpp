@@ -22,7 +22,7 @@ struct Bridge {
 
 struct PcieFacts {
   std::vector<Bridge> bridges{};
-  bool gpu = false, rdma = false;
+  bool gpu = false;
   bool iommu = false;  ///< the kernel uses one
 };
 
