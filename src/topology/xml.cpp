@@ -95,9 +95,9 @@ const std::string* XmlElement::attribute(std::string_view key) const {
   return at == attributes.end() ? nullptr : &at->second;
 }
 
-std::string XmlElement::text(std::string_view key, std::string_view otherwise) const {
+std::string XmlElement::text(std::string_view key) const {
   const std::string* found = attribute(key);
-  return found != nullptr ? *found : std::string(otherwise);
+  return found != nullptr ? *found : "";
 }
 
 long long XmlElement::number(std::string_view key, long long otherwise, long long least,

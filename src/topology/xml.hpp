@@ -19,8 +19,8 @@ struct XmlElement {
 
   /// nullptr: there is none.
   [[nodiscard]] const std::string* attribute(std::string_view key) const;
-  /// The attribute, or `otherwise`.
-  [[nodiscard]] std::string text(std::string_view key, std::string_view otherwise = "") const;
+  /// The attribute; empty where there is none.
+  [[nodiscard]] std::string text(std::string_view key) const;
   /// A decimal number from `least` to `most`, or `otherwise` where there is no such attribute. Throws
   /// Error(invalid_argument) with the line for anything else.
   long long number(std::string_view key, long long otherwise, long long least, long long most) const;
