@@ -7,21 +7,22 @@ namespace tutti::perf {
 
 namespace {
 
+/// By `Kind`.
 constexpr std::array<Benchmark, 14> all_benchmarks{{
-    {Kind::all_reduce, "all_reduce", true, false, true},
-    {Kind::reduce, "reduce", true, true, true},
-    {Kind::reduce_scatter, "reduce_scatter", true, false, true},
-    {Kind::all_gather, "all_gather", false, false, true},
-    {Kind::broadcast, "broadcast", false, true, true},
-    {Kind::gather, "gather", false, true, true},
-    {Kind::scatter, "scatter", false, true, true},
-    {Kind::all_to_all, "all_to_all", false, false, true},
-    {Kind::all_gather_v, "all_gather_v", false, false, true},
-    {Kind::reduce_scatter_v, "reduce_scatter_v", true, false, true},
-    {Kind::all_to_all_v, "all_to_all_v", false, false, false},
-    {Kind::sendrecv, "sendrecv", false, false, false},
-    {Kind::ping_pong, "ping_pong", false, false, false},
-    {Kind::barrier, "barrier", false, false, false},
+    {Kind::all_reduce, Operation::all_reduce, "all_reduce", true, false, true},
+    {Kind::reduce, Operation::reduce, "reduce", true, true, true},
+    {Kind::reduce_scatter, Operation::reduce_scatter, "reduce_scatter", true, false, true},
+    {Kind::all_gather, Operation::all_gather, "all_gather", false, false, true},
+    {Kind::broadcast, Operation::broadcast, "broadcast", false, true, true},
+    {Kind::gather, Operation::gather, "gather", false, true, true},
+    {Kind::scatter, Operation::scatter, "scatter", false, true, true},
+    {Kind::all_to_all, Operation::all_to_all, "all_to_all", false, false, true},
+    {Kind::all_gather_v, Operation::all_gather_v, "all_gather_v", false, false, true},
+    {Kind::reduce_scatter_v, Operation::reduce_scatter_v, "reduce_scatter_v", true, false, true},
+    {Kind::all_to_all_v, Operation::all_to_all_v, "all_to_all_v", false, false, false},
+    {Kind::sendrecv, Operation::send, "sendrecv", false, false, false},
+    {Kind::ping_pong, Operation::send, "ping_pong", false, false, false},
+    {Kind::barrier, Operation::barrier, "barrier", false, false, false},
 }};
 
 /// Uneven counts with mean `block`: neighbours differ by `block`, and an odd last one gets `block`.
@@ -188,12 +189,7 @@ Layout make_layout(Kind kind, std::size_t elements, int ranks, Rank rank, Rank r
 
 Call make_call(Kind kind, const Layout& layout, DataType type, Reduction reduction, Rank root,
                const std::byte* in, std::byte* out) {
-  constexpr std::array<Operation, 14> operations{
-      Operation::all_reduce,   Operation::reduce,           Operation::reduce_scatter, Operation::all_gather,
-      Operation::broadcast,    Operation::gather,           Operation::scatter,        Operation::all_to_all,
-      Operation::all_gather_v, Operation::reduce_scatter_v, Operation::all_to_all_v,   Operation::send,
-      Operation::send,         Operation::barrier};
-  return {.operation = operations[static_cast<std::size_t>(kind)],
+  return {.operation = all_benchmarks[static_cast<std::size_t>(kind)].operation,
           .type = type,
           .reduction = reduction,
           .root = root,

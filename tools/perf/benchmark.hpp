@@ -33,6 +33,7 @@ enum class Kind : std::uint8_t {
 
 struct Benchmark {
   Kind kind;
+  Operation operation;  ///< of its call: see make_call
   std::string_view name;
   bool reduces;
   bool rooted;
