@@ -304,13 +304,16 @@ class HwlocImporter {
           fmt::format("which NUMA domain {} is near to; taken: {}", address, name(machine_.node(place.cpu))));
   }
 
-  /// A matrix of bandwidths in MB/s between GPUs, and switches, in the order of `indexes`.
-  void distances(const XmlElement& element, PeerLinks& told) {
-    const std::string name = element.text("name");
-    if (name != "NVLinkBandwidth" && name != "XGMIBandwidth") return;
-    const std::string type = element.text("type");
-    std::vector<std::string> ids;
+  /// Between devices, each with each, in the order of `ids`.
+  struct Matrix {
+    std::vector<std::string> ids;  ///< "PCIDev:12", "OSDev:34"
     std::vector<double> values;
+  };
+
+  static Matrix matrix(const XmlElement& element) {
+    const std::string type = element.text("type");
+    Matrix found;
+    auto& [ids, values] = found;
     for (const XmlElement& child : element.children) {
       for (std::size_t at = 0; at < child.content.size();) {
         const std::size_t end = std::min(child.content.find_first_of(" \n\t", at), child.content.size());
@@ -325,6 +328,14 @@ class HwlocImporter {
     }
     if (ids.size() > 1024 || values.size() != ids.size() * ids.size())
       element.refuse(fmt::format("{} values for {} devices", values.size(), ids.size()));
+    return found;
+  }
+
+  /// Bandwidths in MB/s between GPUs, and switches.
+  void distances(const XmlElement& element, PeerLinks& told) {
+    const std::string name = element.text("name");
+    if (name != "NVLinkBandwidth" && name != "XGMIBandwidth") return;
+    const auto [ids, values] = matrix(element);
     // Besides GPUs there are switches, some of whose PCI class the system may hide.
     for (const std::string& id : ids)
       if (id.starts_with("PCIDev:") && !gpus_.contains(id)) switches_.insert(id);
