@@ -2,6 +2,7 @@
 /// Which algorithms and pieces come into question for a call on a network, and which is the fastest.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -73,6 +74,14 @@ struct Ranking {
 /// Error(invalid_argument) when there is no such algorithm, or it reaches into other ranks' memory, and
 /// Error(unsupported) when all candidates take too long.
 Ranking rank_candidates(const Network& network, const Question& question);
+
+/// What the rank has that has most of it.
+template <typename Of>
+auto most_of_a_rank(const Candidate& candidate, const Of& of) {
+  decltype(of(candidate.result.ranks[0])) found{};
+  for (const RankCounts& rank : candidate.result.ranks) found = std::max(found, of(rank));
+  return found;
+}
 
 /// Queue pairs of the adapter that has most: those of all ranks that use it.
 int queue_pairs_per_adapter(const Network& network, const Result& result);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <iterator>
 #include <map>
 #include <set>
@@ -16,14 +15,6 @@ namespace tutti::simulation {
 namespace {
 
 constexpr double microseconds = 1e6;
-
-template <typename Of>
-std::uint64_t most(const Candidate& candidate, const Of& of) {
-  std::uint64_t found = 0;
-  for (const RankCounts& rank : candidate.result.ranks)
-    found = std::max(found, static_cast<std::uint64_t>(of(rank)));
-  return found;
-}
 
 std::string rather_than(const std::string& slower, const std::string& faster) {
   return slower == faster ? slower + " in both" : slower + ", not " + faster;
@@ -45,8 +36,9 @@ std::string links(const Network& network, const Candidate& slower, const Candida
 
 std::string messages(const Candidate& slower, const Candidate& faster) {
   const auto count = [](const Candidate& one) {
-    return fmt::format(
-        "{}", most(one, [](const RankCounts& rank) { return rank.messages_sent + rank.messages_received; }));
+    return fmt::format("{}", most_of_a_rank(one, [](const RankCounts& rank) {
+                         return rank.messages_sent + rank.messages_received;
+                       }));
   };
   return "sending and receiving; messages of a rank, at most: " + rather_than(count(slower), count(faster));
 }
@@ -54,7 +46,7 @@ std::string messages(const Candidate& slower, const Candidate& faster) {
 std::string folds(const Candidate& slower, const Candidate& faster) {
   const auto bytes = [](const Candidate& one) {
     return size_text(
-        static_cast<double>(most(one, [](const RankCounts& rank) { return rank.bytes_folded; })));
+        static_cast<double>(most_of_a_rank(one, [](const RankCounts& rank) { return rank.bytes_folded; })));
   };
   return "folding; bytes of a rank, at most: " + rather_than(bytes(slower), bytes(faster));
 }
@@ -126,7 +118,7 @@ std::string describe(const Network& network, const Ranking& ranking, std::string
   const Candidate& best = ranking.candidates.at(0);
   std::string text = fmt::format(
       "fastest: {}, {} lanes, chunks of {} in pieces of {}, {} messages: {:.2f} us\n", best.algorithm->name,
-      most(best, [](const RankCounts& rank) { return rank.lanes; }),
+      most_of_a_rank(best, [](const RankCounts& rank) { return rank.lanes; }),
       size_text(static_cast<double>(best.result.chunk)), size_text(static_cast<double>(best.result.piece)),
       best.result.messages, best.result.seconds * microseconds);
   if (!best.result.links.empty())

@@ -16,6 +16,7 @@ using simulation::Candidate;
 using simulation::link_text;
 using simulation::LinkCounts;
 using simulation::load;
+using simulation::most_of_a_rank;
 using simulation::Network;
 using simulation::RankCounts;
 using simulation::size_text;
@@ -25,15 +26,9 @@ constexpr double gigabytes = 1e-9;
 // Of ConnectX adapters, from the structure of the device's interface; docs/simulation.md.
 constexpr std::size_t queue_pair_context_bytes = 232;
 
-template <typename Of>
-auto most(const Candidate& candidate, const Of& of) {
-  decltype(of(candidate.result.ranks[0])) found{};
-  for (const RankCounts& rank : candidate.result.ranks) found = std::max(found, of(rank));
-  return found;
-}
-
 std::uint64_t buffers(const Candidate& candidate) {
-  return most(candidate, [](const RankCounts& rank) { return rank.buffer_bytes + rank.scratch_bytes; });
+  return most_of_a_rank(candidate,
+                        [](const RankCounts& rank) { return rank.buffer_bytes + rank.scratch_bytes; });
 }
 
 }  // namespace
@@ -102,14 +97,15 @@ nlohmann::json to_json(const Network& network, const Answer& answer) {
         {{"algorithm", one.algorithm->name},
          {"piece", one.result.piece},
          {"chunk", one.result.chunk},
-         {"lanes", most(one, [](const RankCounts& rank) { return rank.lanes; })},
+         {"lanes", most_of_a_rank(one, [](const RankCounts& rank) { return rank.lanes; })},
          {"seconds", one.result.seconds},
          {"busbw_gb_s",
           bus_bandwidth(one.algorithm->collective, network.ranks, answer.bytes, one.result.seconds)},
          {"messages", one.result.messages},
-         {"messages_sent_most", most(one, [](const RankCounts& rank) { return rank.messages_sent; })},
-         {"bytes_sent_most", most(one, [](const RankCounts& rank) { return rank.bytes_sent; })},
-         {"bytes_folded_most", most(one, [](const RankCounts& rank) { return rank.bytes_folded; })},
+         {"messages_sent_most",
+          most_of_a_rank(one, [](const RankCounts& rank) { return rank.messages_sent; })},
+         {"bytes_sent_most", most_of_a_rank(one, [](const RankCounts& rank) { return rank.bytes_sent; })},
+         {"bytes_folded_most", most_of_a_rank(one, [](const RankCounts& rank) { return rank.bytes_folded; })},
          {"critical_path", to_json(one.result.spent)},
          {"besides_seconds", one.besides},
          {"queue_pairs_per_adapter", pairs},
