@@ -107,16 +107,17 @@ std::vector<std::vector<LinkId>> Machine::adjacency() const {
 NodeId Machine::other_end(LinkId id, NodeId end) const { return link(id).a == end ? link(id).b : link(id).a; }
 
 NodeId Machine::find(std::string_view text) const {
-  for (const auto matches :
-       {+[](const Node&node, std::string_view wanted) { return topology::name(node) == wanted; },
-        +[](const Node&node, std::string_view wanted) {
-          return !node.pci.empty() && node.pci == pci_address(wanted);
-        },
-        +[](const Node&node, std::string_view wanted) { return node.label == wanted; }}) {
-    const auto at = std::ranges::find_if(nodes, [&](const Node& node) { return matches(node, text); });
-    if (!text.empty() && at != nodes.end()) return static_cast<NodeId>(at - nodes.begin());
-  }
-  return no_node;
+  if (text.empty()) return no_node;
+  const std::string address = pci_address(text);
+  const auto first = [&](const auto& matches) {
+    const auto at = std::ranges::find_if(nodes, matches);
+    return at != nodes.end() ? static_cast<NodeId>(at - nodes.begin()) : no_node;
+  };
+  NodeId found = first([&](const Node& node) { return topology::name(node) == text; });
+  if (found == no_node && !address.empty())
+    found = first([&](const Node& node) { return node.pci == address; });
+  if (found == no_node) found = first([&](const Node& node) { return node.label == text; });
+  return found;
 }
 
 std::string_view name(NodeKind kind) noexcept {

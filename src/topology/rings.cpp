@@ -125,7 +125,7 @@ std::vector<Ring> rings_of_switches(const Machine& machine, const std::vector<No
   const auto ports = ports_of(machine, gpus);
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const bool own = !ports[i].empty() && std::ranges::find(used, ports[i].front()) == used.end();
-    if (!own && !(i == 0)) continue;
+    if (!own && i != 0) continue;
     if (own) used.push_back(ports[i].front());
     Ring ring = gpus;
     std::rotate(ring.begin(), ring.begin() + static_cast<std::ptrdiff_t>(i), ring.end());
