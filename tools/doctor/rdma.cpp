@@ -32,7 +32,7 @@ std::string in_words(const RdmaPort& port) {
     text += ", PCI " + port.pci_path.substr(slash + 1);
   constexpr std::size_t shown = 4;
   for (std::size_t i = 0; i < std::min(port.gids.size(), shown); ++i)
-    text += fmt::format("{}GID {} {}{}{}", ", ", port.gids[i].index, port.gids[i].address,
+    text += fmt::format(", GID {} {}{}{}", port.gids[i].index, port.gids[i].address,
                         port.gids[i].type.empty() ? "" : " ", port.gids[i].type);
   return port.gids.size() > shown ? text + fmt::format(", {} more GIDs", port.gids.size() - shown) : text;
 }

@@ -43,12 +43,6 @@ void print_finding(std::FILE* to, const Finding& finding) {
   for (std::string line; std::getline(table, line);) fmt::print(to, "{:{}}{}\n", "", indent, line);
 }
 
-template <class Each>
-void each_finding(const Report& report, Each each) {
-  for (const auto& machine : report.machines) std::ranges::for_each(machine.findings, each);
-  std::ranges::for_each(report.pairs, each);
-}
-
 }  // namespace
 
 Level worst(const Report& report) {
@@ -76,7 +70,11 @@ void print(std::FILE* to, const MachineReport& report) {
 
 void print_tail(std::FILE* to, const Report& report) {
   std::array<int, 4> count{};
-  each_finding(report, [&](const Finding& finding) { ++count.at(static_cast<std::size_t>(finding.level)); });
+  const auto add = [&](const Findings& findings) {
+    for (const Finding& finding : findings) ++count.at(static_cast<std::size_t>(finding.level));
+  };
+  for (const auto& machine : report.machines) add(machine.findings);
+  add(report.pairs);
   fmt::print(to, "{} ok, {} note, {} warn, {} error\n", count[0], count[1], count[2], count[3]);
 }
 
