@@ -18,6 +18,15 @@ namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
+/// What these two variables say. `because`: the one for which that of the size must be set.
+Launch rank_and_size(const char* launcher, const char* rank, const char* size, const char* because) {
+  Launch identity{.launcher = launcher, .size = required_number(size, because, 1), .id = {}};
+  identity.rank = required_number(rank, size, 0);
+  if (identity.rank >= identity.size)
+    refuse_variable(rank, std::string("less than ") + size + ", which is " + std::to_string(identity.size));
+  return identity;
+}
+
 /// One of Slurm's lists, expanded; errors name its variable.
 template <class Expand>
 auto expanded(const char* name, const std::string& list, Expand expand) {
@@ -104,13 +113,11 @@ std::string host_of_rank_0(const std::vector<std::string>& hosts, Rank rank) {
 std::unique_ptr<Launcher> find_tutti() {
   const bool any = variable("TUTTI_RANK") || variable("TUTTI_SIZE") || variable("TUTTI_ID");
   if (!any) return nullptr;
-  const int size = required_number("TUTTI_SIZE", variable("TUTTI_RANK") ? "TUTTI_RANK" : "TUTTI_ID", 1);
-  const int rank = required_number("TUTTI_RANK", "TUTTI_SIZE", 0);
-  Launch identity{.launcher = "tutti", .rank = rank, .size = size, .id = {}};
-  if (rank >= size) refuse_variable("TUTTI_RANK", "less than TUTTI_SIZE, which is " + std::to_string(size));
+  Launch identity =
+      rank_and_size("tutti", "TUTTI_RANK", "TUTTI_SIZE", variable("TUTTI_RANK") ? "TUTTI_RANK" : "TUTTI_ID");
   read_local(identity, "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_SIZE");
   UniqueId id;
-  if (size > 1) {
+  if (identity.size > 1) {
     const auto text = variable("TUTTI_ID");
     if (!text) throw Error(ErrorCode::invalid_argument, "TUTTI_SIZE is set, but TUTTI_ID is not; set both");
     id = UniqueId::parse(*text);
@@ -122,17 +129,14 @@ std::unique_ptr<Launcher> find_torchrun() {
   // Either alone may be another program's; with a master it is not.
   const bool both = variable("RANK") && variable("WORLD_SIZE");
   if (!both && (!variable("MASTER_ADDR") || (!variable("RANK") && !variable("WORLD_SIZE")))) return nullptr;
-  const int size = required_number("WORLD_SIZE", "RANK", 1);
-  const int rank = required_number("RANK", "WORLD_SIZE", 0);
-  if (rank >= size) refuse_variable("RANK", "less than WORLD_SIZE, which is " + std::to_string(size));
-  Launch identity{.launcher = "torchrun", .rank = rank, .size = size, .id = {}};
+  Launch identity = rank_and_size("torchrun", "RANK", "WORLD_SIZE", "RANK");
   read_local(identity, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   const auto master = variable("MASTER_ADDR");
-  if (!master && size > 1)
+  if (!master && identity.size > 1)
     throw Error(ErrorCode::invalid_argument,
                 "RANK and WORLD_SIZE are set, but MASTER_ADDR is not; set it to rank 0's host");
   // MASTER_PORT itself belongs to torch's store.
-  const int port = variable("TUTTI_PORT") || size == 1
+  const int port = variable("TUTTI_PORT") || identity.size == 1
                        ? port_or(1)
                        : required_number("MASTER_PORT", "MASTER_ADDR", 1, 65534) + 1;
   // Not TORCHELASTIC_RESTART_COUNT: each node counts the failures of its own, and one that comes later begins
@@ -148,11 +152,7 @@ std::unique_ptr<Launcher> find_slurm() {
   // step.
   if (!variable("SLURM_PROCID") || !variable("SLURM_NTASKS") || !variable("SLURM_STEP_ID")) return nullptr;
   const char* const tasks = variable("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  const int size = required_number(tasks, "SLURM_PROCID", 1);
-  const int rank = required_number("SLURM_PROCID", tasks, 0);
-  if (rank >= size)
-    refuse_variable("SLURM_PROCID", "less than " + std::string(tasks) + ", which is " + std::to_string(size));
-  Launch identity{.launcher = "Slurm", .rank = rank, .size = size, .id = {}};
+  Launch identity = rank_and_size("Slurm", "SLURM_PROCID", tasks, "SLURM_PROCID");
   const int local_rank = number("SLURM_LOCALID").value_or(0);
   if (const auto per_node = variable("SLURM_STEP_TASKS_PER_NODE")) {
     const auto counts = expanded("SLURM_STEP_TASKS_PER_NODE", *per_node, &expand_tasks_per_node);
@@ -165,7 +165,7 @@ std::unique_ptr<Launcher> find_slurm() {
   }
   const char* const named_by = variable("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
   const auto list = variable(named_by);
-  if (!list && size > 1)
+  if (!list && identity.size > 1)
     throw Error(ErrorCode::invalid_argument,
                 "SLURM_PROCID is set, but neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST is");
   const auto hosts = expanded(named_by, list.value_or("localhost"), &expand_hostlist);
@@ -175,7 +175,7 @@ std::unique_ptr<Launcher> find_slurm() {
   const auto port = 15'000 + (job * 31 + step) % 17'000;
   const auto name = "Slurm " + std::to_string(job) + " " + std::to_string(step) + " " +
                     variable("SLURM_RESTART_COUNT").value_or("");
-  const std::string first = host_of_rank_0(hosts, rank);
+  const std::string first = host_of_rank_0(hosts, identity.rank);
   const auto other = std::ranges::find_if(hosts, [&](const std::string& host) { return host != first; });
   return std::make_unique<NamedHostLauncher>(std::move(identity), first, named_by,
                                              port_or(static_cast<int>(port)), name,
