@@ -24,7 +24,7 @@ void PrintTo(const Algorithm& algorithm, std::ostream* stream) {
 
 namespace {
 
-constexpr int most_ranks = sanitized ? 9 : 64;
+constexpr int most_ranks = sanitized ? 7 : 64;
 
 std::vector<Rank> roots(const Algorithm& algorithm, int ranks) {
   if (!has_root(algorithm.collective)) return {0};
@@ -35,7 +35,9 @@ std::vector<Rank> roots(const Algorithm& algorithm, int ranks) {
 
 std::vector<int> pieces(int ranks) { return ranks <= 16 ? std::vector{1, 2, 3} : std::vector{2}; }
 
-std::vector<VerifyOptions> claims(const Algorithm& algorithm) {
+/// Of more than 32 ranks one, in turns that even numbers take part in, too: proofs take longer with the
+/// square of the ranks.
+std::vector<VerifyOptions> claims(const Algorithm& algorithm, int ranks) {
   std::vector<VerifyOptions> result;
   for (const bool in_place : {false, true}) {
     for (const bool views : {false, true}) {
@@ -43,6 +45,7 @@ std::vector<VerifyOptions> claims(const Algorithm& algorithm) {
         result.push_back({0, 1, in_place, views});
     }
   }
+  if (ranks > 32) return {result[static_cast<std::size_t>(ranks % 7) % result.size()]};
   return result;
 }
 
@@ -152,7 +155,7 @@ TEST_P(EveryAlgorithm, IsProvedAsClaimed) {
     for (const Rank root : roots(GetParam(), ranks)) {
       for (const int node_size : node_sizes(GetParam(), ranks)) {
         const Schedule schedule = GetParam().make(ranks, root, node_size);
-        for (VerifyOptions options : claims(GetParam())) {
+        for (VerifyOptions options : claims(GetParam(), ranks)) {
           for (const int count : pieces(ranks)) {
             options.pieces = count;
             // Messages are views only where as much as possible is sent from memory.
