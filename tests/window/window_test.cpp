@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "bootstrap/ranks.hpp"
+#include "sanitized.hpp"
 #include "window/seats.hpp"
 
 namespace tutti::test {
@@ -50,7 +51,7 @@ TEST_P(Windows, AreReachedTheWayThatIsTested) {
 
 TEST_P(Windows, PutAndGetMoveEveryByteAndNoOther) {
   run(GetParam(), 3, [](Seat& seat) {
-    constexpr std::size_t part = 3 << 20;
+    constexpr std::size_t part = sanitized ? 300'000 : 3 << 20;
     auto place = seat.place(2 * part + 64);
     const auto memory = place.as<std::uint8_t>();
     auto expected = patterns(seat.rank, memory.size());
@@ -175,7 +176,8 @@ TEST_P(Windows, NoNotificationIsLostOnOneWhoDoesNotLook) {
 // Each rank has more under way than sockets hold, or a send queue, and waits for the other's.
 TEST_P(Windows, WhoOnlyTestsForNotificationsMovesWhatItPut) {
   run(GetParam(), 2, [](Seat& seat) {
-    constexpr std::size_t block = 128 << 10;
+    // More than sockets hold; soft RDMA devices, which hold less, are slow.
+    const std::size_t block = (GetParam() == Way::verbs_devices ? 8 : 128) << 10;
     constexpr std::size_t count = 512;
     auto place = seat.place((count + 1) * block);
     const auto memory = place.as<std::uint8_t>();
