@@ -31,6 +31,11 @@ namespace tutti {
   throw Error(ErrorCode::system, "cannot write " + file);
 }
 
+/// Throws where what was printed is lost: on a full disk, say.
+inline void require_standard_output() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) cannot_write("the standard output");
+}
+
 /// Where words go beside results: not among those that "-" sends to the standard output.
 inline std::FILE* words_beside(const std::string& file) { return file == "-" ? stderr : stdout; }
 

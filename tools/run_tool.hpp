@@ -38,7 +38,7 @@ int run_tool(const char* tool, Work work) {
     keep_standard_descriptors();
     std::signal(SIGXFSZ, SIG_IGN);  // writing fails instead, which is told, and leaves no half of a file
     const int status = work();
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) cannot_write("the standard output");
+    require_standard_output();
     return status;
   } catch (const Printed&) {
     return EXIT_FAILURE;

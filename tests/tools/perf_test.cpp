@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -10,12 +11,14 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <tutti/unique_id.hpp>
 #include <tutti/version.hpp>
 
+#include "base/deadline.hpp"
 #include "command.hpp"
 #include "perf/benchmark.hpp"
 #include "perf/launch.hpp"
@@ -23,6 +26,7 @@
 namespace tutti {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 using test::Outcome;
@@ -218,6 +222,25 @@ TEST(Perf, FailsWhenItsOutputIsLost) {
       EXPECT_EQ(outcome.status, 1) << ranks << lost;
       EXPECT_THAT(outcome.output, HasSubstr("cannot write the standard output")) << ranks << lost;
     }
+}
+
+// A pager's, say. Rank 1 comes to its end meanwhile, and not to that of its deadline; the table is longer
+// than what is under way to a reader.
+TEST(Perf, WaitsForAReaderWhoPausesWhileItMeasuresOn) {
+  int other = 0, rows = 0;
+  const Outcome outcome = test::run_command(
+      perf + " all_reduce --ranks 2 -b 8 -e 5K -i 8 -n 1 --batches 1 -w 0 -c 0 --no-pin --timeout 20",
+      [&](const std::string& line) {
+        if (!line.starts_with("#")) ++rows;
+        std::smatch match;
+        if (std::regex_search(line, match, std::regex("Rank +1 Pid +([0-9]+)"))) other = std::stoi(match[1]);
+        if (line.find("(elements)") == std::string::npos) return;
+        for (const Deadline deadline(1min); other > 1 && ::kill(other, 0) == 0 && !deadline.passed();)
+          std::this_thread::sleep_for(5ms);
+      });
+  ASSERT_GT(other, 1) << outcome.output;
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(rows, 640);
 }
 
 // 12 bytes are the least of three ranks, and the most below 16.

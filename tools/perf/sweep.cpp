@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "output_file.hpp"
+#include "patient_lines.hpp"
 #include "perf/buffers.hpp"
 #include "perf/pattern.hpp"
 #include "perf/report.hpp"
@@ -156,18 +157,20 @@ class Runner {
 /// so that an error, which any process may write, takes its place.
 class Progress {
  public:
-  explicit Progress(bool shown) : shown_(shown && ::isatty(STDERR_FILENO) == 1) {}
+  explicit Progress(bool shown) : wanted_(shown && ::isatty(STDERR_FILENO) == 1) {}
   void show(const Point& point) const {
-    if (shown_)
+    if (shown())
       fmt::print(stderr, "{} {} {}: {} bytes ...\033[K\r", point.benchmark.name, name(point.type),
                  point.reduction.name, point.elements * size_of(point.type));
   }
   void hide() const {
-    if (shown_) fmt::print(stderr, "\033[K");
+    if (shown()) fmt::print(stderr, "\033[K");
   }
 
  private:
-  bool shown_;
+  /// Not on a terminal that its user has stopped.
+  [[nodiscard]] bool shown() const { return wanted_ && takes_more(STDERR_FILENO); }
+  bool wanted_;
 };
 
 std::vector<Rank> roots(const Settings& settings, int ranks) {
@@ -212,22 +215,29 @@ bool sweep(Communicator& comm, const Settings& settings, std::FILE* to) {
   std::optional<OutputFile> json;
   if (reports && !settings.json.empty()) json.emplace(settings.json);
   const Progress progress(reports);
+  PatientLines table(to);
   if (reports) {
-    print_ranks(to, settings, places);
-    print_routes(to, comm);
-    print_head(to);
+    print_ranks(table.lines(), settings, places);
+    print_routes(table.lines(), comm);
+    print_head(table.lines());
+    table.push();
   }
-  Runner runner(comm, settings, to);
+  Runner runner(comm, settings, table.lines());
   std::vector<Row> rows;
   for (const Point& point : all) {
     if (settings.explain) runner.explain(point);
     progress.show(point);
     rows.push_back(runner.run(point));
     progress.hide();
-    if (reports) print_row(to, rows.back());
+    if (!reports) continue;
+    print_row(table.lines(), rows.back());
+    table.push();
   }
   const Summary summary = summarise(rows);
-  if (reports) print_tail(to, summary);
+  if (reports) {
+    print_tail(table.lines(), summary);
+    table.finish();
+  }
   if (json) json->write(to_json(settings, places, rows));
   return summary.wrong.value_or(0) == 0;
 }

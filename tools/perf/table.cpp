@@ -68,7 +68,6 @@ void print_head(std::FILE* to) {
              "root", names, names, "out-of-place", "in-place");
   fmt::print(to, "#{:>11} {:>13} {:>9} {:>8} {:>5}{}{}  {:>17} {:>17}\n", "(B)", "(elements)", "", "", "",
              units, units, "(us)", "(us)");
-  std::fflush(to);
 }
 
 void print_row(std::FILE* to, const Row& row) {
@@ -77,7 +76,6 @@ void print_row(std::FILE* to, const Row& row) {
              row.reduction, row.root, columns(row.out_of_place),
              row.in_place ? columns(*row.in_place) : absent, spread(row.out_of_place),
              row.in_place ? spread(*row.in_place) : "N/A");
-  std::fflush(to);
 }
 
 void print_tail(std::FILE* to, const Summary& summary) {
@@ -85,7 +83,6 @@ void print_tail(std::FILE* to, const Summary& summary) {
       to, "# Out of bounds values : {}\n",
       summary.wrong ? fmt::format("{} {}", *summary.wrong, *summary.wrong == 0 ? "OK" : "FAILED") : "N/A");
   fmt::print(to, "# Avg bus bandwidth    : {:g}\n#\n", summary.average_busbw);
-  std::fflush(to);
 }
 
 }  // namespace tutti::perf

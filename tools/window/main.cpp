@@ -7,6 +7,7 @@
 
 #include "command_line.hpp"
 #include "own_ranks.hpp"
+#include "patient_lines.hpp"
 #include "perf/launch.hpp"
 #include "run_tool.hpp"
 #include "window/measure.hpp"
@@ -56,8 +57,9 @@ bool measure(Communicator& comm, const Settings& settings) {
     throw Error(ErrorCode::invalid_argument, fmt::format("it takes 2 ranks, not {}", comm.size()));
   window_perf::Pair pair(comm, settings.end, settings.plain);
   const bool prints = comm.rank() == 0;
+  PatientLines table(stdout);
   if (prints)
-    fmt::print("# path: {}\n# {:>14} {:>12} {:>12} {:>16}\n# {:>14} {:>12} {:>12} {:>16}\n",
+    fmt::print(table.lines(), "# path: {}\n# {:>14} {:>12} {:>12} {:>16}\n# {:>14} {:>12} {:>12} {:>16}\n",
                pair.window().path(1), "size", "put", "get", "put and notify", "bytes", "GB/s", "GB/s", "us");
   bool good = true;
   for (std::size_t bytes = settings.begin; bytes <= settings.end; bytes = bytes == 0 ? 1 : bytes * 2) {
@@ -67,10 +69,13 @@ bool measure(Communicator& comm, const Settings& settings) {
     good = pair.intact(bytes) && good;
     const double latency = pair.latency(bytes, std::min<std::size_t>(count, 200), settings.batches);
     good = pair.intact(bytes) && good;
-    if (prints) fmt::print("  {:>14} {:>12.4g} {:>12.4g} {:>16.4g}\n", bytes, speed.put, speed.get, latency);
-    std::fflush(stdout);
+    if (!prints) continue;
+    fmt::print(table.lines(), "  {:>14} {:>12.4g} {:>12.4g} {:>16.4g}\n", bytes, speed.put, speed.get,
+               latency);
+    table.push();
   }
   comm.barrier();  // nobody uses this rank's memory any more
+  if (prints) table.finish();
   if (!good) fmt::print(stderr, "tutti-window-perf: rank {}: wrong data\n", comm.rank());
   return good;
 }
