@@ -154,8 +154,8 @@ class Window {
 
   /// Writes to, or reads from, the target's memory. Where that is reached by load and store or by
   /// cross-memory attach (see `path`), the call itself copies. Over a network it returns at once; a first
-  /// transfer to a target may connect, bounded by the communicator's timeout. Source and destination must not
-  /// overlap where both are this rank, which is not checked. Throws Error(invalid_argument), and as
+  /// transfer to a target may connect, bounded by the communicator's timeout. Where the target is this rank,
+  /// source and destination of a block are the same or do not overlap. Throws Error(invalid_argument), and as
   /// Transfer::wait does.
   Transfer put(Rank target, const Block& block, const TransferOptions& options = {});
   Transfer get(Rank target, const Block& block, const TransferOptions& options = {});

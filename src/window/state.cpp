@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "bootstrap/frame.hpp"
@@ -67,6 +68,16 @@ void WindowState::check_block(const Subject& subject, const Block& block) const 
   check(block.local, setting_.memory.size(), setting_.group.rank);
 }
 
+void WindowState::check_apart(const Subject& subject, const Block& block) const {
+  if (subject.target != setting_.group.rank || block.local == block.remote) return;
+  const std::size_t apart = std::max(block.local, block.remote) - std::min(block.local, block.remote);
+  if (apart >= block.bytes) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} (local offset {}): the target is this rank, where the {} bytes to be read and "
+                          "those to be written overlap",
+                          describe(subject), block.local, block.bytes));
+}
+
 void WindowState::raise(const Subject& subject, const Error& why) const {
   throw bootstrap::with_context(why, describe(subject) + ": ", {subject.target});
 }
@@ -104,6 +115,7 @@ Transfer WindowState::move(Direction direction, Rank target, const Block& block,
                            const TransferOptions& options) {
   const Subject subject{name(direction), target, block.remote, block.bytes};
   check_block(subject, block);
+  check_apart(subject, block);
   return start(subject, direction, {&block, block.bytes == 0 ? 0U : 1U}, options);
 }
 
@@ -126,6 +138,8 @@ Batch WindowState::prepare(Direction direction, Rank target, std::span<const Blo
     else
       joined.push_back(block);
   }
+  // Blocks that continue each other may overlap together where each does not.
+  for (const Block& block : joined) check_apart({name(direction), target, block.remote, block.bytes}, block);
   batch.blocks_ = std::make_shared<const std::vector<Block>>(std::move(joined));
   batch.window_ = weak_from_this();
   batch.target_ = target;

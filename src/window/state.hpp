@@ -84,6 +84,8 @@ class WindowState : public std::enable_shared_from_this<WindowState> {
   [[nodiscard]] std::string describe(const Subject& subject) const;
   [[nodiscard]] std::string title() const;
   void check_block(const Subject& subject, const Block& block) const;
+  /// What a rank moves within its own memory.
+  void check_apart(const Subject& subject, const Block& block) const;
   void check_number(std::uint32_t id) const;
   void check_notification(std::uint32_t id, Rank from) const;
   bool take_notification(std::uint32_t id, std::uint64_t count, Rank from);

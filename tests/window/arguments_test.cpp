@@ -96,6 +96,35 @@ TEST_P(WindowArguments, SomeRanksMayHaveNoMemory) {
   });
 }
 
+TEST_P(WindowArguments, WhatARankMovesInItsOwnMemoryDoesNotOverlap) {
+  run(GetParam(), 2, [](Seat& seat) {
+    auto place = seat.place(64, {.name = "kv"});
+    for (std::size_t i = 0; i < 64; ++i) place.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(i);
+    Window& window = place.window;
+    const Rank self = seat.rank;
+    const auto refused = [&](const std::function<void()>& call) {
+      const auto thrown = thrown_by(call);
+      EXPECT_EQ(thrown.code, ErrorCode::invalid_argument) << thrown.text;
+      EXPECT_THAT(thrown.text, HasSubstr("overlap"));
+    };
+    refused([&] { window.put(self, {.local = 0, .remote = 7, .bytes = 8}); });
+    refused([&] { window.get(self, {.local = 7, .remote = 0, .bytes = 8}); });
+    const std::vector<Block> chain{{.local = 0, .remote = 8, .bytes = 8},
+                                   {.local = 8, .remote = 16, .bytes = 8}};
+    refused([&] { static_cast<void>(window.prepare_put(self, chain)); });
+    for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(place.as<std::uint8_t>()[i], i);
+    window.put(self, {.local = 8, .remote = 8, .bytes = 8}).wait();
+    window.put(self, {.local = 0, .remote = 8, .bytes = 8}).wait();
+    EXPECT_EQ(place.as<std::uint8_t>()[15], 7);
+    seat.barrier();
+    if (self == 0) window.put(1, {.local = 0, .remote = 7, .bytes = 8}).wait();
+    seat.barrier();
+    if (self == 1) {
+      EXPECT_EQ(place.as<std::uint8_t>()[14], 7);
+    }
+  });
+}
+
 // Words are aligned by their addresses, not by their offsets.
 TEST_P(WindowArguments, AtomicsAreOfAlignedWordsOfMemoryThatIsNot) {
   run(GetParam(), 2, [](Seat& seat) {
