@@ -202,8 +202,9 @@ class Operations {
 
   /// all_gather with `counts[r]` elements of rank r, placed at `out + displacements[r]` (empty displacements:
   /// packed). Blocks lie in any order, without overlap. Displacements of empty blocks are ignored, here and
-  /// below. All ranks pass the same counts. In place: `in == out + displacements[rank]`.
-  template <Elements In, WritableElementsLike<In> Out>
+  /// below. All ranks pass the same counts; `in` of one whose count is 0 may be `{}`. In place: `in == out +
+  /// displacements[rank]`.
+  template <WritableElements Out, ElementsLike<Out> In = std::span<const element_of<Out>>>
   Result all_gather_v(In&& in, Out&& out, std::span<const std::size_t> counts,
                       std::span<const std::size_t> displacements = {}) {
     const std::span from(in);
@@ -223,8 +224,9 @@ class Operations {
   }
 
   /// reduce_scatter with `counts[r]` elements for rank r, which lie at `in + displacements[r]` (empty:
-  /// packed). All ranks pass the same counts. In place: `out == in + displacements[rank]`.
-  template <Elements In, WritableElementsLike<In> Out>
+  /// packed). All ranks pass the same counts; `out` of one whose count is 0 may be `{}`. In place: `out == in
+  /// + displacements[rank]`.
+  template <Elements In, WritableElementsLike<In> Out = std::span<element_of<In>>>
   Result reduce_scatter_v(In&& in, Out&& out, std::span<const std::size_t> counts,
                           std::span<const std::size_t> displacements = {}, Reduction op = ReduceOp::sum) {
     const std::span from(in);
@@ -247,8 +249,9 @@ class Operations {
   }
 
   /// all_to_all with its own count and displacement for every peer (empty displacements: packed). What rank s
-  /// sends to r must be what r expects from s. Blocks of the output do not overlap. Not in place.
-  template <Elements In, WritableElementsLike<In> Out>
+  /// sends to r must be what r expects from s. Blocks of the output do not overlap. Not in place. A rank that
+  /// sends nothing may pass `{}` for `in`, one that receives nothing for `out`.
+  template <Elements In, WritableElementsLike<In> Out = std::span<element_of<In>>>
   Result all_to_all_v(In&& in, std::span<const std::size_t> in_counts,
                       std::span<const std::size_t> in_displacements, Out&& out,
                       std::span<const std::size_t> out_counts,
@@ -259,6 +262,14 @@ class Operations {
     detail::require_blocks_within(to.size(), ranks(), out_counts, out_displacements, "all_to_all_v, output");
     return all_to_all_v(from.data(), in_counts, in_displacements, to.data(), out_counts, out_displacements,
                         data_type_of<element_of<In>>);
+  }
+  template <WritableElements Out>
+  Result all_to_all_v(std::nullptr_t, std::span<const std::size_t> in_counts,
+                      std::span<const std::size_t> in_displacements, Out&& out,
+                      std::span<const std::size_t> out_counts,
+                      std::span<const std::size_t> out_displacements) {
+    return all_to_all_v(std::span<const element_of<Out>>(), in_counts, in_displacements, out, out_counts,
+                        out_displacements);
   }
   Result all_to_all_v(const void* in, std::span<const std::size_t> in_counts,
                       std::span<const std::size_t> in_displacements, void* out,

@@ -60,6 +60,19 @@ TEST(Ranges, MayBeNothingWhereNothingIsRead) {
         }
         comm.broadcast(mine, one, 0);
         EXPECT_EQ(one[0], 5);
+        const std::vector<std::size_t> first{1, 0}, none{0, 0};
+        if (comm.rank() == 0) {
+          comm.all_gather_v(mine, one, first);
+          comm.reduce_scatter_v(mine, one, first);
+          EXPECT_EQ(one[0], 5 + 6);
+          comm.all_to_all_v(mine, std::vector<std::size_t>{0, 1}, {}, {}, none, {});
+        } else {
+          comm.all_gather_v({}, one, first);
+          EXPECT_EQ(one[0], 5);
+          comm.reduce_scatter_v(mine, {}, first);
+          comm.all_to_all_v({}, none, {}, one, first, {});
+          EXPECT_EQ(one[0], 5);
+        }
       },
       over("shm"));
 }
