@@ -57,8 +57,9 @@ std::string simulated(const Picture& picture, const Plan& plan, int node_size) {
   text += fmt::format("the communicator's choice, {} in pieces of {}: ", plan.name,
                       simulation::size_text(static_cast<double>(plan.program.piece)));
   try {
-    const auto chosen = simulation::rank_candidates(as_called, own);
-    return text + fmt::format("{:.2f} us\n", chosen.candidates.at(0).result.seconds * 1e6);
+    const auto chosen = simulation::rank_candidates(as_called, own).candidates.at(0).result;
+    text += fmt::format("{} us\n", simulation::time_text(chosen));
+    return chosen.estimated ? text + fmt::format("{}\n", simulation::estimate_note) : text;
   } catch (const Error& error) {
     return text + fmt::format("not simulated: {}\n", error.what());
   }

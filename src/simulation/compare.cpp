@@ -52,10 +52,9 @@ std::string folds(const Candidate& slower, const Candidate& faster) {
 }
 
 std::string loss(const Network& network, const Candidate& loser, const Candidate& best) {
-  std::string text =
-      fmt::format("not {} in pieces of {}: {:.2f} us, {:.2f} us more\n", loser.algorithm->name,
-                  size_text(static_cast<double>(loser.result.piece)), loser.result.seconds * microseconds,
-                  (loser.result.seconds - best.result.seconds) * microseconds);
+  std::string text = fmt::format("not {} in pieces of {}: {} us, {:.2f} us more\n", loser.algorithm->name,
+                                 size_text(static_cast<double>(loser.result.piece)), time_text(loser.result),
+                                 (loser.result.seconds - best.result.seconds) * microseconds);
   const auto reasons = differences(network, loser, best);
   for (const Difference& reason : reasons)
     text += fmt::format("  {:+.2f} us {}\n", reason.seconds * microseconds, reason.what);
@@ -117,17 +116,22 @@ double load(const Network& network, const Candidate& candidate, const LinkCounts
 std::string describe(const Network& network, const Ranking& ranking, std::string_view more_effort) {
   const Candidate& best = ranking.candidates.at(0);
   std::string text = fmt::format(
-      "fastest: {}, {} lanes, chunks of {} in pieces of {}, {} messages: {:.2f} us\n", best.algorithm->name,
+      "fastest: {}, {} lanes, chunks of {} in pieces of {}, {} messages: {} us\n", best.algorithm->name,
       most_of_a_rank(best, [](const RankCounts& rank) { return rank.lanes; }),
       size_text(static_cast<double>(best.result.chunk)), size_text(static_cast<double>(best.result.piece)),
-      best.result.messages, best.result.seconds * microseconds);
+      best.result.messages, time_text(best.result));
   if (!best.result.links.empty())
     text += fmt::format("busiest link: {:.0f}% {}, {}\n", 100 * load(network, best, best.result.links[0]),
                         link_text(network, best.result.links[0]), size_text(best.result.links[0].bytes));
   if (network.adapter)
     text += fmt::format("queue pairs of an adapter, at most: {}\n",
                         queue_pairs_per_adapter(network, best.result));
-  for (const Candidate* loser : runners_up(ranking.candidates)) text += loss(network, *loser, best);
+  bool any_estimated = best.result.estimated;
+  for (const Candidate* loser : runners_up(ranking.candidates)) {
+    text += loss(network, *loser, best);
+    any_estimated = any_estimated || loser->result.estimated;
+  }
+  if (any_estimated) text += fmt::format("{}\n", estimate_note);
   return text + describe(ranking.left_out, more_effort);
 }
 
@@ -140,6 +144,10 @@ std::string describe(const std::vector<LeftOut>& left_out, std::string_view more
     text += fmt::format("{}perhaps faster, but too long to simulate{}: {}\n", indent,
                         more_effort.empty() ? "" : fmt::format(" ({})", more_effort), unknown);
   return text;
+}
+
+std::string time_text(const Result& result) {
+  return fmt::format("{}{:.2f}", result.estimated ? "~" : "", result.seconds * microseconds);
 }
 
 std::string size_text(double bytes) {

@@ -35,6 +35,11 @@ std::string describe(const Network& network, const Ranking& ranking, std::string
 std::string describe(const std::vector<LeftOut>& left_out, std::string_view more_effort = "",
                      std::string_view indent = "");
 
+/// "12.50" for 12.5 us, "~12.50" where that is estimated.
+std::string time_text(const Result& result);
+/// What stands below times that `time_text` may have marked.
+inline constexpr std::string_view estimate_note =
+    "~: estimated from some of the pieces, as to simulate all would take long";
 /// "1.5K" for 1536, at most four digits.
 std::string size_text(double bytes);
 /// The name of a link, and how many are like it.

@@ -37,6 +37,7 @@ Result run(const Schedule& schedule, const Network& network, const Workload& wor
   if (workload.extrapolates && workload.calls == 1 && steps_in_all(actors) >= workload.extrapolates_from)
     found = by_some_rounds(network, quotient, actors, left);
   Result result = found ? std::move(*found) : Engine(network, quotient, actors, workload.calls).run(left);
+  result.estimated = found.has_value();
   result.effort += limits.effort - left.effort;
   result.chunk = largest_chunk(schedule, workload);
   for (const Actor& actor : actors)

@@ -85,7 +85,8 @@ struct Result {
   bool finished = true;
   bool too_long = false;  ///< given up for Limits::effort, not for its time
   double seconds = 0;
-  Spent spent;   ///< of the step that ends last
+  bool estimated = false;  ///< `seconds`, from some of the rounds: Workload::extrapolates
+  Spent spent;             ///< of the step that ends last
   Spent steady;  ///< s a call, once calls follow each other: of the later half of `Workload::calls`; no hops
   std::vector<Rank> representatives;
   std::vector<int> members;       ///< ranks each stands for

@@ -97,6 +97,11 @@ TEST(Describe, SaysWhatIsFastestAndWhyNoOther) {
             "not ring in pieces of 1K: 12.50 us, 2.50 us more\n"
             "  +2.50 us steps\n"
             "slower, not simulated to the end: all_pairs (64K 256K), double_tree (64K)\n");
+  ranking.candidates[2].result.estimated = true;
+  EXPECT_THAT(
+      describe(network, ranking),
+      AllOf(HasSubstr(": 10.00 us\n"), HasSubstr("not ring in pieces of 1K: ~12.50 us, 2.50 us more\n"),
+            HasSubstr("\n~: estimated from some of the pieces")));
   Network with_adapters = network;
   with_adapters.adapter = [](Rank) { return 0; };
   ranking.candidates[0].result.by_rank = {0, 1};

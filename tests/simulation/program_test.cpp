@@ -195,6 +195,17 @@ int count(const std::string& text, const std::string& word) {
   return found;
 }
 
+TEST_F(Program, MarksTimesThatAreEstimates) {
+  const std::string chain = "broadcast 64M --algorithm chain --piece 256K --nodes 2 12";
+  const std::string marked = run(chain).output;
+  EXPECT_THAT(marked, ContainsRegex(" 16 +64M +chain +256K +[0-9]+\\.[0-9][0-9] "));
+  EXPECT_THAT(marked, ContainsRegex(" 96 +64M +chain +256K +~[0-9]+\\.[0-9][0-9] "));
+  EXPECT_THAT(marked, testing::EndsWith("\n" + std::string(estimate_note) + "\n"));
+  EXPECT_THAT(run("broadcast 64M --algorithm chain --nodes 2").output, Not(HasSubstr("~")));
+  const auto written = answers(chain);
+  for (const int i : {0, 1}) EXPECT_EQ(written.at(i).at("candidates").at(0).at("estimated"), i == 1);
+}
+
 TEST_F(Program, DrawsALineForEveryNumberOfRanks) {
   const std::string file = scratch(".svg");
   EXPECT_EQ(run("all_reduce 1M 16M 64M --nodes 1 2 --plot " + file).status, 0);

@@ -1,4 +1,6 @@
 /// tutti-sim: predicts operations on machines that need not be there. `tutti-sim --help` says how.
+#include <fmt/core.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -12,6 +14,7 @@
 #include "sim/plot.hpp"
 #include "sim/report.hpp"
 #include "sim/settings.hpp"
+#include "simulation/compare.hpp"
 #include "simulation/world_network.hpp"
 #include "topology/load.hpp"
 
@@ -27,6 +30,7 @@ void run(const sim::Settings& settings) {
   nlohmann::json all = nlohmann::json::array();
   std::vector<sim::Point> points;
   std::FILE* const to = settings.plot == "-" ? stderr : words_beside(settings.json);
+  bool any_estimated = false;
   sim::print_header(to);
   for (const int nodes : settings.nodes) {
     const topology::World world = topology::uniform_world(machine, nodes, settings.ranks_per_node);
@@ -39,13 +43,14 @@ void run(const sim::Settings& settings) {
                                                                      .piece = settings.piece,
                                                                      .effort = settings.effort,
                                                                      .more_effort = sim::more_effort})};
-      sim::print(to, network, answer, settings.links);
+      any_estimated = sim::print(to, network, answer, settings.links) || any_estimated;
       std::fflush(to);
       points.push_back(
           {network.ranks, static_cast<double>(bytes), answer.ranking.candidates.at(0).result.seconds});
       if (json) all.push_back(sim::to_json(network, answer));
     }
   }
+  if (any_estimated) fmt::print(to, "{}\n", simulation::estimate_note);
   if (json) json->write(json_text(all, 2) + '\n');
   if (plot) plot->write(sim::plot(settings.collective, std::move(points)));
 }

@@ -21,7 +21,6 @@ using simulation::Network;
 using simulation::RankCounts;
 using simulation::size_text;
 
-constexpr double microseconds = 1e6;
 constexpr double gigabytes = 1e-9;
 // Of ConnectX adapters, from the structure of the device's interface; docs/simulation.md.
 constexpr std::size_t queue_pair_context_bytes = 232;
@@ -50,7 +49,8 @@ void print_header(std::FILE* to) {
              "buffers", "busiest link");
 }
 
-void print(std::FILE* to, const Network& network, const Answer& answer, int links) {
+bool print(std::FILE* to, const Network& network, const Answer& answer, int links) {
+  bool any_estimated = false;
   for (std::size_t i = 0; i < std::min<std::size_t>(answer.ranking.candidates.size(), 2); ++i) {
     const Candidate& one = answer.ranking.candidates[i];
     const int pairs = simulation::queue_pairs_per_adapter(network, one.result);
@@ -58,13 +58,14 @@ void print(std::FILE* to, const Network& network, const Answer& answer, int link
     if (!one.result.links.empty())
       busiest = fmt::format("{:.0f}% {}", 100 * load(network, one, one.result.links[0]),
                             link_text(network, one.result.links[0]));
-    fmt::print(to, "{:>6} {:>7} {:>7}  {:<18} {:>6} {:>11.2f} {:>8.1f} {:>14} {:>7} {:>8} {:>8}  {}\n",
+    fmt::print(to, "{:>6} {:>7} {:>7}  {:<18} {:>6} {:>11} {:>8.1f} {:>14} {:>7} {:>8} {:>8}  {}\n",
                i == 0 ? std::to_string(answer.nodes) : "", i == 0 ? std::to_string(network.ranks) : "",
                i == 0 ? size_text(static_cast<double>(answer.bytes)) : "next", one.algorithm->name,
-               size_text(static_cast<double>(one.result.piece)), one.result.seconds * microseconds,
+               size_text(static_cast<double>(one.result.piece)), simulation::time_text(one.result),
                bus_bandwidth(one.algorithm->collective, network.ranks, answer.bytes, one.result.seconds),
                one.result.messages, pairs, size_text(static_cast<double>(pairs) * queue_pair_context_bytes),
                size_text(static_cast<double>(buffers(one))), busiest);
+    any_estimated = any_estimated || one.result.estimated;
     if (i > 0) continue;
     for (int l = 0; l < std::min(links, static_cast<int>(one.result.links.size())); ++l) {
       const LinkCounts& link = one.result.links[static_cast<std::size_t>(l)];
@@ -73,6 +74,7 @@ void print(std::FILE* to, const Network& network, const Answer& answer, int link
     }
   }
   fmt::print(to, "{}", simulation::describe(answer.ranking.left_out, more_effort, std::string(24, ' ')));
+  return any_estimated;
 }
 
 nlohmann::json to_json(const simulation::Spent& spent) {
@@ -99,6 +101,7 @@ nlohmann::json to_json(const Network& network, const Answer& answer) {
          {"chunk", one.result.chunk},
          {"lanes", most_of_a_rank(one, [](const RankCounts& rank) { return rank.lanes; })},
          {"seconds", one.result.seconds},
+         {"estimated", one.result.estimated},
          {"busbw_gb_s",
           bus_bandwidth(one.algorithm->collective, network.ranks, answer.bytes, one.result.seconds)},
          {"messages", one.result.messages},

@@ -26,8 +26,9 @@ struct Answer {
 double bus_bandwidth(Collective collective, int ranks, std::size_t bytes, double seconds);
 
 void print_header(std::FILE* to);
-/// A line for the fastest candidate and the one after it, and `links` lines for links.
-void print(std::FILE* to, const simulation::Network& network, const Answer& answer, int links);
+/// A line for the fastest candidate and the one after it, and `links` lines for links. True: a time there is
+/// an estimate, and marked.
+bool print(std::FILE* to, const simulation::Network& network, const Answer& answer, int links);
 /// Its seconds, and a candidate's `besides_seconds` (turns on shared processors, factors), are all of its
 /// time.
 nlohmann::json to_json(const simulation::Spent& spent);

@@ -112,6 +112,7 @@ nlohmann::json to_json(const Request& request, const topology::World& world, con
     lost.push_back({{"algorithm", loser->algorithm->name},
                     {"piece", loser->result.piece},
                     {"seconds", loser->result.seconds},
+                    {"estimated", loser->result.estimated},
                     {"differences", std::move(reasons)}});
   }
   return {{"operation", request.operation},
