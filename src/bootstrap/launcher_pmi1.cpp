@@ -159,7 +159,7 @@ class Pmi1Launcher final : public Launcher {
     }
     const auto got = server_.ask("cmd=get " + entry, "get_result", deadline);
     finish();
-    return id_of(Pmi1::value(got, "value").value_or(""));
+    return id_of(from_value(Pmi1::value(got, "value").value_or("")));
   }
 
  private:
@@ -181,13 +181,18 @@ class Pmi1Launcher final : public Launcher {
     ++number_;
     next_ = {};
   }
-  /// No longer than an id, for which there is room, and without spaces.
+  /// No longer than an id, for which there is room, and without spaces, which `from_value` puts back.
   static std::string as_value(std::string text) {
     text.resize(std::min(text.size(), UniqueId{}.to_string().size()));
     std::ranges::replace_if(
-        text, [](unsigned char c) { return std::isgraph(c) == 0; }, '_');
+        text, [](unsigned char c) { return std::isgraph(c) == 0; }, blank);
     return text;
   }
+  static std::string from_value(std::string value) {
+    std::ranges::replace(value, blank, ' ');
+    return value;
+  }
+  static constexpr char blank = '~';  ///< values hold no spaces, and reasons no such character
 
   Pmi1 server_;
   unsigned number_ = 0;  ///< of the next id
