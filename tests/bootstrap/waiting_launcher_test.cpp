@@ -31,7 +31,10 @@ int beside_a_waiting_thread(const std::function<int()>& beside) {
     const Environment environment(
         {{"PMI_FD", std::to_string(ours.get())}, {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}});
     Thrown thrown;
-    std::thread waiting([&] { thrown = thrown_by([] { launch_from_environment("", 60s); }); });
+    std::thread waiting([&] {
+      thrown = thrown_by([] { launch_from_environment("", 60s); });
+      ::shutdown(ours.get(), SHUT_RDWR);  // where it did not ask, nobody waits for that
+    });
     std::string asked;
     for (char one = 0; !asked.ends_with("barrier_in\n") && ::read(theirs.get(), &one, 1) == 1;) asked += one;
     const int code = beside();
