@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/mappings.hpp"
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
 
@@ -143,7 +144,7 @@ void expect_forked_calls(Communicator& comm, void* page) {
       {"duplicate", [&] { static_cast<void>(comm.duplicate()); }},
       {"allocate", [&] { static_cast<void>(comm.allocate<float>(1)); }},
       {"allocate nothing", [&] { static_cast<void>(comm.allocate<float>(0)); }},
-      {"register_memory", [&] { static_cast<void>(comm.register_memory(page, 4096)); }},
+      {"register_memory", [&] { static_cast<void>(comm.register_memory(page, page_bytes())); }},
       {"use", [&] { comm.use(Schedule{}); }},
       {"explain", [&] { static_cast<void>(comm.explain(barrier)); }},
       {"predict", [&] { static_cast<void>(comm.predict(barrier)); }},
@@ -175,7 +176,8 @@ TEST_P(Forked, TheChildIsRefusedEveryCall) {
     comm.barrier();  // nobody sends before
     Group group = comm.group();
     group.barrier();
-    const std::unique_ptr<void, decltype(&std::free)> page(std::aligned_alloc(4096, 4096), &std::free);
+    const std::unique_ptr<void, decltype(&std::free)> page(std::aligned_alloc(page_bytes(), page_bytes()),
+                                                           &std::free);
     Child child([&] {
       ::alarm(30);
       expect_forked_work(work, group);

@@ -112,7 +112,7 @@ TEST(HugePages, OfPartOfOneAllOfIt) {
 TEST(HugePages, AddNoMemory) {
   SKIP_WITHOUT_HUGE_PAGES();
   const Pages pages(3 * huge);
-  pages.touch(0, 2 * huge - 4096);  // of the second one a page is missing, of the third all
+  pages.touch(0, 2 * huge - page_bytes());  // of the second one a page is missing, of the third all
   const std::size_t before = pages.says("Rss");
   put_into_huge_pages(pages.data(), 3 * huge);
   EXPECT_EQ(pages.in_huge_pages(), huge);
@@ -170,9 +170,9 @@ TEST(HugePages, NothingOutsideTheMapping) {
   SKIP_WITHOUT_HUGE_PAGES();
   const Pages pages(3 * huge);
   pages.touch(0, 3 * huge);
-  ASSERT_EQ(::mprotect(pages.data(), 4096, PROT_NONE), 0);
-  put_into_huge_pages(pages.data() + 4096, 3 * huge - 4096);
-  ASSERT_EQ(::mprotect(pages.data(), 4096, PROT_READ | PROT_WRITE), 0);
+  ASSERT_EQ(::mprotect(pages.data(), page_bytes(), PROT_NONE), 0);
+  put_into_huge_pages(pages.data() + page_bytes(), 3 * huge - page_bytes());
+  ASSERT_EQ(::mprotect(pages.data(), page_bytes(), PROT_READ | PROT_WRITE), 0);
   EXPECT_EQ(pages.in_huge_pages(), 2 * huge);
   EXPECT_TRUE(pages.as_touched(0, 3 * huge));
 }
