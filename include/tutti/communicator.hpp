@@ -122,8 +122,8 @@ class Buffer {
 /// of its own again, with what is in it. (Where the system has no room for these, pages that are written get
 /// copies; the others stay in shared memory, which is held for as long as they are, and the memory cannot be
 /// registered again. Under strict overcommit, vm.overcommit_memory = 2, all of it may stay so, shared with
-/// children made by fork.) That concerns this rank alone; no call under way may use the memory then. The last copy
-/// ends on the communicator's thread.
+/// children made by fork.) That concerns this rank alone; no call under way may use the memory then. The last
+/// copy ends on the communicator's thread.
 class Registration {
  private:
   friend class Communicator;
