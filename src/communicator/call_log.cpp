@@ -41,7 +41,7 @@ LoggedForm Impl::loggable(const Call& call) {
 void Impl::log_call(const Task& task) {
   // Sends and receives are numbered by pair; they share the ring with the calls of everybody.
   const std::uint64_t number = task.plan == nullptr ? task.sequence << 1 | 1 : task.sequence << 1;
-  const std::uint64_t order = ++logged;
+  const std::uint64_t order = ++calls_logged;
   CallEntry& entry = call_log->calls[order % call_log_entries];
   // A reader that sees any of what follows sees the 0, too, or what is stored last.
   entry.sequence.store(0, std::memory_order_relaxed);

@@ -373,7 +373,7 @@ struct Impl {
   std::uint64_t warm_up_calls = 0;              ///< users count from there
   transport::Tag history = 0;                   ///< of the last collective call
   transport::shm::Control* call_log = nullptr;  ///< this rank's
-  std::uint64_t logged = 0;                     ///< calls
+  std::uint64_t calls_logged = 0;
   std::uint64_t children = 0;
   /// When another rank was first seen to have closed the buffers; 0: not yet. Any thread may look.
   std::atomic<Clock::rep> closing_seen{0};
