@@ -140,7 +140,7 @@ struct Float16 {
     constexpr Stored nan = float16_format.nan;
     Stored code;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(code) : "f"(value));
-    return value != value ? nan : code;  // NOLINT(misc-redundant-expression)
+    return value != value ? nan : code;
   }
 #else
   TUTTI_DEVICE static float decode(Stored code) { return Small<Stored, float16_format>::decode(code); }

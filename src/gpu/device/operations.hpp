@@ -23,7 +23,7 @@ struct Modifiers {
 
 template <class T>
 TUTTI_DEVICE bool is_nan(T value) {
-  return value != value;  // NOLINT(misc-redundant-expression): that is what a NaN does
+  return value != value;  // that is what a NaN does
 }
 
 /// NaN wins, -0 < +0.
