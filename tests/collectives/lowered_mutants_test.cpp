@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include <tutti/error.hpp>
 #include <tutti/verify.hpp>
 
 #include "collectives/algorithms.hpp"
