@@ -162,8 +162,9 @@ class Window {
   /// Nothing but a notification, after all that was started to the target before.
   Transfer notify(Rank target, std::uint32_t id);
 
-  /// Checks the blocks and prepares them for `post`. A get that notifies tells the target that its blocks
-  /// have been read.
+  /// Checks the blocks and prepares them for `post`; where the target is this rank, neighbours that were
+  /// joined (see Batch::blocks) do not overlap as one either. A get that notifies tells the target that its
+  /// blocks have been read.
   [[nodiscard]] Batch prepare_put(Rank target, std::span<const Block> blocks);
   [[nodiscard]] Batch prepare_get(Rank target, std::span<const Block> blocks);
   Transfer post(const Batch& batch, const TransferOptions& options = {});
