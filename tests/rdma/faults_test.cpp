@@ -258,13 +258,13 @@ class FewObjects {
 
   /// For this process.
   void enter() const { std::ofstream(folder_ + "/cgroup.procs") << 0 << std::flush; }
-  /// What there is now, and `more`. Returns what there is.
-  [[nodiscard]] int limit_to_present_and(int more, const std::string& device) const {
+  /// To what there is now, which it returns.
+  [[nodiscard]] int limit_to_present(const std::string& device) const {
     int present = 0;
     std::ifstream lines(folder_ + "/rdma.current");
     for (std::string name, handles, objects; lines >> name >> handles >> objects;)
       if (name == device) present = std::stoi(objects.substr(objects.find('=') + 1));
-    std::ofstream(folder_ + "/rdma.max") << device << " hca_object=" << present + more << std::flush;
+    std::ofstream(folder_ + "/rdma.max") << device << " hca_object=" << present << std::flush;
     return present;
   }
 
@@ -289,7 +289,7 @@ TEST_F(LabFaults, TooFewQueuePairsAreExplained) {
       comm.barrier();
       // A connection makes its queue pair before it registers memory.
       if (comm.rank() == poor) {
-        EXPECT_GT(few.limit_to_present_and(0, "rx1_0"), 5);
+        EXPECT_GT(few.limit_to_present("rx1_0"), 5);
       }
       if (comm.rank() == poor) comm.send(std::span<const std::int32_t>(data), never_spoken_to);
       if (comm.rank() == never_spoken_to) comm.receive(std::span(data), poor);
