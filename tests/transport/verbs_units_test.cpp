@@ -281,6 +281,15 @@ TEST(VerbsDevices, AreFound) {
   EXPECT_TRUE(port.gids[0].roce_v2);
 }
 
+// Messages are cut by it: by 0 that is a division by zero, or takes for ever.
+TEST(VerbsDevices, ThatDoNotSayHowMuchTheyTakeAtOnceTakeAMebibyte) {
+  FakeDevice device;
+  device.longest_message = 0;
+  const auto fake = fake_verbs({device});
+  const auto devices = verbs::discover(*fake, "/nonexistent");
+  EXPECT_EQ(devices.at(0).ports.at(0).longest_message, 1U << 20U);
+}
+
 TEST(VerbsDevices, OfIwarpHaveTheAddressesOfTheirInterfaceAndItsAliases) {
   bootstrap::test::Child child([] {
     const auto ip = [](const char* arguments) {

@@ -106,7 +106,10 @@ Port describe_port(Verbs& verbs, ibv_context* context, int number, const std::ve
   port.gigabits = lane_speed(attributes.active_speed) * lanes(attributes.active_width);
   port.mtu = bytes_of(attributes.active_mtu);
   port.lid = attributes.lid;
-  port.longest_message = attributes.max_msg_sz;
+  // Not all drivers say: mana_ib left it 0 for years. Some adapters say this, and none is known that says
+  // less.
+  constexpr std::uint32_t if_untold = 1U << 20U;
+  port.longest_message = attributes.max_msg_sz > 0 ? attributes.max_msg_sz : if_untold;
   for (const auto& entry : gids) {
     if (static_cast<int>(entry.port_num) != number) continue;
     Gid gid;
