@@ -42,6 +42,13 @@ double median_of(std::vector<Batch> batches, Of of) {
   return (*middle).*of;
 }
 
+inline constexpr int most_calls = 1 << 22;  ///< of a batch
+
+/// Calls that take a twelfth of `seconds`, where each takes `call`.
+inline int calls_of_batch(double seconds, double call) {
+  return static_cast<int>(std::clamp(seconds / 12 / std::max(call, 1e-9), 1.0, double{most_calls}));
+}
+
 /// Batches of a twelfth of `seconds` each until `seconds` are used, and for up to four times as long until
 /// three of them were undisturbed. At least 15 calls go before that do not count: programs that make long
 /// calls make many, and libraries may have to settle.
@@ -49,10 +56,11 @@ inline Figures measure(Point& point, Inputs inputs, double seconds, CoreSpeed& c
   constexpr std::size_t fewest = 3;
   int calls = 1;
   double call = point.batch(calls, inputs);
-  for (double spent = call; calls < 8 || (call * calls < seconds / 24 && spent < seconds);
+  for (double spent = call;
+       calls < most_calls && (calls < 8 || (call * calls < seconds / 24 && spent < seconds));
        spent += call * calls)
     call = point.batch(calls *= 2, inputs);
-  calls = std::clamp(static_cast<int>(seconds / 12 / std::max(call, 1e-9)), 1, 1 << 22);
+  calls = calls_of_batch(seconds, call);
   std::vector<Batch> batches;
   double before = cores.step();
   for (double spent = 0; spent < seconds || batches.size() < fewest ||

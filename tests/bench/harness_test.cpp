@@ -66,6 +66,13 @@ TEST(Harness, LostResultsAreAFailure) {
   }
 }
 
+TEST(Harness, ABatchIsOfNoMoreCallsThanCanBeCounted) {
+  EXPECT_EQ(bench::calls_of_batch(12, 0.25), 4);
+  EXPECT_EQ(bench::calls_of_batch(12, 5), 1);
+  EXPECT_EQ(bench::calls_of_batch(3600, 20e-9), bench::most_calls);
+  EXPECT_EQ(bench::calls_of_batch(3600, 0), bench::most_calls);
+}
+
 TEST(Harness, PointsAreAnOperationAndANumberOfBytes) {
   Counting backend;
   EXPECT_EQ(bench::parse_point("all_reduce:1024", backend).bytes(), 1024U);
