@@ -34,6 +34,7 @@
 
 namespace {
 
+using bench::int_of;
 using bench::Operation;
 
 struct GlooOptions {
@@ -155,7 +156,7 @@ class Gloo : public bench::Backend {
 
   std::function<void()> older(const bench::Call& call, float* in, float* out) {
     const std::vector<float*> data{out};
-    const int total = static_cast<int>(call.total), block = static_cast<int>(call.block());
+    const int total = int_of(call.total), block = int_of(call.block());
     switch (call.operation) {
       case Operation::all_reduce:
         if (options_.algorithm == "bcube")

@@ -10,6 +10,7 @@
 
 namespace {
 
+using bench::int_of;
 using bench::Operation;
 
 void check(int code, const char* what) {
@@ -34,36 +35,36 @@ class Mpi : public bench::Backend {
     return value;
   }
   std::function<void()> prepare(const bench::Call& call, float* in, float* out) override {
-    const int total = static_cast<int>(call.total), block = static_cast<int>(call.block());
+    const int count = int_of(call.count());
     switch (call.operation) {
       case Operation::all_reduce:
         return [=] {
-          check(MPI_Allreduce(in, out, total, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+          check(MPI_Allreduce(in, out, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
         };
       case Operation::reduce_scatter:
         return reduce_scatter(call, in, out);
       case Operation::all_gather:
         return [=] {
-          check(MPI_Allgather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, MPI_COMM_WORLD), "MPI_Allgather");
+          check(MPI_Allgather(in, count, MPI_FLOAT, out, count, MPI_FLOAT, MPI_COMM_WORLD), "MPI_Allgather");
         };
       case Operation::all_to_all:
         return [=] {
-          check(MPI_Alltoall(in, block, MPI_FLOAT, out, block, MPI_FLOAT, MPI_COMM_WORLD), "MPI_Alltoall");
+          check(MPI_Alltoall(in, count, MPI_FLOAT, out, count, MPI_FLOAT, MPI_COMM_WORLD), "MPI_Alltoall");
         };
       case Operation::broadcast:
         return [=, buffer = call.is_root() ? in : out] {
-          check(MPI_Bcast(buffer, total, MPI_FLOAT, 0, MPI_COMM_WORLD), "MPI_Bcast");
+          check(MPI_Bcast(buffer, count, MPI_FLOAT, 0, MPI_COMM_WORLD), "MPI_Bcast");
         };
       case Operation::reduce:
         return
-            [=] { check(MPI_Reduce(in, out, total, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD), "MPI_Reduce"); };
+            [=] { check(MPI_Reduce(in, out, count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD), "MPI_Reduce"); };
       case Operation::gather:
         return [=] {
-          check(MPI_Gather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, 0, MPI_COMM_WORLD), "MPI_Gather");
+          check(MPI_Gather(in, count, MPI_FLOAT, out, count, MPI_FLOAT, 0, MPI_COMM_WORLD), "MPI_Gather");
         };
       case Operation::scatter:
         return [=] {
-          check(MPI_Scatter(in, block, MPI_FLOAT, out, block, MPI_FLOAT, 0, MPI_COMM_WORLD), "MPI_Scatter");
+          check(MPI_Scatter(in, count, MPI_FLOAT, out, count, MPI_FLOAT, 0, MPI_COMM_WORLD), "MPI_Scatter");
         };
       case Operation::barrier:
         return [] { check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); };
@@ -80,21 +81,22 @@ class Mpi : public bench::Backend {
 
  private:
   [[nodiscard]] static std::function<void()> point_to_point(const bench::Call& call, float* in, float* out) {
-    const int total = static_cast<int>(call.total), next = call.next(), previous = call.previous();
+    const int count = int_of(call.count()), next = call.next(), previous = call.previous();
     if (call.operation == Operation::shift)
       return [=] {
-        check(MPI_Sendrecv(in, total, MPI_FLOAT, next, 0, out, total, MPI_FLOAT, previous, 0, MPI_COMM_WORLD,
+        check(MPI_Sendrecv(in, count, MPI_FLOAT, next, 0, out, count, MPI_FLOAT, previous, 0, MPI_COMM_WORLD,
                            MPI_STATUS_IGNORE),
               "MPI_Sendrecv");
       };
-    const auto send = [=] { check(MPI_Send(in, total, MPI_FLOAT, next, 0, MPI_COMM_WORLD), "MPI_Send"); };
+    const auto send = [=] { check(MPI_Send(in, count, MPI_FLOAT, next, 0, MPI_COMM_WORLD), "MPI_Send"); };
     return [=, first = call.rank % 2 == 0] {
       if (first) send();
-      check(MPI_Recv(out, total, MPI_FLOAT, next, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+      check(MPI_Recv(out, count, MPI_FLOAT, next, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
       if (!first) send();
     };
   }
   [[nodiscard]] static std::function<void()> uneven(const bench::Call& call, float* in, float* out) {
+    static_cast<void>(int_of(call.total));  // which bounds the counts and displacements of all ranks
     const auto ints = [](const std::vector<std::size_t>& from) {
       return std::vector<int>(from.begin(), from.end());
     };
@@ -119,7 +121,7 @@ class Mpi : public bench::Backend {
     };
   }
   [[nodiscard]] std::function<void()> reduce_scatter(const bench::Call& call, float* in, float* out) const {
-    const int block = static_cast<int>(call.block());
+    const int block = int_of(call.block());
     if (!reduce_scatter_v_)
       return [=] {
         check(MPI_Reduce_scatter_block(in, out, block, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD),

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -49,6 +50,21 @@ struct Blocks {
   std::vector<std::size_t> counts, displacements;
 };
 
+/// Whether the larger buffer is one block a rank.
+inline bool is_of_blocks(Operation operation) {
+  return operation != Operation::all_reduce && operation != Operation::reduce &&
+         operation != Operation::broadcast && operation != Operation::ping_pong &&
+         operation != Operation::shift;
+}
+
+/// For libraries that count elements by an int.
+inline int int_of(std::size_t elements) {
+  if (elements > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    throw std::invalid_argument(std::to_string(elements) +
+                                " elements are more than this library's interface can count");
+  return static_cast<int>(elements);
+}
+
 /// One call on one rank. Rank 0 is the root of operations that have one.
 struct Call {
   Operation operation;
@@ -60,6 +76,8 @@ struct Call {
 
   [[nodiscard]] bool is_root() const { return rank == 0; }
   [[nodiscard]] std::size_t block() const { return total / static_cast<std::size_t>(size); }
+  /// What an operation that is not a v-form is called with.
+  [[nodiscard]] std::size_t count() const { return is_of_blocks(operation) ? block() : total; }
   [[nodiscard]] std::size_t bytes() const { return total * sizeof(float); }
   [[nodiscard]] int next() const {
     if (operation == Operation::ping_pong) return rank ^ 1;
@@ -98,10 +116,7 @@ inline Call call_of(Operation operation, std::size_t bytes, int rank, int size) 
   if (operation == Operation::barrier) return {operation, 0, rank, size};
   if (operation == Operation::ping_pong && size % 2 != 0)
     throw std::invalid_argument("ping_pong is between pairs: not on " + std::to_string(size) + " ranks");
-  const bool whole = operation == Operation::all_reduce || operation == Operation::reduce ||
-                     operation == Operation::broadcast || operation == Operation::ping_pong ||
-                     operation == Operation::shift;
-  const std::size_t unit = whole ? 1 : static_cast<std::size_t>(size);
+  const std::size_t unit = is_of_blocks(operation) ? static_cast<std::size_t>(size) : 1;
   return {operation, up(up(bytes, sizeof(float)) / sizeof(float), unit), rank, size};
 }
 

@@ -168,4 +168,14 @@ TEST(CallOf, RoundsUpToOneElementARankWhereBlocksMove) {
   EXPECT_EQ(bench::call_of(Operation::reduce_scatter, 1 << 20, 0, 3).total % 3, 0U);
 }
 
+// Of a library whose counts are ints, 2^32 elements would be none.
+TEST(CallOf, CountsWhatALibraryWouldHaveToAndRefusesWhatNoIntHolds) {
+  constexpr std::size_t bytes = std::size_t{1} << 34U, most = 2147483647;
+  EXPECT_EQ(bench::int_of(most), 2147483647);
+  EXPECT_THROW(static_cast<void>(bench::int_of(most + 1)), std::invalid_argument);
+  EXPECT_EQ(bench::call_of(Operation::all_gather, bytes, 0, 8).count(), bytes / sizeof(float) / 8);
+  EXPECT_EQ(bench::call_of(Operation::broadcast, bytes, 0, 8).count(), bytes / sizeof(float));
+  EXPECT_EQ(bench::call_of(Operation::barrier, bytes, 0, 8).count(), 0U);
+}
+
 }  // namespace
