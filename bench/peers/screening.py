@@ -73,7 +73,8 @@ def screen(libraries, ranks_list, operations, sizes, modes, seconds, place):
         """What was measured; nothing if something failed, which it would do again."""
         print(f"screening {variant.library} {variant.name}, {ranks} ranks{turn}", flush=True)
         failed_before = len(failed)
-        new = sweep.attempt(variant, ranks, points, sweep.steady(modes, seconds), place, failed, limit=300 * len(modes))
+        new = sweep.attempt(variant, ranks, points, sweep.steady(modes, seconds), place, failed,
+                            sweep.limit_of(points, modes, seconds))
         results.extend(new)
         return new if len(failed) == failed_before else []
 

@@ -36,6 +36,12 @@ def steady(modes, seconds):
     return ["--modes", ",".join(modes), "--seconds", str(seconds)]
 
 
+def limit_of(points, modes, seconds):
+    """How long such a launch may take. The programs measure a point for up to four times as long where others disturb it,
+    and find out how long its calls are before."""
+    return len(modes) * (300 + 6 * seconds * len(points))
+
+
 def rounded(operation, size, ranks):
     """The bytes that the programs report for a size that was asked for: whole elements, one block a rank."""
     if operation == "barrier":
@@ -75,7 +81,8 @@ def run(libraries, ranks_list, operations, sizes, modes, repeats, seconds, place
             print(f"{ranks} ranks, repetition {repetition + 1} of {repeats}: {len(launches)} launches", flush=True)
             first = repetition * len(launches) // repeats
             for mode, variant, points in launches[first:] + launches[:first]:
-                results += attempt(variant, ranks, points, steady([mode], seconds), place, failed)
+                results += attempt(variant, ranks, points, steady([mode], seconds), place, failed,
+                                   limit_of(points, [mode], seconds))
     return results, failed
 
 

@@ -211,6 +211,12 @@ class Screening(unittest.TestCase):
         self.assertEqual(self.screened(lambda *_: [ran("new", 1, 100, step_ns=steps.pop(0))]),
                          ["a, 2 ranks", "b, 2 ranks", "c, 2 ranks", "a, 2 ranks, again"])
 
+    def test_a_launch_may_take_as_long_as_its_points(self):
+        with unittest.mock.patch.object(launch, "measure", return_value=[]) as measure, \
+                contextlib.redirect_stdout(io.StringIO()):
+            sweep.run(["gloo"], [2], ["all_reduce"], [8, 64], ["unchanged"], 1, 1000, self.place, self.chosen({}))
+        self.assertGreater(measure.call_args.args[-1], 2 * 5 * 1000)
+
     def test_does_not_run_again_what_failed(self):
         def measure(variant, *_):
             if variant.name == "a":
