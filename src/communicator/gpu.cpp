@@ -16,7 +16,11 @@ using detail::Impl;
 /// The transports of a communicator of its own: a thread of the GPU side uses them.
 class GpuNetwork final : public gpu::Network {
  public:
-  explicit GpuNetwork(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  /// Collective. Who connects there gives up when `of` comes to its end, by an abort, say: nobody ends this
+  /// one.
+  explicit GpuNetwork(Impl& of) : impl_(of.split(0, of.group.rank, Within::duplicate)) {
+    impl_->check_parent = of.group.check_members;
+  }
   transport::Transport& to(Rank peer) override { return impl_->routes->to(peer); }
 
  private:
@@ -36,9 +40,7 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   setting.ensure_usable = [&impl] { impl.ensure_usable(); };
   setting.meet = [&impl] { impl.run({.operation = Operation::barrier}); };
   setting.same_host = [&impl](Rank rank) { return impl.shm->reaches(rank); };
-  setting.make_network = [&impl] {
-    return std::make_unique<GpuNetwork>(impl.split(0, impl.group.rank, Within::duplicate));
-  };
+  setting.make_network = [&impl] { return std::make_unique<GpuNetwork>(impl); };
   setting.interrupted = [&impl]() -> std::optional<Error> {
     const bool unusable = impl.unusable.load(std::memory_order_acquire);
     if (unusable && impl.abort_requested.load(std::memory_order_acquire))

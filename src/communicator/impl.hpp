@@ -332,7 +332,7 @@ struct Impl {
   transport::Group group;
   /// Ends after what carries messages.
   Membership membership{watch, group.communicator, group.rank, group.world};
-  std::function<void()> check_parent;  ///< while it is made: throws what ends that
+  std::function<void()> check_parent;  ///< while it is made, or serves another one: throws what ends that
   Options options;
   std::unique_ptr<transport::shm::ShmTransport> shm;
   std::unique_ptr<transport::tcp::TcpTransport> tcp;  ///< only where some peer needs it

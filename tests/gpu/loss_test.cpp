@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
 #include <memory>
+#include <string_view>
 #include <thread>
 
 #include <tutti/gpu.hpp>
@@ -84,6 +86,43 @@ TEST_F(GpuLoss, ARankDiesInTheMiddle) {
       gpu.on(nullptr).all_reduce(buffer, buffer, elements, DataType::float32);
     std::this_thread::sleep_for(5ms);
   });
+}
+
+// Nothing has connected their processors yet, and whoever is stopped does not answer.
+TEST_F(GpuLoss, AnAbortEndsTheWaitForARankThatIsStopped) {
+  const Shared<std::atomic<pid_t>> stopped;
+  auto children = fork_ranks(2, over("tcp", 60s), [&](Communicator& comm) {
+    auto api = std::make_shared<EmulatedApi>();
+    gpu::replace_api(api);
+    std::thread aborting;
+    Clock::time_point aborted;
+    api->before = [&, has_events = false](std::string_view call) mutable {
+      has_events = has_events || call == "create_event";
+      if (!has_events || call != "upload") return;  // which comes right before they connect
+      if (comm.rank() == 1) {
+        *stopped = ::getpid();
+        ::raise(SIGSTOP);
+        return;
+      }
+      for (const tutti::Deadline deadline(10s); !is_stopped(*stopped) && !deadline.passed();)
+        std::this_thread::yield();
+      aborting = std::thread([&] {
+        std::this_thread::sleep_for(100ms);
+        aborted = Clock::now();
+        comm.abort("the test says so");
+      });
+    };
+    const auto thrown = thrown_by(
+        [&] { const Gpu gpu(comm, {.blocks = 4, .memory = std::size_t{1} << 20, .host_size = 1}); });
+    const auto ended = Clock::now();
+    if (aborting.joinable()) aborting.join();
+    EXPECT_EQ(thrown.code, ErrorCode::aborted) << thrown.text;
+    EXPECT_THAT(thrown.text, HasSubstr("the test says so"));
+    EXPECT_LT(ended - aborted, 20s);
+    ::kill(*stopped, SIGKILL);
+  });
+  EXPECT_EQ(children[0].wait(), 0);
+  EXPECT_EQ(children[1].wait(), -SIGKILL);
 }
 
 }  // namespace
