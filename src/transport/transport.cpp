@@ -9,6 +9,13 @@
 
 namespace tutti::transport {
 
+void check_peer(const Group& group, Rank peer) {
+  if (group.check_members) group.check_members();
+  if (group.gone && group.gone(peer))
+    throw Error(ErrorCode::peer_lost, "rank " + std::to_string(peer) + " destroyed its communicator or died",
+                {peer});
+}
+
 bool Sender::try_place(const Placement& /*placement*/, const std::byte* /*data*/, std::size_t /*bytes*/,
                        Tag /*tag*/) {
   assert(false && "nothing was registered");

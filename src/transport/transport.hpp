@@ -35,9 +35,13 @@ struct Group {
   /// empty.
   std::function<void()> check_members;
   /// Whether a rank is known to have destroyed its communicator, or to have died, as of the last
-  /// `check_members`: asked by who awaits that rank alone. May be empty.
+  /// `check_members`: asked by who awaits that rank alone, or connects to it. May be empty.
   std::function<bool(Rank)> gone;
 };
+
+/// Now and then, for who connects to `peer`: throws what ends that, Error(peer_lost) also when the peer is
+/// gone.
+void check_peer(const Group& group, Rank peer);
 
 /// Counted since construction.
 struct Traffic {

@@ -5,12 +5,16 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
 #include <tutti/error.hpp>
 
 #include "bootstrap/ranks.hpp"
+#include "bootstrap/socket.hpp"
 #include "tcp_ranks.hpp"
 #include "transport/tcp/data_socket.hpp"
 #include "transport/tcp/inbox.hpp"
@@ -62,6 +66,27 @@ TEST(TcpSetup, WhoeverIsGoneIsNotAwaited) {
   const auto thrown = thrown_by([&] { ranks[1]->sender(0, 0); });
   EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
   EXPECT_EQ(thrown.ranks, std::vector<Rank>{0});
+  EXPECT_FALSE(deadline.passed());
+}
+
+// Its host may be gone, too, and say nothing to who connects.
+TEST(TcpSetup, WhoeverIsGoneIsNotCalled) {
+  const auto silent = bootstrap::listen_at({"127.0.0.1", 0});
+  const std::uint16_t port = bootstrap::local_endpoint(silent.get()).port;
+  const auto listeners = listeners_at("127.0.0.1", 1);
+  Group group = local_groups(2)[0];
+  group.all_gather = [port](std::span<const std::byte> mine) {
+    std::vector said(2, std::vector(mine.begin(), mine.end()));
+    std::memcpy(said[1].data() + sizeof(std::size_t), &port, sizeof port);  // behind the size of what is said
+    return said;
+  };
+  group.timeout = std::chrono::seconds(60);
+  group.gone = [](Rank rank) { return rank == 1; };
+  tcp::TcpTransport rank(group, listeners[0], tcp_secret);
+  const Deadline deadline(std::chrono::seconds(30));
+  const auto thrown = thrown_by([&] { rank.sender(1, 0); });
+  EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{1});
   EXPECT_FALSE(deadline.passed());
 }
 

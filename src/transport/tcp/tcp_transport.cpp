@@ -142,7 +142,8 @@ void TcpTransport::connect(Streams& streams, Rank peer, int channel) {
         const bootstrap::Hello hello{group_.world[static_cast<std::size_t>(group_.rank)],
                                      static_cast<std::uint32_t>(group_.size),
                                      Purpose{group_.communicator, channel, s}.pack()};
-        socket = dial({contact.address, contact.port}, secret_, hello, {deadline, group_.check_members});
+        socket = dial({contact.address, contact.port}, secret_, hello,
+                      {deadline, [this, peer] { check_peer(group_, peer); }});
         if (!socket) socket = await_connection(peer, channel, s, deadline);
       }
       streams.connect(place, std::move(socket));

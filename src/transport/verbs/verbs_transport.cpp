@@ -228,8 +228,8 @@ void VerbsTransport::connect(Rank peer) {
                                tcp::Purpose{group_.communicator, control_channel, 0}.pack()};
   const Deadline deadline(group_.timeout);
   try {
-    auto socket =
-        tcp::dial({theirs.address, theirs.contact.port}, secret_, hello, {deadline, group_.check_members});
+    auto socket = tcp::dial({theirs.address, theirs.contact.port}, secret_, hello,
+                            {deadline, [this, peer] { check_peer(group_, peer); }});
     assert(socket);  // nobody opens an inbox's place for control
     link(peer).begin(std::move(socket), true);
     link(peer).check();
