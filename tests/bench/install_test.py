@@ -59,6 +59,17 @@ class Install(unittest.TestCase):
 
 
 class FirstSteps(unittest.TestCase):
+    def gpu_check(self, folder, nvidia_smi, cmake):
+        """gpu-check in a checkout of its own, and an environment in which tools only pretend."""
+        tools = os.path.join(folder, "tools")
+        for name in ("nvcc", "c++", "pkg-config", "ninja"):
+            pretend(os.path.join(tools, name), "exit 0")
+        pretend(os.path.join(tools, "nvidia-smi"), nvidia_smi)
+        pretend(os.path.join(tools, "cmake"), cmake)
+        os.mkdir(os.path.join(folder, "scripts"))
+        return (shutil.copy(os.path.join(ROOT, "scripts", "gpu-check"), os.path.join(folder, "scripts")),
+                {**os.environ, "PATH": tools + ":" + os.environ["PATH"]})
+
     def test_gpu_check_refuses_what_it_does_not_understand_before_it_does_anything(self):
         for words in (["--seconds"], ["--seconds", "010"], ["--nccl-tests", "/there-is-none"], ["--second", "10"],
                       ["/dev/null/build", "--seconds", "10"]):
@@ -72,19 +83,13 @@ class FirstSteps(unittest.TestCase):
         """Where CMake never comes back, and only says when it has to end."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(number.name), tempfile.TemporaryDirectory() as folder:
-                begun, ended, tools = (os.path.join(folder, name) for name in ("begun", "ended", "tools"))
+                begun, ended = (os.path.join(folder, name) for name in ("begun", "ended"))
                 os.mkfifo(begun)
-                os.mkdir(os.path.join(folder, "scripts"))
-                script = shutil.copy(os.path.join(ROOT, "scripts", "gpu-check"), os.path.join(folder, "scripts"))
-                for name in ("nvcc", "c++", "pkg-config", "ninja"):
-                    pretend(os.path.join(tools, name), "exit 0")
-                pretend(os.path.join(tools, "nvidia-smi"), "echo 9.0")
-                pretend(os.path.join(tools, "cmake"), f"""case "$*" in *dependencies*) exit 0;; esac
+                script, environment = self.gpu_check(folder, "echo 9.0", f"""case "$*" in *dependencies*) exit 0;; esac
 trap ": >{ended}; exit 1" TERM
 echo >{begun}
 for i in $(seq 300); do sleep 0.1; done""")
-                with subprocess.Popen([script], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                      env={**os.environ, "PATH": tools + ":" + os.environ["PATH"]},
+                with subprocess.Popen([script], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
                                       preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as running:
                     with open(begun, encoding="utf-8") as file:
                         file.read()
@@ -94,6 +99,14 @@ for i in $(seq 300); do sleep 0.1; done""")
                 while not os.path.exists(ended) and time.monotonic() < deadline:
                     time.sleep(0.05)
                 self.assertTrue(os.path.exists(ended))
+
+    def test_gpu_check_ends_in_time_though_the_driver_never_answers(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script, environment = self.gpu_check(folder, "exec sleep 300", "exit 0")
+            done = subprocess.run([script, "--seconds", "1"], capture_output=True, text=True, env=environment, timeout=60,
+                                  check=False)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+            self.assertIn("gpu-check: there is no GPU", done.stderr)
 
     def test_demo_and_test_refuse_arguments_before_they_install_anything(self):
         for name in ("demo", "test"):
