@@ -1,5 +1,12 @@
 # Sourced by scripts with a $cache: packages of Debian, downloaded and unpacked, not installed: that needs no rights.
 
+# One at a time changes the cache, until it ends: it may have been stopped.
+lock_cache() {
+  exec {lock}>"$cache/lock"
+  flock --timeout 900 "$lock" ||
+    { echo "rdma-lab: another one has been at work in $cache for a quarter of an hour; name another folder by --cache" >&2; exit 1; }
+}
+
 # apt with the system's package lists. `apt --own-lists ...` fetches newer ones into the cache, which all use from then on.
 apt() {
   local program=apt-get options=(-q -o APT::Sandbox::User=root)  # apt's own user could not write here
