@@ -17,6 +17,7 @@
 
 #include "base/deadline.hpp"
 #include "base/system_error.hpp"
+#include "patient_lines.hpp"
 
 namespace tutti {
 
@@ -69,8 +70,12 @@ int Children::wait(std::chrono::milliseconds grace, bool failed) {
     const int count = ::poll(ready.data(), ready.size(), deadline ? deadline->poll_ms() : -1);
     if (count < 0 && errno != EINTR) throw_errno("poll");
     if (count == 0) {
-      kill_all();
-      deadline.reset();
+      if (takes_more(STDOUT_FILENO) && takes_more(STDERR_FILENO)) {
+        kill_all();
+        deadline.reset();
+      } else {
+        deadline.emplace(grace);  // who waits there has yet to say what was wrong
+      }
     }
     std::erase_if(children_, [&](const Child& child) {
       const auto status = status_of(child);

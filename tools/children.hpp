@@ -27,7 +27,8 @@ class Children {
   bool begin(Rank rank);
   /// The worst exit status of all once they have ended, EXIT_FAILURE of who was killed. That is reported on
   /// stderr. After the first failure, which may have happened (`failed`), the others, who learn of it from
-  /// the library, get `grace` to end; those that do not are reported and killed.
+  /// the library, get `grace` to end, and again while a reader of what they print pauses; those that do not
+  /// are reported and killed.
   int wait(std::chrono::milliseconds grace, bool failed = false);
 
  private:

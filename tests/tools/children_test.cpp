@@ -1,15 +1,21 @@
 #include "children.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <limits.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "base/deadline.hpp"
+#include "base/file_descriptor.hpp"
 
 namespace tutti {
 
@@ -71,6 +77,29 @@ TEST(Children, WhoDoesNotEndAfterAFailureIsReportedAndKilled) {
   EXPECT_EQ(children.wait(std::chrono::milliseconds(100)), 7);
   EXPECT_FALSE(before_it_ends.passed());
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(") did not end after a rank failed\n"));
+}
+
+// Of the standard output, which is to tell what was wrong.
+TEST(Children, WhoWaitsForAReaderAfterAFailureIsNotKilled) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+  const FileDescriptor pauses(ends[0]), full(ends[1]), before(::dup(STDOUT_FILENO));
+  const std::vector<char> some(PIPE_BUF);
+  while (::write(full.get(), some.data(), some.size()) > 0) continue;
+  std::fflush(stdout);
+  ::dup2(full.get(), STDOUT_FILENO);
+  Children children("a-tool");
+  for (Rank rank = 0; rank < 2; ++rank)
+    if (children.begin(rank)) {
+      if (rank == 1) ::_exit(7);
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      ::_exit(EXIT_SUCCESS);
+    }
+  ::testing::internal::CaptureStderr();
+  const int worst = children.wait(std::chrono::milliseconds(50));
+  ::dup2(before.get(), STDOUT_FILENO);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), IsEmpty());
+  EXPECT_EQ(worst, 7);
 }
 
 TEST(Children, WhoDoesNotEndAfterAKnownFailureIsKilled) {

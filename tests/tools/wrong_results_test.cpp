@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "bootstrap/rendezvous.hpp"
 #include "command.hpp"
 #include "perf/benchmark.hpp"
 #include "perf_output.hpp"
@@ -67,6 +68,19 @@ TEST(Perf, NoticesResultsThatAreWrongOnlyAfterTheWarmUp) {
                         " all_reduce --ranks 3 -b 1K -e 1K -c 1 -w 1 -n 2 --batches 2");
   EXPECT_EQ(outcome.status, 1) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("# Out of bounds values : 2 FAILED\n"));
+}
+
+// Launchers end all ranks as one fails, and rank 0 still has to say what was wrong.
+TEST(Perf, FailsForWrongResultsOnRankZeroAlone) {
+  const std::string rank =
+      "TUTTI_TEST_SPOIL=apart TUTTI_SIZE=2 TUTTI_ID=" + bootstrap::reserve_id("127.0.0.1").to_string() +
+      " TUTTI_RANK=";
+  const std::string perf = " " TUTTI_LOSSY_PERF " all_reduce -b 8 -e 8 -n 1 --batches 1 -w 0";
+  const test::Outcome outcome = test::run_command("{ " + rank + "1" + perf + "; echo rank 1 ended: $?; } & " +
+                                                  rank + "0" + perf + "; status=$?; wait; exit $status");
+  EXPECT_EQ(outcome.status, 1) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("# Out of bounds values : 2 FAILED\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("rank 1 ended: 0\n"));
 }
 
 TEST(Perf, WritesWrongResultsIntoJson) {

@@ -8,8 +8,9 @@
 
 namespace tutti::perf {
 
-/// Measures, checks and reports (rank 0 prints to `to`). Collective. True when no value was wrong; equal on
-/// all ranks. Throws Error(invalid_argument) for a root or an operation that needs more ranks.
+/// Measures, checks and reports (rank 0 prints to `to`). Collective. False on rank 0 when a value was wrong,
+/// and on it alone: launchers end all ranks as one fails, and it is rank 0 that still has to say so. Throws
+/// Error(invalid_argument) for a root or an operation that needs more ranks.
 bool sweep(Communicator& comm, const Settings& settings, std::FILE* to);
 
 }  // namespace tutti::perf
