@@ -69,6 +69,12 @@ class OutputFile {
     if (is_new && fs::is_empty(target_, none)) fs::remove(target_, none);  // else another wrote it meanwhile
   }
 
+  [[nodiscard]] bool is_standard_output() const {
+    struct stat named = {}, printed = {};
+    return file_ == "-" || (::stat(file_.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &printed) == 0 &&
+                            named.st_dev == printed.st_dev && named.st_ino == printed.st_ino);
+  }
+
   /// All of it. Throws Error(system).
   void write(const std::string& text) {
     std::fflush(stdout);  // what was printed may go to the same terminal
@@ -81,12 +87,6 @@ class OutputFile {
   }
 
  private:
-  [[nodiscard]] bool is_standard_output() const {
-    struct stat named = {}, printed = {};
-    return file_ == "-" || (::stat(file_.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &printed) == 0 &&
-                            named.st_dev == printed.st_dev && named.st_ino == printed.st_ino);
-  }
-
   /// To open a FIFO in another way would wait for its reader, for ever.
   [[nodiscard]] FileDescriptor open() const {
     constexpr mode_t less_umask = 0666;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -224,23 +225,32 @@ TEST(Perf, FailsWhenItsOutputIsLost) {
     }
 }
 
-// A pager's, say. Rank 1 comes to its end meanwhile, and not to that of its deadline; the table is longer
-// than what is under way to a reader.
+// A pager's, say. Rank 1 comes to its end meanwhile, and not to that of its deadline, and the results to
+// their file; the table is longer than what is under way to a reader.
 TEST(Perf, WaitsForAReaderWhoPausesWhileItMeasuresOn) {
+  const std::string file = testing::TempDir() + "tutti-perf-read." + std::to_string(::getpid()) + ".json";
   int other = 0, rows = 0;
+  bool written = false;
   const Outcome outcome = test::run_command(
-      perf + " all_reduce --ranks 2 -b 8 -e 5K -i 8 -n 1 --batches 1 -w 0 -c 0 --no-pin --timeout 20",
+      perf +
+          " all_reduce --ranks 2 -b 8 -e 5K -i 8 -n 1 --batches 1 -w 0 -c 0 --no-pin --timeout 20 --json " +
+          file,
       [&](const std::string& line) {
         if (!line.starts_with("#")) ++rows;
         std::smatch match;
         if (std::regex_search(line, match, std::regex("Rank +1 Pid +([0-9]+)"))) other = std::stoi(match[1]);
         if (line.find("(elements)") == std::string::npos) return;
-        for (const Deadline deadline(1min); other > 1 && ::kill(other, 0) == 0 && !deadline.passed();)
+        const auto ended = [&] { return other > 1 && ::kill(other, 0) != 0; };
+        for (const Deadline deadline(1min); !(ended() && written) && !deadline.passed();) {
           std::this_thread::sleep_for(5ms);
+          written = std::filesystem::exists(file);
+        }
       });
+  std::filesystem::remove(file);
   ASSERT_GT(other, 1) << outcome.output;
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_EQ(rows, 640);
+  EXPECT_TRUE(written);
 }
 
 // 12 bytes are the least of three ranks, and the most below 16.

@@ -236,9 +236,13 @@ bool sweep(Communicator& comm, const Settings& settings, std::FILE* to) {
   const Summary summary = summarise(rows);
   if (reports) {
     print_tail(table.lines(), summary);
+    table.push();
+    // Whatever the reader of the table does, unless it is that of the results, too.
+    const bool together = json && json->is_standard_output();
+    if (json && !together) json->write(to_json(settings, places, rows));
     table.finish();
+    if (together) json->write(to_json(settings, places, rows));
   }
-  if (json) json->write(to_json(settings, places, rows));
   return !reports || summary.wrong.value_or(0) == 0;
 }
 
