@@ -51,20 +51,21 @@ inline std::filesystem::path behind_links(std::filesystem::path file) {
 
 /// Made before the work that takes long, so that it fails soon. A file is made, or changes, only once all of
 /// the text is written: the work may fail or end by a signal, and the disk may be full. What is no regular
-/// file, a FIFO say, stays open from the start; where nobody reads that, it is waited for, but not for ever.
+/// file, a FIFO say, stays open from the start. That somebody reads it is waited for, but not for ever; who
+/// does, as `less` in `>(less)`, may pause, as who reads the standard output.
 class OutputFile {
  public:
   /// "-", and any name of what is the standard output: that, behind what was printed. Throws Error(system)
-  /// unless `file` can be written; `patience`: for who is to read it, each time that it takes no more.
+  /// unless `file` can be written; `patience`: for a FIFO's reader to come.
   explicit OutputFile(std::string file, std::chrono::milliseconds patience = std::chrono::seconds(20))
-      : file_(std::move(file)), target_(behind_links(file_)), patience_(patience) {
+      : file_(std::move(file)), target_(behind_links(file_)) {
     namespace fs = std::filesystem;
     if (is_standard_output()) return;
     std::error_code none;
     const fs::file_status before = fs::status(file_, none);
     const bool is_new = !fs::exists(before);
     is_file_ = is_new || fs::is_regular_file(before);
-    stream_ = open();
+    stream_ = open(patience);
     if (is_file_) stream_.reset();
     if (is_new && fs::is_empty(target_, none)) fs::remove(target_, none);  // else another wrote it meanwhile
   }
@@ -88,10 +89,10 @@ class OutputFile {
 
  private:
   /// To open a FIFO in another way would wait for its reader, for ever.
-  [[nodiscard]] FileDescriptor open() const {
+  [[nodiscard]] FileDescriptor open(std::chrono::milliseconds patience) const {
     constexpr mode_t less_umask = 0666;
     constexpr std::chrono::milliseconds pause{10};
-    for (const Deadline deadline(patience_);; std::this_thread::sleep_for(pause)) {
+    for (const Deadline deadline(patience);; std::this_thread::sleep_for(pause)) {
       FileDescriptor opened(::open(
           file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, less_umask));
       if (opened) return opened;
@@ -106,12 +107,9 @@ class OutputFile {
 
   void write_stream(std::string_view text) const {
     while (!text.empty()) {
-      const Deadline deadline(patience_);
       pollfd one{stream_.get(), POLLOUT, 0};
-      const int ready = uninterrupted([&] { return ::poll(&one, 1, deadline.poll_ms()); });
-      const auto written =
-          ready > 0 ? uninterrupted([&] { return ::write(stream_.get(), text.data(), text.size()); }) : -1;
-      if (ready == 0) throw Error(ErrorCode::system, "cannot write " + file_ + ": nobody reads it any more");
+      uninterrupted([&] { return ::poll(&one, 1, -1); });
+      const auto written = uninterrupted([&] { return ::write(stream_.get(), text.data(), text.size()); });
       if (written < 0 && errno != EAGAIN) cannot_write(file_);
       text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
     }
@@ -158,7 +156,6 @@ class OutputFile {
 
   std::string file_;
   std::filesystem::path target_;
-  std::chrono::milliseconds patience_;
   bool is_file_ = false;   ///< a regular one, or to be made
   FileDescriptor stream_;  ///< to anything else but the standard output
 };
