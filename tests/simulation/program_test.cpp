@@ -202,15 +202,19 @@ TEST_F(Program, MarksTimesThatAreEstimates) {
   EXPECT_THAT(marked, ContainsRegex(" 96 +64M +chain +256K +~[0-9]+\\.[0-9][0-9] "));
   EXPECT_THAT(marked, testing::EndsWith("\n" + std::string(estimate_note) + "\n"));
   EXPECT_THAT(run("broadcast 64M --algorithm chain --nodes 2").output, Not(HasSubstr("~")));
-  const auto written = answers(chain);
+  const std::string file = scratch(".svg");
+  const auto written = answers(chain + " --plot " + file);
   for (const int i : {0, 1}) EXPECT_EQ(written.at(i).at("candidates").at(0).at("estimated"), i == 1);
+  const std::string drawn = slurp(file);
+  EXPECT_EQ(count(drawn, ">~</text>"), 1);
+  EXPECT_THAT(drawn, HasSubstr(fmt::format(">{}</text>", estimate_note)));
 }
 
 TEST_F(Program, DrawsALineForEveryNumberOfRanks) {
   const std::string file = scratch(".svg");
   EXPECT_EQ(run("all_reduce 1M 16M 64M --nodes 1 2 --plot " + file).status, 0);
   const std::string lines = slurp(file);
-  EXPECT_THAT(lines, StartsWith("<svg"));
+  EXPECT_THAT(lines, AllOf(StartsWith("<svg"), Not(HasSubstr("~"))));
   EXPECT_THAT(lines, HasSubstr("all_reduce: predicted time (us) over size"));
   EXPECT_EQ(count(lines, "<polyline"), 2);
   EXPECT_EQ(count(lines, "<circle"), 6);

@@ -45,8 +45,8 @@ void run(const sim::Settings& settings) {
                                                                      .more_effort = sim::more_effort})};
       any_estimated = sim::print(to, network, answer, settings.links) || any_estimated;
       std::fflush(to);
-      points.push_back(
-          {network.ranks, static_cast<double>(bytes), answer.ranking.candidates.at(0).result.seconds});
+      const simulation::Result& fastest = answer.ranking.candidates.at(0).result;
+      points.push_back({network.ranks, static_cast<double>(bytes), fastest.seconds, fastest.estimated});
       if (json) all.push_back(sim::to_json(network, answer));
     }
   }

@@ -65,6 +65,7 @@ std::string line(const std::vector<const Point*>& points, const std::function<do
     path += fmt::format("{:.1f},{:.1f} ", x(*point), time.place(point->seconds));
     marks += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", x(*point),
                          time.place(point->seconds), colour);
+    if (point->estimated) marks += text(x(*point), time.place(point->seconds) - 5, "middle", "~");
   }
   return fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\"/>\n", path, colour) + marks;
 }
@@ -108,6 +109,8 @@ std::string plot(Collective collective, std::vector<Point> points) {
     if (!one_size)
       svg += text(right + 8, time.place(those.back()->seconds) + 4, "start", fmt::format("{} ranks", ranks));
   }
+  if (std::ranges::any_of(points, &Point::estimated))
+    svg += text(left, bottom + 40, "start", std::string(simulation::estimate_note));
   return svg + "</svg>\n";
 }
 
