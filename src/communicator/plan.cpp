@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
-#include <string_view>
 
 #include <tutti/error.hpp>
 #include <tutti/verify.hpp>
 
+#include "base/hash.hpp"
 #include "collectives/facts.hpp"
 #include "collectives/passes.hpp"
 #include "execution/chunk_ranges.hpp"
@@ -16,18 +16,6 @@
 namespace tutti {
 
 namespace {
-
-constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
-  h = (h ^ v) * 0x9E3779B97F4A7C15ULL;
-  return h ^ (h >> 29);
-}
-
-// FNV-1a: the same on every rank, which std::hash need not be.
-std::uint64_t hash_text(std::string_view text) {
-  std::uint64_t h = 0xcbf29ce484222325ULL;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return h;
-}
 
 // All count and displacement arrays of a v-form, each behind its length.
 void append_all_counts(std::vector<std::size_t>& to, const Call& call) {
@@ -284,10 +272,10 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   const std::size_t presumed_stream_from = std::min(settings.stream_from, settings.stream_received_from);
   if (stores) settings.stream_received_from = never;
   lower_to_messages(plan, call, source, shape, settings);
-  plan.hash = hash_for_all(plan, call, shape,
-                           user != nullptr
-                               ? user->identity
-                               : mix(hash_text(plan.name), static_cast<std::uint64_t>(setting_.node_size)));
+  plan.hash =
+      hash_for_all(plan, call, shape,
+                   user != nullptr ? user->identity
+                                   : mix(fnv1a(plan.name), static_cast<std::uint64_t>(setting_.node_size)));
 
   if (!chosen || setting_.size == 1) return;
   // Of a call with a factor others would have to read a copy, and they reach the caller's buffers only.
@@ -391,7 +379,7 @@ void Planner::use(const Schedule& schedule) {
   const bool in_place = !verify(schedule, {.credits = 0, .pieces = 3, .in_place = true});
   use_default(schedule.collective);
   users_.push_back({.prepared = {.schedule = schedule, .overview = execution::overview_of(schedule)},
-                    .identity = hash_text(to_text(schedule)),
+                    .identity = fnv1a(to_text(schedule)),
                     .in_place = in_place,
                     .one_fold = proof.one_fold});
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/hash.hpp"
 #include "gpu/flatten.hpp"
 #include "gpu/messages.hpp"
 #include "gpu/norm_program.hpp"
@@ -30,17 +31,6 @@ constexpr bool two_shots_pay(int ranks, std::size_t bytes) {
 
 constexpr std::size_t round_up(std::size_t bytes) {
   return std::max((bytes + align - 1) / align * align, align);
-}
-
-constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
-  h = (h ^ v) * 0x9E3779B97F4A7C15ULL;
-  return h ^ (h >> 29);
-}
-
-// FNV-1a.
-std::uint64_t mix(std::uint64_t h, std::string_view text) {
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return h;
 }
 
 Circumstances circumstances_of(const Call& call, const execution::Shape& shape, const Setting& setting) {
@@ -186,7 +176,7 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
   upload(*plan, flatten(program, flattening));
 
   std::uint64_t h =
-      mix(mix(hash_of(key), schedule.name), static_cast<std::uint64_t>(slices) << 32 ^ program.piece);
+      mix(fnv1a(schedule.name, hash_of(key)), static_cast<std::uint64_t>(slices) << 32 ^ program.piece);
   if (shape.uneven && !shape.private_sizes)
     for (const std::size_t c : call.in_counts.empty() ? call.out_counts : call.in_counts) h = mix(h, c);
   plan->tag = static_cast<std::uint32_t>(h >> 32);
@@ -223,7 +213,7 @@ Plan& Planner::messages(std::span<const Call> calls) {
   upload(*plan, message_program(calls, setting_.group.rank, message_slices(), connection_.arena()));
   plan->title =
       calls.size() == 1 ? describe(calls[0]) : fmt::format("group of {} sends and receives", calls.size());
-  plan->tag = static_cast<std::uint32_t>(mix(0, "messages") >> 32);
+  plan->tag = static_cast<std::uint32_t>(fnv1a("messages") >> 32);
   plan->description =
       fmt::format("{} messages, {} lanes x {} slices", calls.size(), plan->lanes, plan->slices);
   return *plans_.emplace_back(std::move(plan));
@@ -242,7 +232,7 @@ Plan& Planner::counted_exchange(DataType type) {
   const int slices = std::clamp<int>(setting_.options.blocks / 2, 1, connection_.arena().slot_slices);
   upload(*plan,
          counted_exchange_program(setting_.group.rank, setting_.group.size, slices, connection_.arena()));
-  plan->tag = static_cast<std::uint32_t>(mix(mix(0, "counted"), static_cast<std::uint64_t>(type)) >> 32);
+  plan->tag = static_cast<std::uint32_t>(mix(fnv1a("counted"), static_cast<std::uint64_t>(type)) >> 32);
   return *plans_.emplace_back(std::move(plan));
 }
 
@@ -265,7 +255,7 @@ Plan& Planner::norm(const AllReduceRmsNorm& arguments) {
   shape.two_shot = two_shots_pay(shape.ranks, shape.tokens * shape.row_bytes);
   upload(*plan, norm_program(shape, connection_.arena()));
   plan->tag = static_cast<std::uint32_t>(
-      mix(mix(mix(hash_of(key), "rms_norm"), arguments.tokens), arguments.hidden) >> 32);
+      mix(mix(fnv1a("rms_norm", hash_of(key)), arguments.tokens), arguments.hidden) >> 32);
   plan->title = fmt::format("all_reduce_rms_norm({} x {} x {})", arguments.tokens, arguments.hidden,
                             name(arguments.type));
   plan->description =

@@ -10,6 +10,7 @@
 
 #include <tutti/error.hpp>
 
+#include "base/hash.hpp"
 #include "collectives/partial_build.hpp"
 #include "simulation/at.hpp"
 #include "simulation/ends.hpp"
@@ -17,11 +18,6 @@
 namespace tutti::simulation {
 
 namespace {
-
-constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
-  h = (h ^ v) * 0x9E3779B97F4A7C15ULL;
-  return h ^ (h >> 29);
-}
 
 // Refining by one more round tells every two ranks apart that a longer way tells apart. Algorithms are
 // shallow; where this is not enough (a chain of a thousand ranks), everybody is simulated.

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <string>
 
+#include "base/hash.hpp"
+
 namespace tutti::topology {
 
 namespace {
@@ -42,10 +44,7 @@ std::uint64_t this_loopback() {
   struct stat info {};
   const std::string boot = boot_id();
   if (boot.empty() || ::stat("/proc/self/ns/net", &info) != 0) return 0;
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, which is the same in every program
-  for (const char c : boot + "/" + std::to_string(info.st_ino))
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
+  return fnv1a(boot + "/" + std::to_string(info.st_ino));
 }
 
 }  // namespace tutti::topology

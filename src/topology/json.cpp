@@ -12,6 +12,7 @@
 
 #include <tutti/error.hpp>
 
+#include "base/hash.hpp"
 #include "base/json_depth.hpp"
 #include "topology/assemble.hpp"
 
@@ -85,12 +86,6 @@ std::string body(const Machine& machine) {
   for (const Link& link : machine.links) rows.push_back(json_of(machine, link));
   append_rows(text, "links", rows);
   return text;
-}
-
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t value = 0xcbf29ce484222325;
-  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return value;
 }
 
 /// nlohmann would cut any number to fit.
