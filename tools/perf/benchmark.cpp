@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "bus_factor.hpp"
+#include "communicator/plan.hpp"
+
 namespace tutti::perf {
 
 namespace {
@@ -119,28 +122,8 @@ const Benchmark* find_benchmark(std::string_view name) {
 }
 
 double bus_factor(Kind kind, int ranks) {
-  const double n = ranks;
-  switch (kind) {
-    case Kind::all_reduce:
-      return 2 * (n - 1) / n;
-    case Kind::reduce_scatter:
-    case Kind::reduce_scatter_v:
-    case Kind::all_gather:
-    case Kind::all_gather_v:
-    case Kind::gather:
-    case Kind::scatter:
-    case Kind::all_to_all:
-    case Kind::all_to_all_v:
-      return (n - 1) / n;
-    case Kind::reduce:
-    case Kind::broadcast:
-    case Kind::sendrecv:
-    case Kind::ping_pong:
-      return 1;
-    case Kind::barrier:
-      return 0;
-  }
-  return 0;
+  const auto collective = collective_of(all_benchmarks[static_cast<std::size_t>(kind)].operation);
+  return collective ? tutti::bus_factor(*collective, ranks) : 1;  // messages
 }
 
 Layout make_layout(Kind kind, std::size_t elements, int ranks, Rank rank, Rank root) {

@@ -43,7 +43,7 @@ std::span<const Benchmark> benchmarks();
 /// nullptr when there is none of that name.
 const Benchmark* find_benchmark(std::string_view name);
 
-/// nccl-tests' factor between algorithm bandwidth and bus bandwidth (its doc/PERFORMANCE.md). 0 for barrier.
+/// That of its collective; of a message 1.
 double bus_factor(Kind kind, int ranks);
 
 /// `reduced`, or the rank whose contribution a part holds.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "bus_factor.hpp"
 #include "simulation/compare.hpp"
 
 namespace tutti::sim {
@@ -30,18 +31,12 @@ std::uint64_t buffers(const Candidate& candidate) {
                         [](const RankCounts& rank) { return rank.buffer_bytes + rank.scratch_bytes; });
 }
 
-}  // namespace
-
+/// GB/s.
 double bus_bandwidth(Collective collective, int ranks, std::size_t bytes, double seconds) {
-  if (collective == Collective::barrier || seconds == 0) return 0;
-  const double share = static_cast<double>(ranks - 1) / ranks;
-  double factor = 1;
-  if (collective == Collective::all_reduce)
-    factor = 2 * share;
-  else if (collective != Collective::reduce && collective != Collective::broadcast)
-    factor = share;
-  return static_cast<double>(bytes) * factor / seconds * gigabytes;
+  return seconds == 0 ? 0 : static_cast<double>(bytes) * bus_factor(collective, ranks) / seconds * gigabytes;
 }
+
+}  // namespace
 
 void print_header(std::FILE* to) {
   fmt::print(to, "{:>6} {:>7} {:>7}  {:<18} {:>6} {:>11} {:>8} {:>14} {:>7} {:>8} {:>8}  {}\n", "nodes",

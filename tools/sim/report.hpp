@@ -22,9 +22,6 @@ struct Answer {
   simulation::Ranking ranking{};
 };
 
-/// GB/s as nccl-tests' busbw: what the busiest port would have to carry if nothing were sent twice.
-double bus_bandwidth(Collective collective, int ranks, std::size_t bytes, double seconds);
-
 void print_header(std::FILE* to);
 /// A line for the fastest candidate and the one after it, and `links` lines for links. True: a time there is
 /// an estimate, and marked.
