@@ -12,15 +12,14 @@ Processor processor_of(const HostCosts& costs) {
   return {.call = costs.call, .step = costs.step, .copy = costs.copy, .fold = costs.fold, .serial = true};
 }
 
-PathCost path_of(const char* name, const HostCosts& costs, bool views) {
-  return {.name = name,
-          .alpha = costs.alpha,
+PathCost path_of(const HostCosts& costs, bool views) {
+  return {.alpha = costs.alpha,
           .send_overhead = costs.overhead,
           .receive_overhead = costs.overhead,
           .views = views};
 }
 
-PathCost shared_memory(const HostCosts& costs) { return path_of("shared memory", costs, false); }
+PathCost shared_memory(const HostCosts& costs) { return path_of(costs, false); }
 
 }  // namespace
 
@@ -42,7 +41,7 @@ Network hosts_network(const Hosts& hosts) {
   network.ranks = hosts.ranks;
   network.node_size = hosts.size;
   network.processor = processor_of(alone ? hosts.between : hosts.inside);
-  network.costs = {shared_memory(hosts.inside), path_of("network", hosts.between, true)};
+  network.costs = {shared_memory(hosts.inside), path_of(hosts.between, true)};
   network.costs[between].receive_byte = std::max(0.0, hosts.between.copy - network.processor.copy);
   network.costs[between].network = hosts.rdma;
   const int count = (hosts.ranks + hosts.size - 1) / hosts.size;

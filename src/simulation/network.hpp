@@ -19,7 +19,6 @@ namespace tutti::simulation {
 
 /// What a message costs on one kind of way.
 struct PathCost {
-  std::string name;
   double alpha = 0;             ///< s from the last byte sent to the message being seen
   double send_overhead = 0;     ///< s of the sender a message
   double receive_overhead = 0;  ///< s of the receiver a message

@@ -25,7 +25,7 @@ Network nodes(int count, int size) {
   network.node_size = size;
   const int first = static_cast<int>(network.bandwidth.size());
   for (int i = 0; i < 2 * count; ++i) network.bandwidth.push_back(30e9);
-  network.costs.push_back({.name = "network", .alpha = 4e-6, .copies = false, .network = true});
+  network.costs.push_back({.alpha = 4e-6, .copies = false, .network = true});
   network.route = [=](Rank from, Rank to) {
     Route route;
     route.cross(2 * from);

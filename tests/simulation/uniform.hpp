@@ -16,7 +16,7 @@ inline Network uniform(int ranks, double alpha, double beta, double gamma = 0) {
   Network network;
   network.ranks = ranks;
   network.bandwidth.assign(2 * static_cast<std::size_t>(ranks), 1 / beta);
-  network.costs = {{.name = "uniform", .alpha = alpha, .copies = false}};
+  network.costs = {{.alpha = alpha, .copies = false}};
   network.processor.fold = gamma;
   network.processor.serial = false;
   network.route = [](Rank from, Rank to) {

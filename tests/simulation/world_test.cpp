@@ -54,9 +54,9 @@ TEST(World, TwoStepAllToAllNeedsAQueuePairANode) {
 
 TEST(World, OfARackIsOneNvlinkDomain) {
   const Network network = machines("nvl72", 4);
-  EXPECT_EQ(network.costs[static_cast<std::size_t>(network.route(0, 15).cost)].name, "NVLink");
+  EXPECT_EQ(network.route(0, 15).cost, network.route(0, 1).cost);
   const Network two_racks = machines("nvl72", 36);
-  EXPECT_EQ(two_racks.costs[static_cast<std::size_t>(two_racks.route(0, 143).cost)].name, "network");
+  EXPECT_TRUE(two_racks.costs[static_cast<std::size_t>(two_racks.route(0, 143).cost)].network);
 }
 
 // As `means` says of it.
@@ -70,10 +70,10 @@ TEST(World, WhoIsNotOnTheSwitchOfItsRackTakesTheNetwork) {
   const auto cost = [&](Rank from, Rank to) {
     return network.costs[static_cast<std::size_t>(network.route(from, to).cost)];
   };
-  EXPECT_EQ(cost(0, 5).name, "NVLink");
+  EXPECT_FALSE(cost(0, 5).network);
   for (const Rank to : {5, 7}) {
-    EXPECT_EQ(cost(3, to).name, "network");
-    EXPECT_EQ(cost(to, 3).name, "network");
+    EXPECT_TRUE(cost(3, to).network);
+    EXPECT_TRUE(cost(to, 3).network);
   }
   EXPECT_GT(cost(3, 7).alpha, 0);
 }
@@ -87,7 +87,7 @@ TEST(World, EveryWayHasALatency) {
       for (Rank to = 0; to < network.ranks; ++to) {
         if (from == to) continue;
         const PathCost& cost = network.costs[static_cast<std::size_t>(network.route(from, to).cost)];
-        EXPECT_GT(cost.alpha, 0) << from << " to " << to << ", " << cost.name;
+        EXPECT_GT(cost.alpha, 0) << from << " to " << to;
       }
 }
 
