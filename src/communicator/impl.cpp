@@ -175,6 +175,7 @@ Planner::Setting Impl::planner_setting(std::shared_ptr<const tuning::Tuning> tun
   setting.max_message = max_message();
   setting.node_size = options.node_size > 0 ? std::min(options.node_size, group.size) : shm->host_size();
   setting.channels = routes.get();
+  setting.last_cache = shm->last_cache();
   setting.options = &options;
   setting.direct_memory = all_shared && group.size > 1 && shm->direct().same_process();
   setting.tuning = std::move(tuning);

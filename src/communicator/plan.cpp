@@ -11,7 +11,6 @@
 #include "collectives/facts.hpp"
 #include "collectives/passes.hpp"
 #include "execution/chunk_ranges.hpp"
-#include "topology/cache.hpp"
 
 namespace tutti {
 
@@ -48,15 +47,13 @@ std::size_t bytes_known(const Call& call, const execution::Shape& shape, Rank ra
   return shape.input[peer].bytes + shape.output[peer].bytes;
 }
 
-// Results that no cache will hold go past the caches; docs/experiments.md.
-std::size_t cache_to_stream_past() {
-  static const std::size_t last_cache = topology::last_cache_bytes();
-  return last_cache;
-}
 constexpr std::size_t never = static_cast<std::size_t>(-1);
 
-// In peers' memory: inputs and outputs of all ranks share the last cache.
-std::size_t direct_stream_from(int ranks) { return cache_to_stream_past() / static_cast<std::size_t>(ranks); }
+// Results that no cache will hold go past the caches; docs/experiments.md. In peers' memory: inputs and
+// outputs of all ranks share the last cache.
+std::size_t direct_stream_from(const Planner::Setting& setting) {
+  return setting.last_cache / static_cast<std::size_t>(setting.size);
+}
 
 // What is sent to other hosts is read from the caller's memory, by algorithms that allow it.
 bool sends_from_memory(const Planner::Setting& setting, const Algorithm& algorithm) {
@@ -65,10 +62,9 @@ bool sends_from_memory(const Planner::Setting& setting, const Algorithm& algorit
 
 // Of what is received and not folded. Ranks that do nothing else gain soonest, two that also send or fold
 // never.
-std::size_t received_stream_from(Operation operation, int ranks) {
-  const std::size_t cache = cache_to_stream_past();
-  if (operation == Operation::broadcast) return cache / 2;
-  return ranks > 2 && !reducing(operation) ? 2 * cache : never;
+std::size_t received_stream_from(Operation operation, const Planner::Setting& setting) {
+  if (operation == Operation::broadcast) return setting.last_cache / 2;
+  return setting.size > 2 && !reducing(operation) ? 2 * setting.last_cache : never;
 }
 
 // Plan::hash. `identity`: of the schedule.
@@ -151,7 +147,6 @@ PlanKey key_of(const Call& call, const Sizes& sizes) {
 Planner::Planner(Setting setting) : setting_(std::move(setting)) {
   // What the first call would wait for.
   kernels::prepare();
-  (void)cache_to_stream_past();
   if (setting_.size > few_ranks) return;
   for (const auto& [key, algorithm] : setting_.choices->all()) (void)prepared(*algorithm, 0);
 }
@@ -224,8 +219,7 @@ execution::LowerSettings Planner::lower_settings(const Plan& plan, const Call& c
   settings.stable = sends_from_memory;
   settings.in_place = sizes.in_place && !plan.copies_input;
   settings.stream_from = setting_.options->stream_from;
-  if (setting_.shared_memory)
-    settings.stream_received_from = received_stream_from(call.operation, setting_.size);
+  if (setting_.shared_memory) settings.stream_received_from = received_stream_from(call.operation, setting_);
   return settings;
 }
 
@@ -290,7 +284,7 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
 // Registered memory has a rule of its own.
 bool Planner::tries_stores(const Circumstances& circumstances) const {
   return !setting_.direct_memory && setting_.options->stream_from == never &&
-         streaming_may_pay(circumstances, cache_to_stream_past());
+         streaming_may_pay(circumstances, setting_.last_cache);
 }
 
 LazyProgram Planner::lazily(const Algorithm& algorithm, const execution::LowerSettings& settings,
@@ -317,7 +311,7 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_
     direct.max_message = execution::unlimited;
     direct.in_place = plan.key.in_place && choice.algorithm->in_place;
     direct.one_sided = true;
-    if (!attach) direct.stream_from = std::min(direct.stream_from, direct_stream_from(setting_.size));
+    if (!attach) direct.stream_from = std::min(direct.stream_from, direct_stream_from(setting_));
     if (!choice.algorithm->in_place) plan.direct_in_place = false;
     name = choice.algorithm->name;
     return lazily(*choice.algorithm, direct, plan.program.divisor, false);

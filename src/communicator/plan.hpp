@@ -91,7 +91,8 @@ class Planner {
     bool shared_memory = true;  ///< all ranks on this host
     bool can_attach = false;
     std::size_t max_message = 0;
-    int node_size = 0;  ///< ranks a node; 0: hosts are not equal blocks of ranks
+    std::size_t last_cache = 0;  ///< bytes, in the eyes of all ranks: who try other ways than the others wait
+    int node_size = 0;           ///< ranks a node; 0: hosts are not equal blocks of ranks
     execution::Channels* channels = nullptr;
     const Options* options = nullptr;
     std::shared_ptr<const tuning::Tuning> tuning;  ///< rank 0's

@@ -1,8 +1,12 @@
 // Calls that try several ways: whatever they take, results are the same.
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <random>
 #include <span>
@@ -171,6 +175,33 @@ TEST(PathTrial, NorWhereOnlySomeCallsOfTheRangeTakeLong) {
   expect_alike_whichever_is_planned_first(std::size_t{5} << 19, std::size_t{9} << 19);
 }
 
+/// A cache of 256 KiB, in the eyes of this process alone. False where that is not permitted.
+bool see_a_small_cache() {
+  const std::filesystem::path caches = "/sys/devices/system/cpu/cpu0/cache";
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("tmpfs", caches.c_str(), "tmpfs", 0, "size=64K") != 0)
+    return false;
+  std::filesystem::create_directory(caches / "index0");
+  std::ofstream(caches / "index0" / "size") << "256K\n";
+  return topology::last_cache_bytes() == std::size_t{256} << 10U;
+}
+
+// In a container, say, with another /sys, or none. Who tries another way waits for the others to tell how
+// long it took.
+TEST(PathTrial, RanksThatSeeOtherCachesTryTheSame) {
+  Child probe([] { return see_a_small_cache() ? 0 : 77; });
+  if (probe.wait() != 0) GTEST_SKIP() << "this process may not mount a file system of its own";
+  const auto first = [](Rank rank) { EXPECT_TRUE(rank == 0 || see_a_small_cache()); };
+  const auto body = [](Communicator& comm) {
+    std::vector<float> data(std::size_t{1} << 18U, 1);
+    for (std::uint32_t number = 0; number < PathTrial::usual.first_gap + PathTrial::usual.calls(3) + 2;
+         ++number)
+      comm.all_reduce(std::span(data), ReduceOp::max);
+    EXPECT_EQ(data.back(), 1);
+  };
+  run_processes(2, over("shm", 20s), body, first);
+}
+
 TEST(PathTrial, LongResultsAreTriedPastTheCaches) {
   const std::size_t cache = topology::last_cache_bytes();
   run_processes(3, over("shm"), [&](Communicator& comm) {
@@ -206,6 +237,7 @@ TEST(PathTrial, TheWayPastTheCachesStoresPastThem) {
   const tuning::Scene scene{.transport = "shm", .ranks = 4};
   Planner planner({.size = 4,
                    .max_message = 64 << 10,
+                   .last_cache = cache,
                    .channels = &channels,
                    .options = &options,
                    .tuning = tuning,
@@ -242,6 +274,7 @@ TEST(PathTrial, OfCallsWithAFactorIsTheirOwn) {
     return Planner::Setting{.size = 2,
                             .can_attach = can_attach,
                             .max_message = 64 << 10,
+                            .last_cache = topology::last_cache_bytes(),
                             .channels = &channels,
                             .options = &options,
                             .tuning = tuning,

@@ -21,6 +21,7 @@
 #include "base/fault_in.hpp"
 #include "base/futex.hpp"
 #include "base/processors.hpp"
+#include "topology/cache.hpp"
 #include "topology/host.hpp"
 #include "transport/all_gather.hpp"
 
@@ -40,6 +41,7 @@ struct Introduction {
   Key key;  // of the arena this rank would make
   pid_t pid;
   std::uint64_t probe;  // address of a word that peers try to read
+  std::uint64_t last_cache;
 };
 
 bool can_read(const Introduction& peer) {
@@ -114,13 +116,18 @@ std::size_t place_of(Rank local, int channel) {
 ShmTransport::ShmTransport(const Group& group, bool expect_use)
     : local_of_(static_cast<std::size_t>(group.size), -1) {
   if (sodium_init() < 0) throw Error(ErrorCode::system, "libsodium cannot start");
-  Introduction mine{topology::this_host(), {}, ::getpid(), reinterpret_cast<std::uint64_t>(&probe_word)};
+  static const std::uint64_t last_cache = topology::last_cache_bytes();
+  Introduction mine{
+      topology::this_host(), {}, ::getpid(), reinterpret_cast<std::uint64_t>(&probe_word), last_cache};
   randombytes_buf(mine.key.data(), mine.key.size());
+  last_cache_ = last_cache;
   std::vector<Introduction> all;
   std::vector<std::string> cpus;  // that ranks of this host may run on
   for (auto& said : all_gather(group, mine, bits_of(allowed_processors()))) {
     all.push_back(said.value);
-    if (said.value.host == mine.host) cpus.push_back(std::move(said.text));
+    if (said.value.host != mine.host) continue;
+    cpus.push_back(std::move(said.text));
+    last_cache_ = std::min<std::size_t>(last_cache_, said.value.last_cache);
   }
   cpus_ = count_all(cpus);
 

@@ -54,6 +54,8 @@ class ShmTransport final : public Transport {
   [[nodiscard]] int host_size() const { return host_size_; }
   /// Processors that the ranks of this host may run on, all together.
   [[nodiscard]] int cpus() const { return cpus_; }
+  /// Bytes of their last cache, the same on every rank of this host: not all may see it, in containers, say.
+  [[nodiscard]] std::size_t last_cache() const { return last_cache_; }
   /// To be called before this thread yields or sleeps: writes down which processor it leaves, and how long it
   /// was at work there.
   void leave_processor(std::chrono::nanoseconds worked);
@@ -92,6 +94,7 @@ class ShmTransport final : public Transport {
   std::vector<Rank> locals_;
   int local_rank_ = 0;
   int cpus_ = 1;
+  std::size_t last_cache_ = 0;
   bool waiting_ = false;  ///< announced
   int host_size_ = 0;
   std::uint32_t processor_ = 0;         ///< announced
