@@ -2,6 +2,7 @@
 /// Owner of a file descriptor.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <utility>
@@ -11,7 +12,11 @@ namespace tutti {
 class FileDescriptor {
  public:
   FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
+  /// Takes over `fd`, by another number if its own belongs to a standard stream, which whoever started this
+  /// process has closed: what is printed there, by anybody, would go into what this is. Closed on exec then.
+  explicit FileDescriptor(int fd) : fd_(fd) {
+    if (fd >= 0 && fd <= STDERR_FILENO) leave_standard_streams();
+  }
   FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     if (this != &other) {
@@ -33,6 +38,13 @@ class FileDescriptor {
   }
 
  private:
+  void leave_standard_streams() {
+    const int other = ::fcntl(fd_, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (other < 0) return;  // the limit of descriptors; it works by any number
+    ::close(fd_);
+    fd_ = other;
+  }
+
   int fd_ = -1;
 };
 

@@ -197,6 +197,22 @@ TEST(ForkGuard, TheChildCountsOneForkMoreAndLosesThePrivateDescriptors) {
   EXPECT_EQ(unguarded.wait(), 0);
 }
 
+// As some daemons start programs.
+TEST(Process, WhatIsPrintedWhereStandardStreamsAreClosedIsNotSentToOthers) {
+  const auto id = reserve_id("");
+  std::vector<Child> children;
+  for (const Rank rank : {0, 1})
+    children.emplace_back([&, rank] {
+      for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::close(stream);
+      const auto session = Session::join(id, rank, 2, 10s);
+      for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) static_cast<void>(!::write(stream, "words", 5));
+      const bool good = session->all_gather(bytes("x"), 10s) == std::vector<Bytes>(2, bytes("x"));
+      session->leave(10s);
+      return good ? 0 : 1;
+    });
+  for (auto& child : children) EXPECT_EQ(child.wait(), 0);
+}
+
 // A limit of file descriptors is easily met: rank 0 has one connection to each.
 TEST(Process, ALimitOfFileDescriptorsIsNamed) {
   constexpr int ranks = 16;
