@@ -24,21 +24,23 @@ class NoLauncher final : public Launcher {
   UniqueId agree(const std::string& /*interface*/, const Deadline& /*deadline*/) override { return {}; }
 };
 
+/// Its number may be another one where /proc was mounted, in the process-id namespace around a container.
+constexpr const char* this_process = "self";
+
 /// A file that the system has of a process; empty where it cannot be read.
-std::string file_of(pid_t process, const char* name) {
+std::string file_of(const std::string& process, const char* name) {
   try {
-    return read_file("process", "/proc/" + std::to_string(process) + "/" + name);
+    return read_file("process", "/proc/" + process + "/" + name);
   } catch (const Error&) {
     return "";
   }
 }
 
-/// 0: not to be seen from here.
-pid_t parent_of(pid_t process) {
+/// Empty, or 0: not to be seen from here.
+std::string parent_of(const std::string& process) {
   const std::string all = file_of(process, "stat");  // "12 (name) S 1 ...", with anything in the name
   std::istringstream rest(all.substr(all.rfind(')') + 1));
-  std::string state;
-  pid_t parent = 0;
+  std::string state, parent;
   rest >> state >> parent;
   return parent;
 }
@@ -48,9 +50,9 @@ std::string as_started_with(const char* name) {
   return '\0' + std::string(name) + '=' + variable(name).value_or("") + '\0';
 }
 
-bool is_of_this_user(pid_t process) {
+bool is_of_this_user(const std::string& process) {
   struct stat shown = {};
-  return ::stat(("/proc/" + std::to_string(process)).c_str(), &shown) == 0 && shown.st_uid == ::geteuid();
+  return ::stat(("/proc/" + process).c_str(), &shown) == 0 && shown.st_uid == ::geteuid();
 }
 
 /// Of two launchers, each known by a variable that this process has: whether that of `later` came last. The
@@ -61,12 +63,12 @@ bool is_of_this_user(pid_t process) {
 /// variables are those of `earlier`.
 bool came_last(const char* later, const char* earlier, bool unseen) {
   const std::string before = as_started_with(earlier), after = as_started_with(later);
-  const pid_t self = ::getpid();
-  for (pid_t one = self; one > 0; one = parent_of(one)) {
+  for (std::string one = this_process; !one.empty() && one != "0"; one = parent_of(one)) {
+    const bool is_this = one == this_process;
     const std::string shown = file_of(one, "environ"), all = '\0' + shown;
-    if (shown.empty()) return unseen && (one == self || is_of_this_user(one));
+    if (shown.empty()) return unseen && (is_this || is_of_this_user(one));
     const bool has_before = all.find(before) != std::string::npos;
-    if (!has_before || all.find(after) == std::string::npos) return has_before || one == self;
+    if (!has_before || all.find(after) == std::string::npos) return has_before || is_this;
   }
   return unseen;
 }

@@ -148,6 +148,14 @@ TEST(NestedLaunchers, OfTwoTheOneThatCameLastCounts) {
       << "mpirun mpiexec";
 }
 
+// Its number there is that of another process here.
+TEST(NestedLaunchers, AProcessInAnotherNamespaceThanProcIsSeenThere) {
+  const std::string both = "TORCHELASTIC_RUN_ID=x RANK=0 WORLD_SIZE=1 PMI_FD=987 PMI_RANK=0 PMI_SIZE=2";
+  const std::string apart = "unshare --pid --fork env";
+  if (run_command(apart).status != 0) GTEST_SKIP() << "this user cannot make namespaces of process ids";
+  EXPECT_THAT(said_below(both, apart), testing::HasSubstr("OF PMI-1\n")) << "left over";
+}
+
 TEST(NestedLaunchers, AnotherUsersProcessAboveIsNotTorchruns) {
   // By env: setpriv itself still has the rights of root, to reach a folder of root's, say.
   if (::geteuid() != 0 ||
