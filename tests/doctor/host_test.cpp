@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
 
 #include "bootstrap/ranks.hpp"
@@ -84,6 +87,19 @@ TEST(DoctorSharedMemory, SaysWhoRefusesAttach) {
   EXPECT_THAT(attach({.attach = EPERM, .ptrace_scope = 3}).remedy, HasSubstr("boot"));
   EXPECT_THAT(attach({.attach = EPERM, .seccomp = 2}).remedy, HasSubstr("SYS_PTRACE"));
   EXPECT_THAT(attach({.attach = EPERM}).remedy, HasSubstr("one user"));
+}
+
+// As whoever started this may have left it.
+TEST(DoctorSharedMemory, SeesThatAttachIsRefusedWhereTheEndsOfChildrenAreIgnored) {
+  bootstrap::test::Child child([] {
+    std::signal(SIGCHLD, SIG_IGN);
+    if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) return 77;
+    if (::prctl(PR_SET_DUMPABLE, 0) != 0) return 77;
+    return read_shared_memory(Root()).attach == EPERM ? 0 : 1;
+  });
+  const int code = child.wait();
+  if (code == 77) GTEST_SKIP() << "this process cannot hide its memory here";
+  EXPECT_EQ(code, 0);
 }
 
 TEST(DoctorSharedMemory, IsNeeded) {
