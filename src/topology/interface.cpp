@@ -71,15 +71,6 @@ std::string listing(const std::vector<Interface>& all) {
                                                "; this host has: " + listing(all));
 }
 
-/// What the kernel calls an interface that may be named by another of its names (ip link property add
-/// altname); empty: there is none. It takes an alias for its device, of which it may not be.
-std::string device_of(std::string_view interface) {
-  std::array<char, IF_NAMESIZE> name{};
-  const unsigned index =
-      interface.find(':') == std::string_view::npos ? ::if_nametoindex(std::string(interface).c_str()) : 0;
-  return index != 0 && ::if_indextoname(index, name.data()) != nullptr ? name.data() : "";
-}
-
 }  // namespace
 
 std::vector<Interface> interfaces() {
@@ -102,6 +93,14 @@ std::vector<Interface> interfaces() {
 }
 
 std::string device_name(const std::string& interface) { return interface.substr(0, interface.find(':')); }
+
+std::string device_of(std::string_view interface) {
+  std::array<char, IF_NAMESIZE> name{};
+  // The kernel takes an alias for its device, of which it may not be.
+  const unsigned index =
+      interface.find(':') == std::string_view::npos ? ::if_nametoindex(std::string(interface).c_str()) : 0;
+  return index != 0 && ::if_indextoname(index, name.data()) != nullptr ? name.data() : "";
+}
 
 std::string address_for_others(const Interface& interface) {
   const auto usable = std::ranges::find_if_not(interface.addresses, is_link_local);

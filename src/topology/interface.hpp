@@ -26,6 +26,10 @@ std::string address_for_others(const Interface& interface);
 /// device.
 std::string device_name(const std::string& interface);
 
+/// What the kernel calls an interface that may be named by another of its names (ip link property add
+/// altname); empty: there is none.
+std::string device_of(std::string_view interface);
+
 /// All interfaces that have an address, in the system's order. Throws Error(system).
 std::vector<Interface> interfaces();
 

@@ -21,7 +21,7 @@ bool usable(const Nic& nic) {
 
 // Why ranks cannot use what was asked for; empty: they can.
 std::string fault_of(const Nic* nic, const std::string& wanted) {
-  if (nic == nullptr) return "does not exist";
+  if (nic == nullptr) return "does not exist, or has no address";
   if (!nic->interface.up) return "is down";
   const topology::Interface asked{.name = {}, .addresses = {wanted}};
   const bool named = nic->interface.name == wanted;
@@ -105,6 +105,9 @@ NetworkFacts read_network(const Root& root, const std::string& wanted) {
     if (nic.megabits.value_or(0) <= 0) nic.megabits.reset();
     facts.nics.push_back(std::move(nic));
   }
+  if (const std::string device = topology::device_of(wanted);
+      find(facts, wanted) == nullptr && !device.empty())
+    facts.wanted = device;
   try {
     facts.default_route = topology::default_route();
   } catch (const Error&) {  // there is none
