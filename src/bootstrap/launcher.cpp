@@ -105,6 +105,10 @@ Launcher::Launcher(Launch identity) : identity_(std::move(identity)) {
 void read_local(Launch& identity, const char* rank, const char* size) {
   const auto local_size = number(size, 1), local_rank = number(rank);
   if (!local_size) return;
+  if (*local_size > identity.size)
+    refuse_variable(size, "at most the " + std::to_string(identity.size) + " ranks that there are in all");
+  if (local_rank.value_or(0) >= *local_size)
+    refuse_variable(rank, std::string("less than ") + size + ", which is " + std::to_string(*local_size));
   identity.local_size = *local_size;
   identity.local_rank = local_rank.value_or(0);
 }

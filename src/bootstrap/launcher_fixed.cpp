@@ -27,11 +27,11 @@ Launch rank_and_size(const char* launcher, const char* rank, const char* size, c
   return identity;
 }
 
-/// One of Slurm's lists, expanded; errors name its variable.
-template <class Expand>
-auto expanded(const char* name, const std::string& list, Expand expand) {
+/// What the text of a variable means; errors name the variable.
+template <class Parse>
+auto meaning_of(const char* name, const std::string& text, Parse parse) {
   try {
-    return expand(list);
+    return parse(text);
   } catch (const Error& error) {
     throw with_context(error, std::string(name) + ": ", {});
   }
@@ -120,7 +120,7 @@ std::unique_ptr<Launcher> find_tutti() {
   if (identity.size > 1) {
     const auto text = variable("TUTTI_ID");
     if (!text) throw Error(ErrorCode::invalid_argument, "TUTTI_SIZE is set, but TUTTI_ID is not; set both");
-    id = UniqueId::parse(*text);
+    id = meaning_of("TUTTI_ID", *text, &UniqueId::parse);
   }
   return std::make_unique<GivenId>(std::move(identity), id);
 }
@@ -155,7 +155,7 @@ std::unique_ptr<Launcher> find_slurm() {
   Launch identity = rank_and_size("Slurm", "SLURM_PROCID", tasks, "SLURM_PROCID");
   const int local_rank = number("SLURM_LOCALID").value_or(0);
   if (const auto per_node = variable("SLURM_STEP_TASKS_PER_NODE")) {
-    const auto counts = expanded("SLURM_STEP_TASKS_PER_NODE", *per_node, &expand_tasks_per_node);
+    const auto counts = meaning_of("SLURM_STEP_TASKS_PER_NODE", *per_node, &expand_tasks_per_node);
     const auto node = static_cast<std::size_t>(number("SLURM_NODEID").value_or(0));
     if (node >= counts.size())
       refuse_variable("SLURM_NODEID",
@@ -168,7 +168,7 @@ std::unique_ptr<Launcher> find_slurm() {
   if (!list && identity.size > 1)
     throw Error(ErrorCode::invalid_argument,
                 "SLURM_PROCID is set, but neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST is");
-  const auto hosts = expanded(named_by, list.value_or("localhost"), &expand_hostlist);
+  const auto hosts = meaning_of(named_by, list.value_or("localhost"), &expand_hostlist);
   const auto job = id_number("SLURM_JOB_ID"), step = id_number("SLURM_STEP_ID");
   // Below the ports that Linux gives to outgoing connections (32768 and up); steps of one job get different
   // ones.

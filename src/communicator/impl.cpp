@@ -31,8 +31,9 @@ constexpr unsigned spin_alternating =
 void check_forced(const Options& options) {
   const std::string& transport = options.transport;
   if (!transport.empty() && transport != "shm" && transport != "verbs" && transport != "tcp")
-    throw Error(ErrorCode::invalid_argument,
-                "transport \"" + transport + "\" does not exist; there are shm, verbs and tcp");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "transport \"" + transport + "\" (TUTTI_TRANSPORT) does not exist; there are shm, verbs and tcp");
   std::set<std::string_view> names;  // of those that can be forced
   bool exists = options.algorithm.empty();
   for (const Algorithm& algorithm : algorithms()) {
@@ -40,8 +41,9 @@ void check_forced(const Options& options) {
     if (!algorithm.one_sided) names.insert(algorithm.name);
   }
   if (!exists)
-    throw Error(ErrorCode::invalid_argument, fmt::format("algorithm \"{}\" does not exist; there are {}",
-                                                         options.algorithm, fmt::join(names, ", ")));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("algorithm \"{}\" (TUTTI_ALGORITHM) does not exist; there are {}",
+                            options.algorithm, fmt::join(names, ", ")));
 }
 
 bool everybody_reached(const transport::Transport& transport, int size) {
@@ -173,9 +175,9 @@ Planner::Setting Impl::planner_setting(std::shared_ptr<const tuning::Tuning> tun
   setting.shared_memory = all_shared;
   setting.can_attach = all_shared && shm->direct().can_attach() && !shm->direct().same_process();
   setting.max_message = max_message();
+  setting.last_cache = shm->last_cache();
   setting.node_size = options.node_size > 0 ? std::min(options.node_size, group.size) : shm->host_size();
   setting.channels = routes.get();
-  setting.last_cache = shm->last_cache();
   setting.options = &options;
   setting.direct_memory = all_shared && group.size > 1 && shm->direct().same_process();
   setting.tuning = std::move(tuning);

@@ -68,7 +68,8 @@ std::string listing(const std::vector<Interface>& all) {
 [[noreturn]] void refuse(std::string_view interface, const std::string& why,
                          const std::vector<Interface>& all) {
   throw Error(ErrorCode::invalid_argument, "network interface \"" + std::string(interface) + "\" " + why +
-                                               "; this host has: " + listing(all));
+                                               "; this host has: " + listing(all) +
+                                               "; name one of these (TUTTI_INTERFACE)");
 }
 
 }  // namespace

@@ -79,6 +79,19 @@ TEST(OptionsOfAProgram, AreWithinWhatTheirVariablesTake) {
   EXPECT_NE(refused.text.find("Options::node_size is -3"), std::string::npos) << refused.text;
 }
 
+TEST(OptionsOfAProgram, ThatDoNotExistAreRefusedWithTheNamesOfTheirVariables) {
+  Options transport, algorithm, interface;
+  transport.transport = algorithm.algorithm = interface.interface = "pigeon";
+  for (const auto& [options, variable] : {std::pair(transport, "TUTTI_TRANSPORT"),
+                                          {algorithm, "TUTTI_ALGORITHM"},
+                                          {interface, "TUTTI_INTERFACE"}}) {
+    const auto refused =
+        thrown_by([&, &given = options] { const Communicator alone(UniqueId{}, 0, 1, given); });
+    EXPECT_EQ(refused.code, ErrorCode::invalid_argument) << variable;
+    EXPECT_THAT(refused.text, testing::AllOf(HasSubstr("\"pigeon\""), HasSubstr(variable)));
+  }
+}
+
 // Each rank finds it out; some hear it from another one before.
 TEST(OptionsOfAProgram, ThatTheFirstCallRefusesAreToldToAllRanks) {
   Options options;

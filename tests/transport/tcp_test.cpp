@@ -138,7 +138,7 @@ TEST(Tcp, CongestionControlCanBeChosen) {
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("pigeons"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("\"pigeons\" (TUTTI_TCP_CONGESTION)"));
   }
   tcp::Streams streams(1, "reno");
   auto socket = fresh();

@@ -52,11 +52,11 @@ void check_congestion(const std::string& congestion) {
   if (congestion.empty() || congestion == "system") return;
   const auto probe = bootstrap::open_socket(AF_INET);
   if (!set_congestion(probe.get(), congestion))
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("tcp congestion control \"{}\": {}; `sysctl net.ipv4.tcp_allowed_congestion_control` "
-                    "lists those this process may use, \"system\" takes the default",
-                    congestion, std::generic_category().message(errno)));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("tcp congestion control \"{}\" (TUTTI_TCP_CONGESTION): {}; `sysctl "
+                            "net.ipv4.tcp_allowed_congestion_control` "
+                            "lists those this process may use, \"system\" takes the default",
+                            congestion, std::generic_category().message(errno)));
 }
 
 void carry_data(int socket, const std::string& congestion) {
