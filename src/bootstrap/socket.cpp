@@ -15,6 +15,7 @@
 #include "base/fork_guard.hpp"
 #include "base/system_error.hpp"
 #include "base/uninterrupted.hpp"
+#include "topology/interface.hpp"
 
 namespace tutti::bootstrap {
 namespace {
@@ -126,7 +127,10 @@ std::optional<FileDescriptor> try_connect(const Endpoint& endpoint, const Limit&
     errno = code;
     return std::nullopt;
   }
-  throw_errno("connecting to " + to_string(endpoint), code);
+  const bool own_is_down = code == ENETUNREACH && topology::is_loopback(endpoint.address);
+  throw_errno("connecting to " + to_string(endpoint) +
+                  (own_is_down ? ", by the loopback interface, which is down (ip link set lo up)" : ""),
+              code);
 }
 
 void tune(int socket) {

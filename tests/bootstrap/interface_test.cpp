@@ -81,6 +81,23 @@ TEST(Interfaces, OneWithoutAnAddressIsNotSaidNotToExist) {
   EXPECT_EQ(code, 0);
 }
 
+TEST(Interfaces, ALoopbackThatIsDownIsSaidToBe) {
+  bootstrap::test::Child child([] {
+    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
+    try {
+      static_cast<void>(bootstrap::try_connect({"127.0.0.1", 9}, Deadline(std::chrono::seconds(20))));
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      return text.find("which is down (ip link set lo up): Network is unreachable") == std::string::npos ? 1
+                                                                                                         : 0;
+    }
+    return 2;
+  });
+  const int code = child.wait();
+  if (code == 77) GTEST_SKIP() << "no network namespaces here";
+  EXPECT_EQ(code, 0);
+}
+
 TEST(Interfaces, AnotherNameOfOneIsAsGood) {
   bootstrap::test::Child child([] {
     if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
