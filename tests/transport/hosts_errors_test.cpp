@@ -23,12 +23,12 @@ namespace {
 using bootstrap::test::thrown_by;
 using std::chrono::seconds;
 
-Communicator from_torchrun(Rank rank, const char* transport = "") {
+Communicator from_torchrun(Rank rank, const char* transport = "", const char* interface = "eth0") {
   for (const auto& [name, value] : {std::pair<const char*, std::string>{"RANK", std::to_string(rank)},
                                     {"WORLD_SIZE", "2"},
                                     {"MASTER_ADDR", "10.77.0.1"},
                                     {"MASTER_PORT", "29787"},
-                                    {"TUTTI_INTERFACE", "eth0"}})
+                                    {"TUTTI_INTERFACE", interface}})
     ::setenv(name, value.c_str(), 1);
   Options options = Options::from_environment();
   options.timeout = seconds(2);
@@ -140,12 +140,26 @@ void force(Rank rank, const char* transport, const std::string& text) {
 void force_shm(Rank rank, int /*socket*/) { force(rank, "shm", "not all ranks are on one host"); }
 void force_verbs(Rank rank, int /*socket*/) { force(rank, "verbs", "verbs: "); }
 
+// Of which the others hear.
+void hide(Rank rank, int /*socket*/) {
+  const auto thrown = thrown_by([&] {
+    const std::string interface = rank == 0 ? "lo" : "eth0";
+    Communicator comm = from_torchrun(rank, "", interface.c_str());
+    comm.barrier();
+  });
+  require(thrown.code == ErrorCode::invalid_argument || thrown.code == ErrorCode::aborted, thrown.text);
+  require(thrown.text.find("rank 0: it listens at 127.0.0.1, which only its own host (or network") !=
+              std::string::npos,
+          thrown.text);
+}
+
 class HostsErrors : public ::testing::TestWithParam<std::pair<const char*, void (*)(Rank, int)>> {};
 INSTANTIATE_TEST_SUITE_P(Between, HostsErrors,
                          ::testing::Values(std::pair("CallsThatDiffer", &differ),
                                            std::pair("ADeadline", &come_too_late), std::pair("ADeath", &die),
                                            std::pair("SharedMemoryThatIsForced", &force_shm),
-                                           std::pair("RdmaThatIsForced", &force_verbs)),
+                                           std::pair("RdmaThatIsForced", &force_verbs),
+                                           std::pair("AnInterfaceThatLeadsNowhere", &hide)),
                          [](const auto& row) { return row.param.first; });
 
 TEST_P(HostsErrors, AreNamed) {

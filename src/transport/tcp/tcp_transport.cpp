@@ -10,6 +10,7 @@
 
 #include "base/timespec.hpp"
 #include "bootstrap/frame.hpp"
+#include "topology/host.hpp"
 #include "topology/interface.hpp"
 #include "transport/all_gather.hpp"
 #include "transport/tcp/data_socket.hpp"
@@ -52,8 +53,14 @@ TcpTransport::~TcpTransport() {
 }
 
 void TcpTransport::exchange_addresses() {
-  for (auto& [port, address] : all_gather(group_, listener_->port(), listener_->address()))
-    peers_.push_back({std::move(address), port});
+  struct Place {
+    std::uint64_t port, loopback;  ///< the latter 0 where others reach it
+  };
+  const std::uint64_t here = topology::this_loopback();
+  const Place mine{listener_->port(), topology::is_loopback(listener_->address()) ? here : 0};
+  for (auto& [place, address] : all_gather(group_, mine, listener_->address()))
+    peers_.push_back({std::move(address), static_cast<std::uint16_t>(place.port),
+                      place.loopback != 0 && here != 0 && place.loopback != here});
   assert(peers_.size() == static_cast<std::size_t>(group_.size));
 }
 
@@ -134,6 +141,12 @@ void TcpTransport::connect(Streams& streams, Rank peer, int channel) {
   const Rank world = group_.world[static_cast<std::size_t>(peer)];
   const Deadline deadline(group_.timeout);
   try {
+    if (contact.hidden)  // whoever calls first: that it may call this rank is chance
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("it listens at {}, which only its own host (or network namespace) reaches; give "
+                      "it an interface that leads to others: Options::interface, TUTTI_INTERFACE",
+                      contact.address));
     for (int s = 0; s < options_.streams; ++s) {
       const auto place = static_cast<std::size_t>(s);
       if (streams.connected(place)) continue;

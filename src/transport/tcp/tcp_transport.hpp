@@ -64,6 +64,7 @@ class TcpTransport final : public Transport {
   struct Peer {
     std::string address;
     std::uint16_t port = 0;
+    bool hidden = false;  ///< at a loopback interface that is not this rank's
   };
 
   void exchange_addresses();
