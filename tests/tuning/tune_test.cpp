@@ -255,16 +255,15 @@ TEST_F(Tune, FailsWhenItsOutputIsLost) {
   EXPECT_THAT(output_, HasSubstr("cannot write the standard output"));
 }
 
-// Rank 0 hands over what was measured by a file in /tmp, which here is full.
-TEST_F(Tune, FailsWhenThereIsNoRoomForWhatItMeasured) {
+// /tmp, which here is full, may also be missing, or not to be written to.
+TEST_F(Tune, NeedsNoFolderForWhatItMeasures) {
   if (test::run_command("unshare --mount true").status != 0) GTEST_SKIP() << "/tmp cannot be another one";
   const test::Outcome outcome = test::run_command(
       "unshare --mount sh -c 'mount -t tmpfs -o size=4k none /tmp && head -c 4096 /dev/zero >/tmp/full && "
       "test -x " TUTTI_TUNE " || exit 77; TUTTI_TUNING=off exec " TUTTI_TUNE
       " --ranks 2 --check --largest 8 --rounds 1'");
   if (outcome.status == 77) GTEST_SKIP() << "/tmp cannot be another one: " << outcome.output;
-  EXPECT_EQ(outcome.status, 1) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("writing what was measured to a temporary file: No space left"));
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
 }
 
 TEST_F(Tune, MeasuresNothingThatItCannotWrite) {

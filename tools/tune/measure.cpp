@@ -13,6 +13,8 @@
 
 #include <tutti/error.hpp>
 
+#include "base/file_descriptor.hpp"
+#include "base/memory_file.hpp"
 #include "base/system_error.hpp"
 #include "collectives/algorithms.hpp"
 #include "perf/benchmark.hpp"
@@ -107,6 +109,16 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
+// In no folder: one may be full, or not be there.
+File temporary_file() {
+  FileDescriptor memory = make_memory_file("tutti-tune");
+  if (!memory) throw_errno("making a temporary file (memfd_create)");
+  File file(::fdopen(memory.get(), "w+"));
+  if (file == nullptr) throw_errno("opening a temporary file");
+  static_cast<void>(memory.release());  // the file's
+  return file;
+}
+
 // Questions and names are known to the reader; figures pass from the process of rank 0 through a file.
 void write(std::FILE* file, std::span<const Measured> all) {
   std::string text;
@@ -145,8 +157,7 @@ void try_out(const std::string& transport, int ranks, const Settings& settings) 
 }
 
 std::vector<Measured> measure(const Series& series, const Settings& settings) {
-  const File file(std::tmpfile());
-  if (file == nullptr) throw_errno("making a temporary file");
+  const File file = temporary_file();
   Options options = settings.options;
   options.transport = series.scene.transport;
   on_ranks(series.scene.transport, series.scene.ranks, settings, [&](Communicator& comm) {
