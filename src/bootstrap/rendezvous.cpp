@@ -145,6 +145,12 @@ FileDescriptor take_listener(const UniqueId& id, std::chrono::milliseconds patie
   }
 }
 
+bool holds_listener(const UniqueId& id) {
+  auto& held = holder.get();
+  const std::lock_guard lock(held.mutex);
+  return std::ranges::any_of(held.listeners, [&](const Held& h) { return h.id == id; });
+}
+
 void drop_listener(const UniqueId& id) { take_held(id); }
 
 }  // namespace tutti::bootstrap

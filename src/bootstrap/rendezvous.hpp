@@ -37,6 +37,8 @@ UniqueId reserve_id(std::string_view interface);
 /// endpoint, with so much patience. Throws Error(system) when that cannot be had (rank 0 is in the wrong
 /// process).
 FileDescriptor take_listener(const UniqueId& id, std::chrono::milliseconds patience = port_patience);
+/// Whether this process holds the listener of the id, which no rank 0 has taken.
+bool holds_listener(const UniqueId& id);
 /// Closes the listener that this process holds for the id, if any.
 void drop_listener(const UniqueId& id);
 

@@ -134,6 +134,12 @@ std::shared_ptr<Session> Session::join(const UniqueId& id, Rank rank, int size,
     const auto fault = to_fault(error);
     const bool no_hub = rank != 0 && fault.code == ErrorCode::timeout && fault.ranks.empty();
     if (!no_hub) throw;
+    if (holds_listener(id))  // whoever forgets to hand on rank 0's id connects to itself
+      throw Error(fault.code,
+                  joining(rank, size) +
+                      ": this process made the unique id, and rank 0 did not join with it here; all ranks "
+                      "need one and the same id, made once, in rank 0's process",
+                  {0});
     throw Error(fault.code,
                 fault.text + "; is rank 0 running, and is the group not complete without this rank?" +
                     doubt_of_master(read(id).endpoint),

@@ -69,11 +69,13 @@ TEST(Session, RanksThatShareALoopbackThatIsNotTheIdsMeet) {
   });
 }
 
+// Also where each process makes an id, and none hands it on.
 TEST(Session, ListeningRankZeroThatNeverJoinsIsNamed) {
   const auto id = UniqueId::create();
   const auto thrown = thrown_by([&] { Session::join(id, 1, 2, 100ms); });
   EXPECT_EQ(thrown.code, ErrorCode::timeout);
   EXPECT_THAT(thrown.ranks, ElementsAre(0));
+  EXPECT_THAT(thrown.text, HasSubstr("this process made the unique id, and rank 0 did not join with it"));
 }
 
 TEST(Session, RankTakenTwiceFailsEverybody) {
