@@ -159,7 +159,8 @@ TEST(Verify, Deadlocks) {
   EXPECT_EQ(fault(ahead, {2, 3, false, false}), "proved");
   EXPECT_EQ(
       fault(ahead, {1, 1, false, false}),
-      "rank 0, lane 0, step 1: deadlock: waits for room in the FIFO to rank 1 on channel 0, which holds 1");
+      "rank 0, lane 0, step 1: deadlock: waits for room in the FIFO to rank 1 on channel 0, which holds 1 "
+      "(credits)");
 }
 
 TEST(Verify, Messages) {

@@ -15,11 +15,12 @@ std::optional<Fault> Run::deadlock() {
     const bool receives =
         &operand >= step.sources.data() && &operand < step.sources.data() + step.sources.size();
     const std::string what =
-        receives
-            ? fmt::format("deadlock: waits for a message from rank {} on channel {}", operand.rank,
-                          operand.channel)
-            : fmt::format("deadlock: waits for room in the FIFO to rank {} on channel {}, which holds {}",
-                          operand.rank, operand.channel, credits_);
+        receives ? fmt::format("deadlock: waits for a message from rank {} on channel {}", operand.rank,
+                               operand.channel)
+                 : fmt::format(
+                       "deadlock: waits for room in the FIFO to rank {} on channel {}, which holds {} "
+                       "(credits)",
+                       operand.rank, operand.channel, credits_);
     return Fault{what, process.rank, process.lane, static_cast<int>(process.next)};
   }
   return std::nullopt;
