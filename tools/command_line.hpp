@@ -116,6 +116,8 @@ inline std::string unexpected(const CLI::App& app) {
   const auto option =
       std::ranges::find_if(left, [](const std::string& one) { return one.size() > 1 && one[0] == '-'; });
   if (option != left.end()) return "there is no option " + option->substr(0, option->find('='));
+  if (app.get_require_subcommand_min() > 0 && app.get_subcommands().empty() && !left.empty())
+    return "there is no subcommand \"" + left.front() + "\"";
   return left.empty() ? "too many arguments" : "\"" + left.front() + "\" is one argument too many";
 }
 
@@ -130,6 +132,12 @@ std::variant<Settings, int> settings_or_end(CLI::App& app, Settings& settings, R
     return std::move(settings);
   } catch (const CLI::ExtrasError&) {
     app.exit(CLI::ValidationError(unexpected(app)));
+    return usage_error;
+  } catch (const CLI::RequiredError& error) {  // what was mistyped is missed
+    if (app.remaining(true).empty())
+      app.exit(error);
+    else
+      app.exit(CLI::ValidationError(unexpected(app)));
     return usage_error;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : usage_error;

@@ -23,6 +23,7 @@
 
 #include "base/deadline.hpp"
 #include "base/file_descriptor.hpp"
+#include "base/system_error.hpp"
 #include "base/uninterrupted.hpp"
 
 namespace tutti {
@@ -99,7 +100,8 @@ class OutputFile {
       const int why_not = errno;
       std::error_code none;
       if (why_not == EINTR) continue;
-      if (why_not != ENXIO || !std::filesystem::is_fifo(file_, none)) cannot_write(file_);
+      if (why_not != ENXIO || !std::filesystem::is_fifo(file_, none))
+        throw_errno("cannot write " + file_, why_not);
       if (deadline.passed())
         throw Error(ErrorCode::system, "cannot write " + file_ + ": it is a FIFO that nobody reads");
     }
@@ -110,7 +112,7 @@ class OutputFile {
       pollfd one{stream_.get(), POLLOUT, 0};
       uninterrupted([&] { return ::poll(&one, 1, -1); });
       const auto written = uninterrupted([&] { return ::write(stream_.get(), text.data(), text.size()); });
-      if (written < 0 && errno != EAGAIN) cannot_write(file_);
+      if (written < 0 && errno != EAGAIN) throw_errno("cannot write " + file_);
       text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
     }
   }

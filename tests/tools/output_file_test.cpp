@@ -186,14 +186,16 @@ TEST_F(OutputFiles, MayBeDevices) {
 }
 
 TEST_F(OutputFiles, ThatCannotBeMadeAreRefused) {
-  for (const fs::path& file : {folder_, folder_ / "none" / "x", fs::path("/dev/null/x")}) {
+  using Refused = std::pair<fs::path, const char*>;
+  for (const auto& [file, why] : {Refused{folder_, "Is a directory"},
+                                  {folder_ / "none" / "x", "No such file or directory"},
+                                  {"/dev/null/x", "Not a directory"}}) {
     try {
       OutputFile{file};
       ADD_FAILURE() << file;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::system);
-      EXPECT_NE(std::string(error.what()).find("cannot write " + file.string()), std::string::npos)
-          << error.what();
+      EXPECT_EQ(std::string(error.what()), "tutti: system: cannot write " + file.string() + ": " + why);
     }
   }
 }

@@ -102,7 +102,7 @@ TEST(Perf, PlaysNoPingPongAlone) {
   for (const auto& [ranks, status] : {std::pair{"", 1}, {" --ranks 1", 2}}) {
     const Outcome outcome = run(perf + " ping_pong -b 8 -e 8" + ranks + quick);
     EXPECT_EQ(outcome.status, status) << outcome.output;
-    EXPECT_THAT(outcome.output, HasSubstr("ping_pong takes two ranks or more"));
+    EXPECT_THAT(outcome.output, HasSubstr("ping_pong takes two ranks or more, not one: give --ranks 2,"));
   }
 }
 

@@ -57,6 +57,9 @@ TEST(WindowPerf, RefusesBadOptionsWithTheReason) {
   EXPECT_EQ(run_window_perf("--ranks 2 --transport pigeon").status, 2);
   EXPECT_EQ(run_window_perf("--ranks 2 --timeout 0").status, 2);
   EXPECT_EQ(run_window_perf("--no-pin").status, 2);
+  const Outcome alone = run_window_perf("");
+  EXPECT_EQ(alone.status, 1);
+  EXPECT_THAT(alone.output, HasSubstr("it takes 2 ranks, not 1: give --ranks 2,"));
 }
 
 TEST(WindowPerf, FailsWhenItsOutputIsLost) {

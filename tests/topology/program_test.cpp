@@ -208,6 +208,9 @@ TEST_F(Program, SaysWhatItDoesNotUnderstand) {
   const Outcome bogus = run("show --bogus 3");
   EXPECT_EQ(bogus.status, 2);
   EXPECT_THAT(bogus.output, StartsWith("there is no option --bogus\n"));
+  const Outcome mistyped = run("shwo");
+  EXPECT_EQ(mistyped.status, 2);
+  EXPECT_THAT(mistyped.output, StartsWith("there is no subcommand \"shwo\"\n"));
   EXPECT_EQ(run("--help").status, 0);
   const Outcome unknown = run("paths gpu0 gpu9 --topology pcie-box");
   EXPECT_EQ(unknown.status, 1);

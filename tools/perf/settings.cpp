@@ -52,7 +52,8 @@ std::string benchmark_names() {
 
 void check_ranks(const Settings& settings, int ranks) {
   if (settings.benchmark.kind == Kind::ping_pong && ranks < 2)
-    throw Error(ErrorCode::invalid_argument, "ping_pong takes two ranks or more, not one");
+    throw Error(ErrorCode::invalid_argument,
+                "ping_pong takes two ranks or more, not one: give --ranks 2, or start it by mpirun -n 2");
   if (settings.benchmark.rooted && settings.root >= ranks)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("there is no root {}: ranks go from 0 to {}", settings.root, ranks - 1));

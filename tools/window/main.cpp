@@ -54,7 +54,9 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
 
 bool measure(Communicator& comm, const Settings& settings) {
   if (comm.size() != 2)
-    throw Error(ErrorCode::invalid_argument, fmt::format("it takes 2 ranks, not {}", comm.size()));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("it takes 2 ranks, not {}: give --ranks 2, or start it by mpirun -n 2", comm.size()));
   window_perf::Pair pair(comm, settings.end, settings.plain);
   const bool prints = comm.rank() == 0;
   PatientLines table(stdout);
