@@ -56,7 +56,9 @@ class [[nodiscard]] Work {
 };
 
 /// The asynchronous form of every operation: `Work w = comm.async().all_reduce(...)`. Counts and
-/// displacements are copied.
+/// displacements are copied. Sends and receives progress concurrently, those from one rank to another in
+/// order, so they may be started in any order. Collectives follow each other in the order of their calls, a
+/// blocking one, too.
 class Async : public Operations<Async, Work> {
  public:
   /// Those of the communicator.
@@ -227,11 +229,11 @@ class Communicator : public Operations<Communicator, void> {
   /// Calls of `collective` choose by themselves again. Collective. Throws nothing.
   void use_default(Collective collective);
 
-  /// Which transport, algorithm, message size and path a call would take, and why; several lines. For a
-  /// collective it connects to the peers that the call would send to, where that takes a network and no call
-  /// did so before; for a send it does not. Throws what the call itself would until then:
-  /// Error(invalid_argument, invalid_schedule), aborted when the communicator is unusable, or forked;
-  /// timeout, peer_lost or system where a peer is not reached.
+  /// Which transport, algorithm, message size and path a call would take, and why; several lines. That
+  /// depends on its buffers, which `call` names, too. For a collective it connects to the peers that the call
+  /// would send to, where that takes a network and no call did so before; for a send it does not. Throws what
+  /// the call itself would until then: Error(invalid_argument, invalid_schedule), aborted when the
+  /// communicator is unusable, or forked; timeout, peer_lost or system where a peer is not reached.
   [[nodiscard]] std::string explain(const Call& call) const;
   /// `explain`, and what the simulator makes of the call on the machines that the ranks are on: the means of
   /// each kind of pair and why better ones are refused, lanes, chunk and predicted time of the fastest

@@ -42,9 +42,10 @@ concept WritableElementsLike = WritableElements<Range> && ElementsLike<Range, Ot
 ///
 /// All ranks of a communicator call the same operations in the same order with the same counts, types,
 /// reductions and roots (send and receive excepted). A call that differs is detected and reported on all
-/// ranks. Each operation takes ranges (see Elements; `{}` where it says that one may be empty), or pointers
-/// with counts in elements and a DataType. n is `size()`, and `count` that of the block that an operation
-/// speaks of: buffers of n blocks hold n * `count`. Counts may exceed 2^31 and may be 0.
+/// ranks; on one that had its part of it done without hearing from others, as a broadcast's root may, by a
+/// later call. Each operation takes ranges (see Elements; `{}` where it says that one may be empty), or
+/// pointers with counts in elements and a DataType. n is `size()`, and `count` that of the block that an
+/// operation speaks of: buffers of n blocks hold n * `count`. Counts may exceed 2^31 and may be 0.
 ///
 /// In place: pass the same memory for input and output as each operation says. Other overlaps are refused.
 /// Errors, before anything is sent: Error(invalid_argument). While running: Error(mismatch, timeout,

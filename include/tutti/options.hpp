@@ -9,7 +9,9 @@
 namespace tutti {
 
 /// Settings of a communicator. Its ranks must agree on `transport`, `algorithm`, `node_size`, `rank_order`,
-/// `tcp_streams` and `stream_from`; if they do not, making it throws Error(mismatch).
+/// `tcp_streams` and `stream_from`; if they do not, making it throws Error(mismatch). Only
+/// `from_environment()` reads the variables that are named below: `Options{.timeout = 5s}` does not (but
+/// TUTTI_INTERFACE always says where a new unique id listens, unless `interface` does).
 struct Options {
   /// Longest that a call waits for other ranks while nothing moves. Whatever moves starts it anew, so a long
   /// transfer may take longer. A time for which this rank is stopped (SIGSTOP) counts as 100 ms. Joining a

@@ -184,8 +184,9 @@ class Window {
   void flush();
 
   /// Waits until `count` notifications of this number have come that were not taken before, and takes them.
-  /// `from`: those of one rank only. Takes nothing when it throws. Throws Error: timeout after `timeout`
-  /// (default: the communicator's) naming what is missing; peer_lost when `from` has died or destroyed the
+  /// It waits for none where `count` is 0, so mind that `from` comes after it, not in its place. `from`:
+  /// those of one rank only. Takes nothing when it throws. Throws Error: timeout after `timeout` (default:
+  /// the communicator's) naming what is missing; peer_lost when `from` has died or destroyed the
   /// communicator, or, without `from`, any rank has died or all others have destroyed theirs;
   /// invalid_argument for a number or a rank that does not exist; aborted; forked.
   void wait_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank,
