@@ -18,7 +18,7 @@ enum class ErrorCode : std::uint8_t {
   invalid_schedule,  ///< a schedule that does not parse, or that its proof refuses; nothing was sent
   mismatch,          ///< ranks called different operations, counts, types, roots
   timeout,           ///< a deadline passed; the message says what was waited for, and for whom
-  peer_lost,         ///< a rank died or destroyed its communicator
+  peer_lost,         ///< a rank died or destroyed its communicator; docs/errors.md: how others go on
   aborted,           ///< this rank or another one called `abort`, or failed before
   unauthorized,      ///< a peer could not prove that it knows the secret
   system,            ///< an operating system call failed; the message holds its text

@@ -104,6 +104,29 @@ TEST(Processes, OfWhichOneCannotBeReachedEndTheCommunicatorByTheCall) {
   }
 }
 
+// As docs/errors.md says.
+TEST(Processes, ThatAreLeftGoOnWithAnIdOfTheirs) {
+  for (const Rank victim : {0, 1}) {
+    auto children = fork_ranks(3, over("shm", 10s), [&](Communicator& comm) {
+      std::vector<UniqueId> ids(3);
+      const auto mine = UniqueId::create();
+      comm.all_gather(mine.bytes.data(), ids.data(), UniqueId::size, DataType::uint8);
+      if (comm.rank() == victim) ::raise(SIGKILL);
+      const auto thrown = thrown_by([&] {
+        for (;;) comm.barrier();
+      });
+      EXPECT_EQ(thrown.ranks, std::vector<Rank>{victim}) << thrown.text;
+      const Rank first = victim == 0 ? 1 : 0;
+      comm = Communicator(ids[static_cast<std::size_t>(first)], comm.rank() == first ? 0 : 1, 2);
+      int sum = 1;
+      comm.all_reduce(std::span(&sum, 1));
+      EXPECT_EQ(sum, 2);
+    });
+    for (Rank rank = 0; rank < 3; ++rank)
+      EXPECT_EQ(children[static_cast<std::size_t>(rank)].wait(), rank == victim ? -SIGKILL : 0) << rank;
+  }
+}
+
 TEST(Processes, AreSeenToEndBeforeTheirParentWaits) {
   Child child([] { return ::pause(); });
   const pid_t process = child.process();
