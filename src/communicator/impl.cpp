@@ -4,8 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <set>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/fork_guard.hpp"
 #include "collectives/algorithms.hpp"
@@ -156,6 +160,15 @@ void Impl::connect() {
       verbs = make_verbs(group, listener, watch->session().secret(), verbs_only, why_no_verbs);
   }
   routes = std::make_unique<Routes>(network_only ? nullptr : shm.get(), verbs.get(), tcp.get(), all_shared);
+  const std::array<transport::Transport*, 3> all{verbs.get(), tcp.get(), shm.get()};
+  sleepers.reserve(all.size());
+  for (transport::Transport* const one : all) {
+    if (one == nullptr) continue;
+    std::vector<std::uint8_t> others(static_cast<std::size_t>(group.size));
+    for (Rank r = 0; r < group.size; ++r)
+      others[static_cast<std::size_t>(r)] = r != group.rank && &routes->to(r) != one ? 1 : 0;
+    sleepers.push_back({one, std::move(others)});
+  }
 }
 
 std::size_t Impl::max_message() const {

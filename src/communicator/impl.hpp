@@ -221,6 +221,7 @@ struct Impl {
   [[noreturn]] void throw_not_done(const Task& unfinished);
   [[nodiscard]] bool waits_for_peer(const Task& task) const;
   [[nodiscard]] bool gains_by_leaving(const Wait& wait, const Task& task);
+  [[nodiscard]] transport::Transport& sleeper_for(const Task& task) const;
   void idle(Wait& wait, Task& task);
   void look_for_parts(Wait& wait, Clock::time_point now) const;
   void look_now_and_then(Wait& wait, Task& task, Clock::time_point now);
@@ -341,6 +342,12 @@ struct Impl {
   bool all_shared = false;                            ///< all ranks share memory
   bool network_only = false;  ///< by force: ranks of one host do not share memory either
   std::unique_ptr<Routes> routes;
+  /// A transport to sleep on, and by rank: not 0 for those whose messages come over another one.
+  struct Sleeper {
+    transport::Transport* on;
+    std::vector<std::uint8_t> others;
+  };
+  std::vector<Sleeper> sleepers;  ///< where one task waits for several, it is the first
   std::unique_ptr<Planner> planner;
   std::optional<topology::World> world;  ///< where the ranks are; once somebody asked
   std::array<std::unique_ptr<execution::Program>, 2> offer_programs;

@@ -390,6 +390,18 @@ bool Impl::gains_by_leaving(const Wait& wait, const Task& task) {
          task.execution.waits_for_any(shm->absent());
 }
 
+// Who sleeps is woken over one transport only: where all comes over one that the task waits for now, over
+// that one, unless another one needs this rank.
+transport::Transport& Impl::sleeper_for(const Task& task) const {
+  for (const Sleeper& one : sleepers) {
+    const auto needs_it = [&one](const Sleeper& other) { return &other != &one && other.on->backlogged(); };
+    if (task.begun && std::ranges::none_of(sleepers, needs_it) &&
+        !task.execution.waits_for_any(one.others, false))
+      return *one.on;
+  }
+  return *sleepers.front().on;
+}
+
 void Impl::idle(Wait& wait, Task& task) {
   shm->progress();
   if (tcp != nullptr) tcp->idle();
@@ -417,16 +429,13 @@ void Impl::idle(Wait& wait, Task& task) {
       return;
     }
   }
-  transport::Transport& sleeper = verbs != nullptr ? *verbs
-                                  : tcp != nullptr ? static_cast<transport::Transport&>(*tcp)
-                                                   : *shm;
   // Between looking and sleeping something may arrive, so look once more after saying so.
   if (wait.prepared == nullptr) {
-    wait.prepared = &sleeper;
-    sleeper.prepare_wait();
+    wait.prepared = &sleeper_for(task);
+    wait.prepared->prepare_wait();
     return;
   }
-  wait.prepared = nullptr;
+  transport::Transport& sleeper = *std::exchange(wait.prepared, nullptr);
   shm->leave_processor(take_work(now));
   sleeper.wait(longest_sleep);
   shm->be_back();

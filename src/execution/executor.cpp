@@ -280,14 +280,14 @@ bool Execution::flushes_late() const {
                      [](const Sink& sink) { return sink.sender != nullptr && sink.sender->flushes_late(); });
 }
 
-bool Execution::waits_for_any(std::span<const std::uint8_t> ranks) const {
+bool Execution::waits_for_any(std::span<const std::uint8_t> ranks, bool soon) const {
   const auto among = [&](Rank peer) {
     return peer < 0 ? std::any_of(ranks.begin(), ranks.end(), [](auto r) { return r != 0; })
                     : ranks[static_cast<std::size_t>(peer)] != 0;
   };
   for (const LaneState& lane : lanes_) {
     bool lacks_messages = false;
-    for (const Step* next = lane.next; next != lane.end; ++next) {
+    for (const Step* next = lane.next; next != lane.end && (soon || next == lane.next); ++next) {
       const Instruction& instruction = *next->instruction;
       const std::size_t message = program_->length(instruction, lane.iteration) * instruction.segments;
       for (const Source& source :

@@ -42,8 +42,8 @@ class Execution {
   /// without another call.
   [[nodiscard]] bool done() const { return unfinished_ == 0 && (!program_->flushes || flushed()); }
   /// After `advance` moved nothing: whether a message of one of `ranks` (by rank: not 0) is still to come in
-  /// what lanes do next or soon, or room at one, or one of them has not taken what it was sent.
-  [[nodiscard]] bool waits_for_any(std::span<const std::uint8_t> ranks) const;
+  /// what lanes do next, or else `soon`, or room at one, or one of them has not taken what it was sent.
+  [[nodiscard]] bool waits_for_any(std::span<const std::uint8_t> ranks, bool soon = true) const;
   /// Whether all that is left is that a peer copies, which takes a while.
   [[nodiscard]] bool flushes_late() const;
   /// For messages about a wait: ranks that unfinished lanes wait for, and checks for messages of another

@@ -91,6 +91,8 @@ class Transport {
   /// Moves what can be moved, and wakes peers that sleep and have something to take; called while lanes wait,
   /// and before a rank goes on to something else. Throws Error when what was sent to any peer is lost.
   virtual void progress() = 0;
+  /// Whether something that was sent, or a connection, waits for `progress`.
+  [[nodiscard]] virtual bool backlogged() const { return false; }
   /// What arrives from now on, and room that comes free, ends the next `wait` at once: whoever looks once
   /// more after this, finds nothing and waits, misses nothing. Ends with `wait`, or with `cancel_wait`.
   virtual void prepare_wait() {}

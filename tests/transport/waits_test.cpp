@@ -45,8 +45,8 @@ class Waits : public ::testing::TestWithParam<std::size_t> {
     while (executions_[static_cast<std::size_t>(rank)].advance()) {
     }
   }
-  [[nodiscard]] bool waits(Rank rank, std::array<std::uint8_t, members> for_any_of) const {
-    return executions_[static_cast<std::size_t>(rank)].waits_for_any(for_any_of);
+  [[nodiscard]] bool waits(Rank rank, std::array<std::uint8_t, members> for_any_of, bool soon = true) const {
+    return executions_[static_cast<std::size_t>(rank)].waits_for_any(for_any_of, soon);
   }
 
   Transports ranks_ = shm_ranks(members);
@@ -61,6 +61,8 @@ TEST_P(Waits, AreForThoseWhoseMessageIsMissingInWhateverOrder) {
   EXPECT_TRUE(waits(0, {0, 0, 0, 1}));
   EXPECT_FALSE(waits(0, {1, 0, 0, 0}));
   EXPECT_FALSE(waits(0, {0, 0, 0, 0}));
+  EXPECT_TRUE(waits(0, {0, 0, 0, 1}, false));  // whose is next
+  EXPECT_FALSE(waits(0, {0, 1, 1, 0}, false));
   advance(1);  // the last of those that rank 0 takes messages from
   advance(0);
   EXPECT_FALSE(waits(0, {0, 1, 0, 0}));

@@ -52,6 +52,7 @@ class TcpTransport final : public Transport {
     counters_.sent_in_a_row = 0;
     progress();
   }
+  [[nodiscard]] bool backlogged() const override { return counters_.backlogged != 0; }
   void wait(std::chrono::microseconds longest) override;
   [[nodiscard]] Traffic traffic() const override { return counters_.traffic; }
   /// Bytes that sockets have taken or given, also of messages that are not complete.

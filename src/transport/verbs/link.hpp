@@ -13,6 +13,7 @@
 /// can post them. When both begin, the connection of the lower rank is used.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <memory>
@@ -77,6 +78,10 @@ class Link {
   [[nodiscard]] Clock::time_point used_at() const { return used_at_; }
   /// Queue pairs are being made or closed: what completions changed takes another look.
   [[nodiscard]] bool changing() const { return connecting() || asked_ || theirs_at_rest_; }
+  /// That, or something was accepted and not posted.
+  [[nodiscard]] bool backlogged() const {
+    return !finished() && (changing() || std::ranges::any_of(senders_, &VerbsSender::pending));
+  }
   /// Asks the peer to close, if nothing is under way; else sees to it that this becomes known.
   void try_to_rest();
 

@@ -392,6 +392,10 @@ void VerbsTransport::progress() {
   if (shared_.failure) throw Error(*shared_.failure);
 }
 
+bool VerbsTransport::backlogged() const {
+  return std::ranges::any_of(peers_, [](const Peer& peer) { return peer.link && peer.link->backlogged(); });
+}
+
 // The rails' completions first, then all that is looked around for.
 void VerbsTransport::add_waits() {
   waits_.clear();

@@ -38,6 +38,7 @@ class VerbsTransport final : public Transport {
   /// Over the first rail. iWARP has no windows.
   std::unique_ptr<RemoteAccess> expose(const Exposure& exposure) override;
   void progress() override;
+  [[nodiscard]] bool backlogged() const override;
   void wait(std::chrono::microseconds longest) override;
   [[nodiscard]] Traffic traffic() const override;
 
