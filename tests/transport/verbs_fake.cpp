@@ -107,15 +107,15 @@ class Fake final : public verbs::Verbs {
   }
   ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t bytes, int access) override {
     const std::scoped_lock lock(mutex_);
-    auto* region = new FakeRegion;
+    auto region = std::make_unique<FakeRegion>();
     region->visible.context = domain->context;
     region->visible.pd = domain;
     region->visible.addr = address;
     region->visible.length = bytes;
     region->visible.lkey = region->visible.rkey = next_key_++;
     region->access = access;
-    regions_[region->visible.lkey] = region;
-    return &region->visible;
+    regions_[region->visible.lkey] = region.get();
+    return &region.release()->visible;
   }
   ibv_mr* reg_dmabuf_mr(ibv_pd* domain, std::uint64_t, std::size_t bytes, std::uint64_t iova, int fd,
                         int access) override {

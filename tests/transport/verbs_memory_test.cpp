@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <future>
 #include <memory>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "base/fork_guard.hpp"
 #include "base/mappings.hpp"
 #include "bootstrap/ranks.hpp"
+#include "transport/few_allocations.hpp"
 #include "transport/verbs/memory.hpp"
 #include "verbs_fake.hpp"
 #include "verbs_faulty.hpp"
@@ -74,6 +76,21 @@ TEST_F(VerbsMemory, TheLastOwnerEndsIt) {
   b.reset();
   EXPECT_EQ(cache.find(memory, page), nullptr);
   EXPECT_EQ(registered(), 0U);
+}
+
+// Nobody would end it, and other pages may be mapped there.
+TEST_F(VerbsMemory, WithoutMemoryForItsLeaseNothingStaysRegistered) {
+  std::shared_ptr<void> lease;
+  for (int allocations = 0; lease == nullptr; ++allocations) {
+    try {
+      const FewAllocations few(allocations);
+      lease = cache.acquire(memory, page);
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(registered(), 0U) << allocations;
+      EXPECT_EQ(cache.find(memory, page), nullptr) << allocations;
+    }
+  }
+  EXPECT_EQ(registered(), 1U);
 }
 
 TEST_F(VerbsMemory, WhatIsBeingSentStaysRegistered) {

@@ -23,6 +23,7 @@ template <class Register>
 std::shared_ptr<const Region> region_by(Verbs& verbs, const Domains& domains, const DeviceMemory& memory,
                                         const Register& reg) {
   std::vector<MemoryRegion> handles;
+  handles.reserve(domains.size());
   for (ibv_pd* domain : domains) {
     errno = 0;
     ibv_mr* const handle = reg(domain);

@@ -39,6 +39,7 @@ std::shared_ptr<const Region> register_region(Verbs& verbs, const Domains& domai
                     : access == Access::local_write  ? IBV_ACCESS_LOCAL_WRITE
                                                      : 0;
   std::vector<MemoryRegion> handles;
+  handles.reserve(domains.size());
   for (ibv_pd* domain : domains) {
     ibv_mr* handle = verbs.reg_mr(domain, const_cast<std::byte*>(begin), bytes, flags);
     if (handle == nullptr) {
@@ -87,8 +88,9 @@ struct MemoryCache::State {
 
 class MemoryCache::Lease {
  public:
-  Lease(std::shared_ptr<State> state, State::Regions::iterator mine)
-      : state_(std::move(state)), mine_(mine) {}
+  /// Under the lock. Nobody would end a region that were there before its lease.
+  Lease(std::shared_ptr<State> state, std::uintptr_t begin, std::shared_ptr<const Region> region)
+      : state_(std::move(state)), mine_(state_->regions.emplace(begin, std::move(region))) {}
   ~Lease() {
     if (state_->inherited()) return;
     const std::scoped_lock lock(state_->mutex);
@@ -120,7 +122,7 @@ std::shared_ptr<MemoryCache::Lease> MemoryCache::acquire(const std::byte* data, 
   auto region =
       register_region(state_->verbs, state_->domains, address(begin), end - begin, Access::local_read);
   const std::scoped_lock lock(state_->mutex);
-  return std::make_shared<Lease>(state_, state_->regions.emplace(begin, std::move(region)));
+  return std::make_shared<Lease>(state_, begin, std::move(region));
 }
 
 std::shared_ptr<const Region> MemoryCache::find(const std::byte* data, std::size_t bytes) const {

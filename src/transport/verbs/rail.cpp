@@ -150,6 +150,7 @@ std::size_t Rail::free_place() {
   if (free_places_.empty()) {
     receive_blocks_.push_back(std::make_unique<Block>(verbs_, Domains{domain_.get()},
                                                       places_a_block * receive_bytes, Access::local_write));
+    free_places_.reserve(receive_blocks_.size() * places_a_block);  // so that giving back cannot fail
     for (std::size_t k = 0; k < places_a_block; ++k)
       free_places_.push_back((receive_blocks_.size() - 1) * places_a_block + k);
   }
