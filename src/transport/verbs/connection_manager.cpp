@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -70,6 +71,15 @@ rdma_conn_param parameters(std::uint32_t queue_pair, const std::uint64_t* token)
   return p;
 }
 
+// Which the other side shows. No memory may be wanted for it: an id whose event is not acknowledged cannot be
+// destroyed.
+std::optional<std::uint64_t> token_in(const rdma_conn_param& shown) {
+  std::uint64_t token = 0;
+  if (shown.private_data == nullptr || shown.private_data_len < sizeof token) return std::nullopt;
+  std::memcpy(&token, shown.private_data, sizeof token);
+  return token;
+}
+
 }  // namespace
 
 struct ConnectionManager::State {
@@ -88,8 +98,8 @@ struct ConnectionManager::State {
   void require(bool fine, const char* what) const {
     if (!fine) throw call_error(place, what, errno);
   }
-  void take(rdma_cm_event_type type, int status, rdma_cm_id* id, const void* data, std::size_t bytes);
-  void accept(Id id, const void* data, std::size_t bytes);
+  void take(rdma_cm_event_type type, int status, rdma_cm_id* id, std::optional<std::uint64_t> token);
+  void accept(Id id, std::optional<std::uint64_t> token);
 };
 
 std::string ConnectionManager::why_unavailable() {
@@ -151,18 +161,16 @@ std::vector<ConnectionManager::Outcome> ConnectionManager::advance() {
     const auto type = event->event;
     const int status = event->status;
     rdma_cm_id* id = event->id;
-    const auto* data = static_cast<const std::byte*>(event->param.conn.private_data);
-    const std::vector<std::byte> shown(data,
-                                       data + (data == nullptr ? 0 : event->param.conn.private_data_len));
+    const std::optional<std::uint64_t> token = token_in(event->param.conn);
     ::rdma_ack_cm_event(event);
-    s.take(type, status, id, shown.data(), shown.size());
+    s.take(type, status, id, token);
   }
   return std::exchange(s.outcomes, {});
 }
 
-void ConnectionManager::State::take(rdma_cm_event_type type, int status, rdma_cm_id* id, const void* data,
-                                    std::size_t bytes) {
-  if (type == RDMA_CM_EVENT_CONNECT_REQUEST) return accept(Id(id), data, bytes);
+void ConnectionManager::State::take(rdma_cm_event_type type, int status, rdma_cm_id* id,
+                                    std::optional<std::uint64_t> token) {
+  if (type == RDMA_CM_EVENT_CONNECT_REQUEST) return accept(Id(id), token);
   const auto queue_pair = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(id->context));
   const auto found = connections.find(queue_pair);
   if (found == connections.end() || found->second.id.get() != id) return;  // the listener's, or forgotten
@@ -193,11 +201,9 @@ void ConnectionManager::State::take(rdma_cm_event_type type, int status, rdma_cm
 }
 
 // Strangers are refused: only who was told over the authenticated connection knows the token.
-void ConnectionManager::State::accept(Id id, const void* data, std::size_t bytes) {
-  std::uint64_t token = 0;
-  if (bytes >= sizeof token) std::memcpy(&token, data, sizeof token);
-  const auto found = expected.find(token);
-  if (bytes < sizeof token || found == expected.end()) {
+void ConnectionManager::State::accept(Id id, std::optional<std::uint64_t> token) {
+  const auto found = expected.find(token.value_or(0));
+  if (!token || found == expected.end()) {
     ::rdma_reject(id.get(), nullptr, 0);
     return;
   }
