@@ -20,41 +20,46 @@ Connection::Connection(FileDescriptor socket, std::size_t largest_incoming, std:
 
 bool Connection::receive(const Take& take) {
   std::array<std::byte, 16 << 10> piece;
+  if (!input_broken_ && !parse(take)) input_broken_ = true;  // what there was no memory to take before
   for (int i = 0; i < most_reads && !input_broken_; ++i) {
     const auto received = receive_some(fd(), piece);
     if (received && *received == 0) break;
-    input_broken_ = !received;
+    input_broken_ = true;  // unless there is room for what has come
     input_.insert(input_.end(), piece.begin(),
                   piece.begin() + static_cast<std::ptrdiff_t>(received.value_or(0)));
+    input_broken_ = !received;
     if (!parse(take)) input_broken_ = true;
   }
   return !input_broken_;
 }
 
 bool Connection::parse(const Take& take) {
-  std::size_t at = 0;
+  struct Taken {
+    Bytes& input;
+    std::size_t bytes = 0;
+    ~Taken() { input.erase(input.begin(), input.begin() + static_cast<std::ptrdiff_t>(bytes)); }
+  } taken{input_};  // does not come again, whatever `take` throws
   bool sound = true;
-  while (sound && input_.size() - at >= sizeof(FrameHeader)) {
+  while (sound && input_.size() - taken.bytes >= sizeof(FrameHeader)) {
     FrameHeader header;
-    std::memcpy(&header, input_.data() + at, sizeof header);
+    std::memcpy(&header, input_.data() + taken.bytes, sizeof header);
     const bool data = header.kind == FrameKind::gathered || header.kind == FrameKind::contribute;
     sound = header.payload <= (data ? largest_incoming_ : largest_small_payload);
-    if (!sound || input_.size() - at - sizeof header < header.payload) break;
+    if (!sound || input_.size() - taken.bytes - sizeof header < header.payload) break;
     try {
-      take(header.kind, std::span(input_).subspan(at + sizeof header, header.payload));
+      take(header.kind, std::span(input_).subspan(taken.bytes + sizeof header, header.payload));
     } catch (const Malformed&) {
       sound = false;
     }
-    at += sizeof header + header.payload;
+    taken.bytes += sizeof header + header.payload;
   }
-  input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(at));
   return sound;
 }
 
 bool Connection::send(Frame frame) {
   if (output_broken_ || queued_bytes_ > largest_outgoing_ + most_queued) return false;
-  queued_bytes_ += frame->size();
   queue_.push_back(std::move(frame));
+  queued_bytes_ += queue_.back()->size();
   return true;
 }
 
