@@ -48,6 +48,7 @@ class Proxy {
 
  private:
   class Carrier;
+  void run();
   void work();
   bool move();
 

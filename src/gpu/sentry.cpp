@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <exception>
 
 #include "base/quiet_thread.hpp"
 #include "bootstrap/frame.hpp"
@@ -77,8 +78,12 @@ void Sentry::watch() {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, interval, [this] { return over_; })) {
     lock.unlock();
-    if (const auto why = setting_.interrupted()) stop(*why);
-    look();
+    try {
+      if (const auto why = setting_.interrupted()) stop(*why);
+      look();
+    } catch (const std::exception&) {
+      // Out of memory, of which nobody can be told. There may be some at the next look.
+    }
     lock.lock();
   }
 }

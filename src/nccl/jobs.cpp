@@ -1,5 +1,6 @@
 // What a communicator does on threads of its own, because ranks wait for each other in it.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/quiet_thread.hpp"
@@ -32,7 +33,11 @@ void Comm::settle(ncclResult_t result) {
   const bool was_made = std::exchange(made_, true);
   // Who ends the making of a communicator hears the same wherever that was.
   state_ = aborted_ && !was_made && result != ncclSuccess ? ncclInvalidUsage : result;
-  if (result != ncclSuccess) failure_ = last_error();
+  if (result != ncclSuccess) try {
+      failure_ = last_error();
+    } catch (const std::bad_alloc&) {  // on a thread of the library's nobody else would catch it
+      failure_.clear();
+    }
   state_changed_.notify_all();
 }
 
