@@ -81,9 +81,6 @@ class Routes final : public execution::Channels {
 /// What a rank sent before it went is still delivered: so long it is not held against it.
 inline constexpr std::chrono::milliseconds gone_grace{100};
 
-/// What std::bad_alloc on a rank means to all.
-Error out_of_memory(Rank rank);
-
 struct Impl {
   Impl(std::shared_ptr<Watch> watch, std::shared_ptr<transport::tcp::TcpListener> listener,
        transport::Group group, const Options& options, std::shared_ptr<const tuning::Tuning> tuning);

@@ -27,6 +27,11 @@ constexpr ErrorCode code_for_others(ErrorCode code) {
   return code == ErrorCode::mismatch || code == ErrorCode::peer_lost ? code : ErrorCode::aborted;
 }
 
+namespace detail {
+/// What std::bad_alloc on a rank means to all.
+Error out_of_memory(Rank rank);
+}  // namespace detail
+
 class Watch {
  public:
   explicit Watch(std::shared_ptr<bootstrap::Session> session) : session_(std::move(session)) {}

@@ -38,6 +38,7 @@ struct WindowPeer {
   std::unique_ptr<std::uint64_t> before = std::make_unique<std::uint64_t>();  ///< what an atomic returns
   bool busy = false;                                                          ///< in the list of busy targets
   std::optional<Error> failure;                                               ///< as its cause said it
+  bool out_of_memory = false;  ///< this rank was, amid a use: kept likewise, in what takes no memory
   /// Those that are known to be done.
   void forget_timed() {
     const std::uint64_t done = memory->known_done();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -94,12 +95,14 @@ class WindowState : public std::enable_shared_from_this<WindowState> {
   static Subject subject_of(const Transfer& transfer) {
     return {transfer.verb_, transfer.target_, transfer.offset_, transfer.bytes_};
   }
-  /// Runs what uses a way to a target. A failure is kept for all later uses; but a target that has not
-  /// answered in time may be asked again, and so may one that this rank had not the means to connect to.
+  /// Runs what uses a way to a target. A failure is kept for all later uses, be it a lack of memory; but a
+  /// target that has not answered in time may be asked again, and so may one that this rank had not the means
+  /// to connect to.
   template <class Use>
   auto use(const Subject& subject, const transport::RemoteMemory& way, Use use_it) {
     WindowPeer& to = peer(subject.target);
     if (to.failure) raise(subject, *to.failure);
+    if (to.out_of_memory) raise(subject, out_of_memory(setting_.group.rank));
     try {
       return use_it();
     } catch (const Error& error) {
@@ -107,6 +110,9 @@ class WindowState : public std::enable_shared_from_this<WindowState> {
       if (error.code() != ErrorCode::timeout && !(connecting && error.code() == ErrorCode::system))
         to.failure = error;
       raise(subject, error);
+    } catch (const std::bad_alloc&) {
+      to.out_of_memory = way.started() != 0;  // what is queued would be sent with what comes next
+      raise(subject, out_of_memory(setting_.group.rank));
     }
   }
   /// The ranks at fault stay those of `why`; where it names none, it is the target.

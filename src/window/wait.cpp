@@ -74,7 +74,7 @@ void WindowState::progress() {
     try {
       to.busy =
           use({"transfer", target}, *to.memory, [&] { return to.memory->done() < to.memory->started(); });
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       to.busy = false;  // kept; whoever waits for that target learns of it
     }
     return !to.busy;

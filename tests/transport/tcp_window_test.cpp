@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <new>
 #include <span>
@@ -20,6 +21,7 @@
 #include "base/deadline.hpp"
 #include "bootstrap/ranks.hpp"
 #include "bootstrap/socket.hpp"
+#include "transport/few_allocations.hpp"
 #include "transport/tcp/tcp_memory.hpp"
 #include "transport/tcp/window_server.hpp"
 
@@ -78,6 +80,27 @@ TEST_F(TcpWindow, OutOfMemoryOnePeerIsLostAndTheOthersAreServed) {
   other->notify(0);
   finish(*other);
   EXPECT_EQ(counted, 1);
+}
+
+TEST_F(TcpWindow, WhoHadNoMemoryToAskAsksAgain) {
+  tcp::Served served;
+  served.ask = [](Rank, std::span<const std::byte> question) {
+    return std::vector(question.begin(), question.end());
+  };
+  const tcp::WindowServer server(served, 0, {10, world_of_rank_1, world_of_rank_2}, inbox_);
+  const auto memory = reached_by(world_of_rank_2);
+  std::vector<std::byte> question(1);
+  const auto ask = [&] { return memory->ask(question, Deadline(std::chrono::seconds(20))); };
+  bool answered = false;
+  for (int allocations = 0; !answered; ++allocations) {
+    question.push_back(std::byte{7});
+    try {
+      const FewAllocations few(allocations);
+      answered = ask().size() == question.size();
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(ask(), question) << allocations;
+    }
+  }
 }
 
 TEST_F(TcpWindow, WhyAQuestionWasRefusedIsTold) {

@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
@@ -12,9 +11,7 @@
 #include <new>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -23,6 +20,7 @@
 #include "bootstrap/ranks.hpp"
 #include "transport/fail_together.hpp"
 #include "transport/tcp_ranks.hpp"
+#include "window/exposing.hpp"
 #include "window/seats.hpp"
 #include "window/state.hpp"
 
@@ -122,42 +120,6 @@ TEST(WindowWithoutAListener, IsRefusedOnAllRanks) {
     EXPECT_THAT(thrown.text, HasSubstr("rank 1: too many open files"));
   });
 }
-
-/// Counts those that are gone.
-class Exposed final : public transport::RemoteAccess {
- public:
-  explicit Exposed(int& gone) : gone_(gone) {}
-  ~Exposed() override { ++gone_; }
-  Exposed(const Exposed&) = delete;
-  Exposed& operator=(const Exposed&) = delete;
-  Bytes answer(Rank, std::span<const std::byte>) override { return {}; }
-  std::unique_ptr<transport::RemoteMemory> reach(Rank, Ask) override { return nullptr; }
-  void progress() override {}
-  void wait(std::chrono::microseconds) override {}
-  void check(Rank) override {}
-
- private:
-  int& gone_;
-};
-
-/// Reaches nobody, but gives memory to peers.
-class Exposing final : public transport::Transport {
- public:
-  [[nodiscard]] std::string_view name() const override { return "exposing"; }
-  [[nodiscard]] bool reaches(Rank) const override { return false; }
-  [[nodiscard]] std::string explain(Rank) const override { return "it reaches nobody"; }
-  [[nodiscard]] std::size_t max_message_bytes() const override { return 1; }
-  transport::Sender& sender(Rank, int) override { throw std::logic_error("it has none"); }
-  transport::Receiver& receiver(Rank, int) override { throw std::logic_error("it has none"); }
-  std::unique_ptr<transport::RemoteAccess> expose(const transport::Exposure&) override {
-    return std::make_unique<Exposed>(gone);
-  }
-  void progress() override {}
-  void wait(std::chrono::microseconds) override {}
-  [[nodiscard]] transport::Traffic traffic() const override { return {}; }
-
-  int gone = 0;
-};
 
 // The server's thread, which is not there, may have been in the middle of it.
 TEST(WindowAccess, StaysAsItIsInAChildOfFork) {

@@ -45,9 +45,10 @@ void TcpMemory::check_mine(int why) const {
               {me_});
 }
 
-void TcpMemory::start(const WindowFrame& frame, const std::byte* payload, std::size_t bytes) {
+void TcpMemory::start(const WindowFrame& frame, const std::byte* payload, std::size_t bytes,
+                      std::vector<std::byte> copy) {
   if (!socket_) socket_ = connect_();
-  out_.push_back({.frame = frame, .payload = payload, .bytes = bytes});
+  out_.push_back({.frame = frame, .payload = payload, .bytes = bytes, .copy = std::move(copy)});
   ++started_;
 }
 
@@ -84,10 +85,10 @@ void TcpMemory::compare_swap(std::size_t offset, std::uint64_t expected, std::ui
 }
 
 std::vector<std::byte> TcpMemory::ask(std::span<const std::byte> question, const bootstrap::Limit& limit) {
-  start({.kind = WindowKind::ask, .b = question.size()}, nullptr, question.size());
-  // It may have to wait here for longer than the caller does.
-  out_.back().copy.assign(question.begin(), question.end());
-  out_.back().payload = out_.back().copy.data();
+  std::vector<std::byte> copy(question.begin(), question.end());  // it may wait for longer than the caller
+  const std::byte* const payload = copy.data();
+  answer_.reserve(longest_question);  // what has come must find room
+  start({.kind = WindowKind::ask, .b = question.size()}, payload, question.size(), std::move(copy));
   while (done() < started_) {
     if (limit.check) limit.check();
     if (limit.deadline.passed())

@@ -55,7 +55,8 @@ class TcpMemory final : public RemoteMemory {
     std::byte* into = nullptr;  ///< of a get, or of the value of an atomic
     std::size_t bytes = 0;
   };
-  void start(const WindowFrame& frame, const std::byte* payload, std::size_t bytes);
+  void start(const WindowFrame& frame, const std::byte* payload, std::size_t bytes,
+             std::vector<std::byte> copy = {});
   void write();
   void read();
   bool read_some();
