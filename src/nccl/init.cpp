@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <utility>
 
+#include "bootstrap/rendezvous.hpp"
 #include "gpu/resources.hpp"
 #include "nccl/functions.hpp"
 #include "nccl/group.hpp"
@@ -23,16 +26,18 @@ UniqueId unpack(const ncclUniqueId& from) {
   return id;
 }
 
+// `meeting`: kept for as long as the rank may come to it.
 ncclResult_t init_rank(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int rank, int device,
-                       const ncclConfig_t* given, const char* function) {
+                       const ncclConfig_t* given, const char* function,
+                       std::shared_ptr<void> meeting = nullptr) {
   if (ranks < 1) throw Failure(ncclInvalidArgument, fmt::format("{} ranks; there must be at least 1", ranks));
   if (rank < 0 || rank >= ranks)
     throw Failure(ncclInvalidArgument,
                   fmt::format("rank {} of {}; ranks are 0 to {}", rank, ranks, ranks - 1));
   auto comm = std::make_shared<Comm>(device, resolve(given, default_config()));
   comm->expect(rank, ranks);
-  const auto work = [made = comm.get(), id = unpack(id), rank, ranks,
-                     options = options_from_environment()](Turn&) { made->join(id, rank, ranks, options); };
+  const auto work = [made = comm.get(), id = unpack(id), rank, ranks, options = options_from_environment(),
+                     meeting = std::move(meeting)](Turn&) { made->join(id, rank, ranks, options); };
   *handle = keep(comm);
   return submit(Job{std::move(comm), work, handle, function});
 }
@@ -109,11 +114,13 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
     }
     ncclUniqueId id;
     if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) return result;
+    // Nobody else knows the id: where its rank 0 never comes, what listens there goes with the last rank.
+    const std::shared_ptr<void> meeting(nullptr, [id = unpack(id)](void*) { bootstrap::drop_listener(id); });
     begin_group();
     refused(guarded("ncclCommInitAll", [&] {
       for (int rank = 0; rank < count; ++rank)
         init_rank(comms + rank, count, id, rank, devices == nullptr ? rank : devices[rank], nullptr,
-                  "ncclCommInitAll");
+                  "ncclCommInitAll", meeting);
       return ncclSuccess;
     }));
     return end_group();

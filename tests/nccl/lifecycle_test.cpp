@@ -4,9 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <future>
+#include <iterator>
 #include <latch>
 #include <sstream>
 
@@ -265,6 +269,23 @@ TEST_F(Lifecycle, BadArgumentsOfInitAreRefused) {
   config.size = offsetof(ncclConfig_t, cgaClusterSize);
   EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclSuccess) << ncclGetLastError(nullptr);
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST_F(Lifecycle, RanksThatAreNeverBegunLeaveNoListener) {
+  const auto open_descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  constexpr std::array devices{0, 0};
+  std::array<ncclComm_t, 2> comms{};
+  std::ptrdiff_t open = 0;
+  for (int time = 0; time < 2; ++time) {
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclCommInitAll(comms.data(), 2, devices.data()), ncclSuccess);
+    EXPECT_EQ(ncclCommInitRank(nullptr, 1, {}, 0), ncclInvalidArgument);
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+    if (time == 0) open = open_descriptors();  // the first id opens what stays open
+    EXPECT_EQ(open_descriptors(), open);
+  }
 }
 
 TEST_F(Lifecycle, MemoryAndRegistrations) {
