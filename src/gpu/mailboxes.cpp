@@ -21,27 +21,22 @@ struct Places {
   std::int8_t of_peer[device::max_ranks] = {};  ///< number of the mailbox for a rank; -1: none
 };
 
+FileDescriptor make_file(std::size_t bytes) {
+  FileDescriptor file = make_memory_file("tutti-gpu");
+  if (!file) throw_errno("memfd_create");
+  if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
+    throw_errno("cannot size page-locked memory for GPUs");
+  return file;
+}
+
 }  // namespace
 
-SharedPinned::SharedPinned(std::shared_ptr<Api> api, std::size_t bytes)
-    : api_(std::move(api)), descriptor_(make_memory_file("tutti-gpu")), bytes_(bytes) {
-  if (!descriptor_) throw_errno("memfd_create");
-  if (::ftruncate(descriptor_.get(), static_cast<off_t>(bytes)) != 0)
-    throw_errno("cannot size page-locked memory for GPUs");
-  map();
-}
-
-SharedPinned::SharedPinned(std::shared_ptr<Api> api, FileDescriptor descriptor)
-    : api_(std::move(api)), descriptor_(std::move(descriptor)), bytes_(0) {
+SharedPinned::SharedPinned(std::shared_ptr<Api> api, const FileDescriptor& file) : api_(std::move(api)) {
   struct stat status {};
-  if (::fstat(descriptor_.get(), &status) != 0) throw_errno("fstat");
+  if (::fstat(file.get(), &status) != 0) throw_errno("fstat");
   bytes_ = static_cast<std::size_t>(status.st_size);
-  map();
-}
-
-void SharedPinned::map() {
   void* const memory =
-      ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor_.get(), 0);
+      ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
   if (memory == MAP_FAILED) throw_errno("cannot map page-locked memory for GPUs");
   data_ = static_cast<std::byte*>(memory);
   try {
@@ -76,23 +71,25 @@ Mailboxes::Mailboxes(const std::shared_ptr<Api>& api, const Setting& setting, co
     else if (address_spaces[peer] != own_space)
       other_processes.push_back(r);
   }
+  FileDescriptor file;  // until all have it: mappings keep the memory
   transport::do_together(setting.group, [&] {
-    if (outboxes != 0)
-      mine_ = std::make_unique<SharedPinned>(api, static_cast<std::size_t>(outboxes + inboxes) * bytes);
+    if (outboxes == 0) return;
+    file = make_file(static_cast<std::size_t>(outboxes + inboxes) * bytes);
+    mine_ = std::make_unique<SharedPinned>(api, file);
   });
   const auto mailbox = [bytes](std::byte* memory, int number) {
     return memory + static_cast<std::size_t>(number) * bytes;
   };
   if (mine_ != nullptr) places.memory = mine_->data();
   const std::vector<Places> all = all_gather(setting.group, places);
-  auto passed = transport::shm::exchange_descriptors(
-      setting.group, mine_ == nullptr ? -1 : mine_->descriptor(), other_processes);
+  const auto passed = transport::shm::exchange_descriptors(setting.group, file.get(), other_processes);
 
   std::vector<std::byte*> reached(all.size());  // the memory of each rank
   std::ranges::transform(all, reached.begin(), &Places::memory);
   transport::do_together(setting.group, [&] {
-    for (auto& one : passed) {
-      theirs_.push_back(std::make_unique<SharedPinned>(api, std::move(one.descriptor)));
+    theirs_.reserve(passed.size());
+    for (const auto& one : passed) {
+      theirs_.push_back(std::make_unique<SharedPinned>(api, one.descriptor));
       reached[static_cast<std::size_t>(one.from)] = theirs_.back()->data();
     }
   });

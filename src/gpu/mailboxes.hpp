@@ -19,22 +19,17 @@ namespace tutti::gpu {
 /// descriptor.
 class SharedPinned {
  public:
-  /// New and zeroed. Throws Error(system).
-  SharedPinned(std::shared_ptr<Api> api, std::size_t bytes);
-  /// That of another process. Throws Error(system).
-  SharedPinned(std::shared_ptr<Api> api, FileDescriptor descriptor);
+  /// It stays when the descriptor is closed. Throws Error(system).
+  SharedPinned(std::shared_ptr<Api> api, const FileDescriptor& file);
   ~SharedPinned();
   SharedPinned(const SharedPinned&) = delete;
   SharedPinned& operator=(const SharedPinned&) = delete;
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
 
  private:
-  void map();
   std::shared_ptr<Api> api_;
-  FileDescriptor descriptor_;
-  std::size_t bytes_;
+  std::size_t bytes_ = 0;
   std::byte* data_ = nullptr;
 };
 

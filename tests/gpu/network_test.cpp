@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <span>
 #include <thread>
 
@@ -140,6 +143,27 @@ TEST_F(GpuWays, PageLockedMemoryOfOneProcess) {
       },
       quick());
   EXPECT_EQ(api->bytes_held(), 0U);
+}
+
+TEST_F(GpuWays, NoDescriptorOfPageLockedMemoryIsKept) {
+  api->processes = true;
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        // Both ranks are of this process: one counts at a time.
+        const auto open = [&] {
+          std::ptrdiff_t count = 0;
+          comm.barrier();
+          if (comm.rank() == 0)
+            count = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+          comm.barrier();
+          return count;
+        };
+        const auto before = open();
+        const Gpu gpu(comm, through_host_memory());
+        EXPECT_EQ(open(), before);
+      },
+      quick());
 }
 
 TEST_F(GpuWays, PageLockedMemoryOfSeveralProcesses) {
