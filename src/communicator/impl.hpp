@@ -344,7 +344,7 @@ struct Impl {
     transport::Transport* on;
     std::vector<std::uint8_t> others;
   };
-  std::vector<Sleeper> sleepers;  ///< where one task waits for several, it is the first
+  std::vector<Sleeper> sleepers;  ///< where several are waited for, it is the first
   std::unique_ptr<Planner> planner;
   std::optional<topology::World> world;  ///< where the ranks are; once somebody asked
   std::array<std::unique_ptr<execution::Program>, 2> offer_programs;

@@ -390,16 +390,23 @@ bool Impl::gains_by_leaving(const Wait& wait, const Task& task) {
          task.execution.waits_for_any(shm->absent());
 }
 
-// Who sleeps is woken over one transport only: where all comes over one that the task waits for now, over
-// that one, unless another one needs this rank.
+// Who sleeps is woken over one transport only: where all comes over one that this communicator waits for now,
+// over that one, unless another one needs this rank.
 transport::Transport& Impl::sleeper_for(const Task& task) const {
-  for (const Sleeper& one : sleepers) {
+  transport::Transport& first = *sleepers.front().on;
+  if (sleepers.size() == 1 || !task.begun) return first;
+  const auto only_by = [this, &task](const Sleeper& one) {
+    const auto waits_for_others = [&one](const Task& some) {
+      return some.begun && !some.done && some.execution.waits_for_any(one.others, false);
+    };
     const auto needs_it = [&one](const Sleeper& other) { return &other != &one && other.on->backlogged(); };
-    if (task.begun && std::ranges::none_of(sleepers, needs_it) &&
-        !task.execution.waits_for_any(one.others, false))
-      return *one.on;
-  }
-  return *sleepers.front().on;
+    return !waits_for_others(task) && std::ranges::none_of(sleepers, needs_it) &&
+           (collectives.empty() || !waits_for_others(*collectives.front().task)) &&
+           std::ranges::none_of(point_to_point, [&](const Queued& q) { return waits_for_others(*q.task); }) &&
+           std::ranges::none_of(together, [&](const auto& member) { return waits_for_others(*member); });
+  };
+  const auto found = std::ranges::find_if(sleepers, only_by);
+  return found == sleepers.end() ? first : *found->on;
 }
 
 void Impl::idle(Wait& wait, Task& task) {

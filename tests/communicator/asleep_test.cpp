@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <thread>
 
@@ -45,9 +46,29 @@ std::unique_ptr<detail::Impl> join(const UniqueId& id, Rank rank) {
 void meet(detail::Impl& impl) { impl.run({.operation = Operation::barrier}); }
 
 // By a process in a namespace of its own, which is another host to ranks.
-TEST(Asleep, ARankIsWokenByThoseOfItsHostWhoeverElseThereIs) {
-  if (Child([] { return to_another_host() ? 0 : 77; }).wait() != 0)
-    GTEST_SKIP() << "no process namespaces here";
+class Asleep : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (Child([] { return to_another_host() ? 0 : 77; }).wait() != 0)
+      GTEST_SKIP() << "no process namespaces here";
+  }
+  /// Whether rank 0 sleeps within that time, so that ranks of its host wake it.
+  static bool sleeps(const detail::Impl& beside, std::chrono::milliseconds within) {
+    const auto& sleeping = beside.shm->control(0).sleeping;
+    for (const Deadline deadline(within); !deadline.passed();)
+      if (sleeping.load() != 0) return true;
+    return false;
+  }
+  static Call receive_from(Rank rank, std::byte& into) {
+    return {.operation = Operation::receive, .root = rank, .out = &into, .count = 1};
+  }
+  static void send_to(detail::Impl& impl, Rank rank) {
+    const std::byte message{};
+    impl.run({.operation = Operation::send, .root = rank, .in = &message, .count = 1});
+  }
+};
+
+TEST_F(Asleep, ARankIsWokenByThoseOfItsHostWhoeverElseThereIs) {
   const UniqueId id = UniqueId::create("lo");
   Child other([&] {
     if (!to_another_host()) return 77;
@@ -55,18 +76,48 @@ TEST(Asleep, ARankIsWokenByThoseOfItsHostWhoeverElseThereIs) {
   });
   std::jthread sleeper([&] {
     const auto impl = join(id, 0);
-    std::array<std::byte, 1> message{};
-    impl->run({.operation = Operation::receive, .root = 1, .out = message.data(), .count = 1});
+    std::byte message{};
+    impl->run(receive_from(1, message));
     meet(*impl);
   });
   const auto impl = join(id, 1);
   EXPECT_NE(impl->tcp, nullptr);
-  const auto& sleeping = impl->shm->control(0).sleeping;
-  bool sleeps = false;
-  for (const Deadline deadline(20s); !sleeps && !deadline.passed();) sleeps = sleeping.load() != 0;
-  EXPECT_TRUE(sleeps) << "rank 0 waits for this one, and sleeps where this one wakes nobody";
-  const std::array<std::byte, 1> message{};
-  impl->run({.operation = Operation::send, .root = 0, .in = message.data(), .count = 1});
+  EXPECT_TRUE(sleeps(*impl, 20s)) << "rank 0 waits for this one, and sleeps where this one wakes nobody";
+  send_to(*impl, 0);
+  meet(*impl);
+  EXPECT_EQ(other.wait(), 0);
+}
+
+// Whichever of them is asked for first.
+TEST_F(Asleep, ARankThatWaitsForOtherHostsTooIsWokenByThose) {
+  const UniqueId id = UniqueId::create("lo");
+  Child other([&] {
+    if (!to_another_host()) return 77;
+    return Child([&] {
+             const auto impl = join(id, 2);
+             std::byte message{};
+             for (int call = 0; call < 2; ++call) {
+               impl->run(receive_from(1, message));
+               send_to(*impl, 0);
+             }
+             return meet(*impl), 0;
+           })
+        .wait();
+  });
+  std::jthread sleeper([&] {
+    const auto impl = join(id, 0);
+    std::array<std::byte, 2> messages{};
+    const std::array calls{receive_from(1, messages[0]), receive_from(2, messages[1])};
+    impl->run(calls);
+    impl->wait(*impl->start(calls), std::nullopt);
+    meet(*impl);
+  });
+  const auto impl = join(id, 1);
+  for (const char* const how : {"a group", "asynchronous"}) {
+    EXPECT_FALSE(sleeps(*impl, 100ms)) << how << ": rank 0 sleeps where rank 2 wakes nobody";
+    send_to(*impl, 0);
+    send_to(*impl, 2);
+  }
   meet(*impl);
   EXPECT_EQ(other.wait(), 0);
 }
