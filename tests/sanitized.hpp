@@ -3,9 +3,17 @@
 /// long.
 #pragma once
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TUTTI_SANITIZED 1
+#elif defined(__has_feature)  // as Clang says it
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TUTTI_SANITIZED 1
+#endif
+#endif
+
 namespace tutti {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef TUTTI_SANITIZED
 constexpr bool sanitized = true;
 #else
 constexpr bool sanitized = false;

@@ -5,6 +5,7 @@
 namespace tutti::transport::testing {
 
 /// While it lives, this thread is given memory only so many times more; then there is std::bad_alloc.
+/// Sanitizers know no such end.
 class FewAllocations {
  public:
   explicit FewAllocations(int left);
