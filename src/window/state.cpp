@@ -95,6 +95,7 @@ Transfer WindowState::start(const Subject& subject, Direction direction, std::sp
   transfer.offset_ = subject.offset;
   transfer.bytes_ = subject.bytes;
   WindowPeer& to = peer(subject.target);
+  mark_busy(subject.target);  // first: there may be no memory for it
   use(subject, *to.memory, [&] {
     const std::uint64_t before = to.memory->started();
     if (!blocks.empty()) direction == Direction::put ? to.memory->put(blocks) : to.memory->get(blocks);
@@ -107,7 +108,6 @@ Transfer WindowState::start(const Subject& subject, Direction direction, std::sp
     to.forget_timed();
     to.timed.push_back({transfer.number_, *deadline, describe(subject)});
   });
-  mark_busy(subject.target);
   return transfer;
 }
 

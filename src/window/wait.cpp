@@ -64,8 +64,9 @@ WindowState::~WindowState() {
 
 void WindowState::mark_busy(Rank target) {
   WindowPeer& to = peer(target);
-  if (std::exchange(to.busy, true)) return;
+  if (to.busy) return;
   busy_.push_back(target);
+  to.busy = true;
 }
 
 void WindowState::progress() {
