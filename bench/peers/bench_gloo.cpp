@@ -156,21 +156,23 @@ class Gloo : public bench::Backend {
 
   std::function<void()> older(const bench::Call& call, float* in, float* out) {
     const std::vector<float*> data{out};
-    const int total = int_of(call.total), block = int_of(call.block());
+    // Not all of them count by ints.
+    const auto total = [&] { return int_of(call.total); };
+    const auto block = [&] { return int_of(call.block()); };
     switch (call.operation) {
       case Operation::all_reduce:
         if (options_.algorithm == "bcube")
-          return in_place<gloo::AllreduceBcube<float>>(in, out, call.total, work_, data, total);
+          return in_place<gloo::AllreduceBcube<float>>(in, out, call.total, work_, data, total());
         if (options_.algorithm == "ring_chunked")
-          return in_place<gloo::AllreduceRingChunked<float>>(in, out, call.total, work_, data, total);
-        return in_place<gloo::AllreduceHalvingDoubling<float>>(in, out, call.total, work_, data, total);
+          return in_place<gloo::AllreduceRingChunked<float>>(in, out, call.total, work_, data, total());
+        return in_place<gloo::AllreduceHalvingDoubling<float>>(in, out, call.total, work_, data, total());
       case Operation::reduce_scatter:
         return in_place<gloo::ReduceScatterHalvingDoubling<float>>(
-            in, out, call.total, work_, data, total,
-            std::vector<int>(static_cast<std::size_t>(call.size), block));
+            in, out, call.total, work_, data, total(),
+            std::vector<int>(static_cast<std::size_t>(call.size), block()));
       case Operation::all_gather: {
         auto algorithm =
-            std::make_shared<gloo::AllgatherRing<float>>(work_, std::vector<const float*>{in}, out, block);
+            std::make_shared<gloo::AllgatherRing<float>>(work_, std::vector<const float*>{in}, out, block());
         return [=] { algorithm->run(); };
       }
       case Operation::broadcast: {
