@@ -139,7 +139,8 @@ class Registration {
 ///
 /// Destroying it tells the others that this rank left in order; destroying it while an exception passes
 /// through tells them that it failed. After fork, every call in the child throws Error(forked), except
-/// `rank`, `size`, `local_rank`, `local_size`, `stats` and `use_default`; `abort` reaches nobody there.
+/// `rank`, `size`, `local_rank`, `local_size`, `host`, `hosts`, `stats` and `use_default`; `abort` reaches
+/// nobody there.
 class Communicator : public Operations<Communicator, void> {
  public:
   /// Joins the group named by `id` as `rank` of `size`, at most 2^20. Rank 0 must be in the process that made
@@ -164,6 +165,11 @@ class Communicator : public Operations<Communicator, void> {
   /// The same among the ranks of this host. Any thread may ask.
   [[nodiscard]] Rank local_rank() const noexcept;
   [[nodiscard]] int local_size() const noexcept;
+  /// Which host this rank is on, 0 <= host < hosts, in the order of their lowest ranks, and how many there
+  /// are. A host is one kernel, network namespace and process-id namespace: a container may be one. Any
+  /// thread may ask.
+  [[nodiscard]] int host() const noexcept;
+  [[nodiscard]] int hosts() const noexcept;
 
   /// Cheap to make; valid while the communicator lives, also when that is moved. One thread at a time, the
   /// communicator's.
@@ -177,6 +183,9 @@ class Communicator : public Operations<Communicator, void> {
 
   /// Communicators of the ranks with equal `color`, ordered by `key`, then rank. Collective. A negative color
   /// gets none. Throws Error as other calls do, and system; this communicator is then unusable, too.
+  ///
+  /// `split(host())` makes one of each host's ranks, as MPI_Comm_split_type does for MPI_COMM_TYPE_SHARED;
+  /// `split(local_rank())` makes some across hosts, with at most one rank of each.
   [[nodiscard]] std::optional<Communicator> split(int color, int key = 0);
   /// A communicator of the same ranks whose calls are independent of this one's. Collective. Throws as
   /// `split`.

@@ -162,6 +162,8 @@ Rank Communicator::rank() const noexcept { return impl_->group.rank; }
 int Communicator::size() const noexcept { return impl_->group.size; }
 Rank Communicator::local_rank() const noexcept { return impl_->shm->local_rank(); }
 int Communicator::local_size() const noexcept { return static_cast<int>(impl_->shm->locals().size()); }
+int Communicator::host() const noexcept { return impl_->shm->host(); }
+int Communicator::hosts() const noexcept { return impl_->shm->hosts(); }
 
 void Communicator::submit(const Call& call) {
   impl_->with_others([&] { impl_->run(call); });

@@ -187,6 +187,9 @@ TEST_P(Forked, TheChildIsRefusedEveryCall) {
         expect_forked_calls(*one, page.get());  // and not "aborted"
         one->use_default(Collective::all_reduce);
         EXPECT_EQ(one->size(), 2);
+        EXPECT_EQ(one->local_size(), 2);
+        EXPECT_EQ(one->host(), 0);
+        EXPECT_EQ(one->hosts(), 1);
         static_cast<void>(one->stats());
       }
       EXPECT_EQ(part.rank(), other);

@@ -1,10 +1,13 @@
 // Communicators from communicators.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <functional>
 #include <string>
 #include <system_error>
@@ -50,6 +53,8 @@ TEST_P(Split, ByColorOrderedByKeyThenRank) {
 
         EXPECT_EQ(comm.local_rank(), me);
         EXPECT_EQ(comm.local_size(), comm.size());
+        EXPECT_EQ(comm.host(), 0);
+        EXPECT_EQ(comm.hosts(), 1);
         EXPECT_EQ(parity->local_rank(), parity->rank());
         EXPECT_EQ(parity->local_size(), parity->size());
 
@@ -63,6 +68,8 @@ TEST_P(Split, ByColorOrderedByKeyThenRank) {
         EXPECT_EQ(alone->size(), 1);
         EXPECT_EQ(alone->local_rank(), 0);
         EXPECT_EQ(alone->local_size(), 1);
+        EXPECT_EQ(alone->host(), 0);
+        EXPECT_EQ(alone->hosts(), 1);
         expect_works(*alone);
         expect_works(comm);
       },
@@ -154,6 +161,73 @@ TEST_P(Split, WhileOperationsOfTheParentAreUnderWay) {
         EXPECT_EQ(trial.wrong(), "");
       },
       over(transport));
+}
+
+// Each host a process-id namespace of this machine. A test that lacks the right to make these shall skip.
+bool may_be_hosts() {
+  Child child([] { return ::unshare(CLONE_NEWPID) == 0 ? 0 : 1; });
+  return child.wait() == 0;
+}
+void run_on_hosts(const std::vector<std::vector<Rank>>& hosts, int ranks, const Options& options,
+                  const std::function<void(Communicator&)>& body) {
+  const UniqueId id = bootstrap::reserve_id("lo");
+  const auto run_rank = [&](Rank rank) {
+    ::alarm(60);
+    const auto thrown = thrown_by([&] {
+      Communicator comm(id, rank, ranks, options);
+      body(comm);
+    });
+    EXPECT_FALSE(thrown.code) << "rank " << rank << ": " << thrown.text;
+    std::fflush(nullptr);
+    return testing::Test::HasFailure() ? 1 : 0;
+  };
+  // The first process of a namespace is no rank: the kernel ends the others when it ends.
+  const auto run_host = [&](const std::vector<Rank>& members) {
+    std::vector<Child> children;
+    children.reserve(members.size());
+    for (const Rank rank : members) children.emplace_back([&, rank] { return run_rank(rank); });
+    int failed = 0;
+    for (auto& child : children) failed += child.wait() == 0 ? 0 : 1;
+    return failed;
+  };
+  std::vector<Child> children;
+  children.reserve(hosts.size());
+  for (const auto& members : hosts)
+    children.emplace_back([&] {
+      if (::unshare(CLONE_NEWPID) != 0) return 99;
+      return Child([&] { return run_host(members); }).wait();
+    });
+  for (auto& child : children) EXPECT_EQ(child.wait(), 0);
+}
+
+void expect_counted(Communicator& comm, Rank world, const std::vector<Rank>& ranks, int host, int hosts) {
+  EXPECT_EQ(members(comm, world), ranks);
+  EXPECT_EQ(comm.host(), host) << "rank " << world;
+  EXPECT_EQ(comm.hosts(), hosts) << "rank " << world;
+}
+
+TEST(Hosts, AreCountedByTheirLowestRanks) {
+  if (!may_be_hosts()) GTEST_SKIP() << "no permission to make process-id namespaces";
+  const std::vector<std::vector<Rank>> hosts{{0, 2}, {1, 4}, {3}}, across{{0, 1, 3}, {2, 4}};
+  const std::array<int, 5> host_of{0, 1, 0, 2, 1}, counted_down{2, 0, 2, 1, 0};
+  for (const char* transport : {"", "tcp"})
+    run_on_hosts(hosts, 5, over(transport), [&](Communicator& comm) {
+      const Rank me = comm.rank();
+      const auto place = static_cast<std::size_t>(me);
+      expect_counted(comm, me, {0, 1, 2, 3, 4}, host_of.at(place), 3);
+      Communicator copy = comm.duplicate();
+      expect_counted(copy, me, {0, 1, 2, 3, 4}, host_of.at(place), 3);
+      auto reversed = comm.split(0, -me);
+      expect_counted(*reversed, me, {4, 3, 2, 1, 0}, counted_down.at(place), 3);
+      auto near = comm.split(comm.host());
+      expect_counted(*near, me, hosts.at(static_cast<std::size_t>(comm.host())), 0, 1);
+      EXPECT_EQ(near->rank(), comm.local_rank());
+      EXPECT_EQ(near->size(), comm.local_size());
+      auto far = comm.split(comm.local_rank());
+      expect_counted(*far, me, across.at(static_cast<std::size_t>(comm.local_rank())), far->rank(),
+                     far->size());
+      EXPECT_EQ(far->local_size(), 1);
+    });
 }
 
 class Generations : public testing::TestWithParam<const char*> {};

@@ -45,6 +45,8 @@ TEST_F(LabCollectives, SharedMemoryWithinNodesAndRdmaBetweenThem) {
   expect_well(eight, [&](Communicator& comm) {
     expect_routes(comm, eight);
     EXPECT_EQ(comm.local_size(), 2);
+    EXPECT_EQ(comm.host(), eight.node_of(comm.rank()));
+    EXPECT_EQ(comm.hosts(), 4);
     every_operation(comm, {0, 1000, 40'000});
     run_sequence(comm, 1, 20);
   });

@@ -38,6 +38,7 @@ void collectives(Rank rank, int /*socket*/) {
   options.timeout = std::chrono::seconds(20);
   Communicator comm = Communicator::from_environment(options);
   require(comm.local_rank() == 0 && comm.local_size() == 1, "another rank is taken for one of this host");
+  require(comm.host() == rank && comm.hosts() == 2, "hosts are miscounted");
   const Call call{.operation = Operation::all_reduce, .type = DataType::int64, .count = 1};
   std::int64_t one = 1;
   for (const std::size_t count : {1U, 1000U, 300'000U}) {

@@ -10,6 +10,7 @@
 #include <cassert>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -140,6 +141,10 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     locals_.push_back(r);
     pids.push_back(peer.pid);
   }
+  std::map<topology::HostId, int> numbers;
+  for (const Introduction& peer : all) numbers.try_emplace(peer.host, static_cast<int>(numbers.size()));
+  host_ = numbers.at(mine.host);
+  hosts_ = static_cast<int>(numbers.size());
   beside_.resize(local_of_.size());
   host_size_ = consecutive(all);
   const int n = static_cast<int>(locals_.size());

@@ -49,6 +49,9 @@ class ShmTransport final : public Transport {
   [[nodiscard]] int local_of(Rank rank) const { return local_of_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] bool all_local() const { return locals_.size() == local_of_.size(); }
+  /// This host among those of the group, in the order of their lowest ranks, and how many these are.
+  [[nodiscard]] int host() const { return host_; }
+  [[nodiscard]] int hosts() const { return hosts_; }
   /// Ranks a host, when each but the last has equally many consecutive ones and the last no more; otherwise
   /// 0. The same on every rank.
   [[nodiscard]] int host_size() const { return host_size_; }
@@ -93,6 +96,8 @@ class ShmTransport final : public Transport {
   std::vector<int> local_of_;  ///< [rank]: number among the ranks of this host, or -1
   std::vector<Rank> locals_;
   int local_rank_ = 0;
+  int host_ = 0;
+  int hosts_ = 1;
   int cpus_ = 1;
   std::size_t last_cache_ = 0;
   bool waiting_ = false;  ///< announced
