@@ -102,6 +102,8 @@ class Group : public Operations<Group, void> {
 template <Element T>
 class Buffer {
  public:
+  /// Empty.
+  Buffer() = default;
   /// All of it, `size()` elements; any thread may ask.
   [[nodiscard]] std::span<T> span() const noexcept { return {static_cast<T*>(data_), size_}; }
   [[nodiscard]] T* data() const noexcept { return static_cast<T*>(data_); }
@@ -115,8 +117,8 @@ class Buffer {
   Buffer(std::shared_ptr<detail::Region> region, void* data, std::size_t size)
       : region_(std::move(region)), data_(data), size_(size) {}
   std::shared_ptr<detail::Region> region_;
-  void* data_;
-  std::size_t size_;
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
 };
 
 /// Keeps memory registered while it, a copy of it, or a window of that memory and communicator lives, but not
@@ -127,15 +129,20 @@ class Buffer {
 /// children made by fork.) That concerns this rank alone; no call under way may use the memory then. The last
 /// copy ends on the communicator's thread.
 class Registration {
+ public:
+  /// Of nothing.
+  Registration() = default;
+
  private:
   friend class Communicator;
   explicit Registration(std::shared_ptr<detail::Region> region) : region_(std::move(region)) {}
   std::shared_ptr<detail::Region> region_;
 };
 
-/// A group of ranks. Move-only handle: assignment destroys what it was before, and a moved-from communicator
-/// may only be destroyed or assigned to. One thread at a time uses it, except `abort`, which any thread may
-/// call. No asynchronous work may be under way when it passes to another thread.
+/// A group of ranks. Move-only handle: assignment destroys what it was before. Without a group, default
+/// constructed or moved from, it may only be destroyed, assigned to, or asked whether it has one. One thread
+/// at a time uses it, except `abort`, which any thread may call. No asynchronous work may be under way when
+/// it passes to another thread.
 ///
 /// Destroying it tells the others that this rank left in order; destroying it while an exception passes
 /// through tells them that it failed. After fork, every call in the child throws Error(forked), except
@@ -143,6 +150,8 @@ class Registration {
 /// nobody there.
 class Communicator : public Operations<Communicator, void> {
  public:
+  /// Has no group.
+  Communicator() noexcept;
   /// Joins the group named by `id` as `rank` of `size`, at most 2^20. Rank 0 must be in the process that made
   /// the id, or, once that has ended, in one on its host. Throws Error: timeout naming the ranks that did not
   /// come, peer_lost, unauthorized, invalid_argument, mismatch (other options), unsupported (a forced
@@ -158,6 +167,8 @@ class Communicator : public Operations<Communicator, void> {
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
+  /// Whether it has a group.
+  explicit operator bool() const noexcept { return impl_ != nullptr; }
 
   /// This rank, 0 <= rank < size, and how many there are. Any thread may ask.
   [[nodiscard]] Rank rank() const noexcept;

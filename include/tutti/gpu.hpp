@@ -138,6 +138,8 @@ class GpuGroup : public Operations<GpuGroup, void> {
 template <Element T>
 class GpuBuffer {
  public:
+  /// Empty.
+  GpuBuffer() = default;
   /// All of it, `size()` elements in device memory; any thread may ask.
   [[nodiscard]] std::span<T> span() const noexcept { return {data_, size_}; }
   [[nodiscard]] T* data() const noexcept { return data_; }
@@ -148,12 +150,16 @@ class GpuBuffer {
   GpuBuffer(std::shared_ptr<const void> token, T* data, std::size_t size)
       : token_(std::move(token)), data_(data), size_(size) {}
   std::shared_ptr<const void> token_;
-  T* data_;
-  std::size_t size_;
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
 };
 
 /// Keeps device memory registered while it, or a copy of it, lives.
 class GpuRegistration {
+ public:
+  /// Of nothing.
+  GpuRegistration() = default;
+
  private:
   friend class Gpu;
   explicit GpuRegistration(std::shared_ptr<const void> token) : token_(std::move(token)) {}
@@ -173,6 +179,9 @@ class GpuRegistration {
 /// outlives its Gpu, nor runs while it ends.
 class Gpu {
  public:
+  /// Of no communicator, as one that was moved from: may only be destroyed, assigned to, or asked whether it
+  /// is of one.
+  Gpu() noexcept;
   /// On the calling thread's current device. Collective over the communicator, which must outlive it. Throws
   /// Error(unsupported) in a build without CUDA, without a driver or device, and for more than 64 ranks;
   /// Error(invalid_argument) for `GpuOptions::blocks` out of range, or more than the device runs side by
@@ -186,6 +195,8 @@ class Gpu {
   /// one. After a failure it waits for nobody, and that memory is not freed. In a child made by fork it does
   /// nothing: all of it is the parent's.
   ~Gpu();
+  /// Whether it is of one.
+  explicit operator bool() const noexcept { return state_ != nullptr; }
 
   /// `stream`: a cudaStream_t of this device; nullptr is the default stream, which no rank may use when
   /// others are threads on the same device: it would run their kernels one after the other.

@@ -129,6 +129,9 @@ inline constexpr Rank any_rank = -1;
 /// for this rank's own transfers, at most a second.
 class Window {
  public:
+  /// Of no communicator, as one that was moved from: may only be destroyed, assigned to, or asked whether it
+  /// is of one.
+  Window() noexcept;
   /// Collective. `memory` is this rank's part: any memory, of any size, also empty; sizes may differ. It must
   /// stay until the window is gone. Memory from `Communicator::allocate` or registered is reached fastest by
   /// ranks of this host; `path` says how each is reached. Throws Error: mismatch (other options), and on all
@@ -143,6 +146,8 @@ class Window {
   Window(Window&&) noexcept;
   Window& operator=(Window&&) noexcept;
   ~Window();
+  /// Whether it is of one.
+  explicit operator bool() const noexcept { return state_ != nullptr; }
 
   /// Those of the communicator that it was made from.
   [[nodiscard]] Rank rank() const noexcept;

@@ -149,6 +149,7 @@ Communicator::Communicator(const UniqueId& id, Rank rank, int size, const Option
     : impl_(join(id, rank, size, usable(options))) {}
 
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Communicator::Communicator() noexcept = default;
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;

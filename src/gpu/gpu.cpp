@@ -38,6 +38,7 @@ void GpuGroup::run() {
   state_->with_others([&] { state_->enqueue(started.calls(), stream_); });
 }
 
+Gpu::Gpu() noexcept = default;
 Gpu::Gpu(Gpu&&) noexcept = default;
 Gpu& Gpu::operator=(Gpu&& other) noexcept {
   if (this != &other) {

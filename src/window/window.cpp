@@ -32,6 +32,7 @@ bool Transfer::test() {
 }
 
 Window::Window(std::shared_ptr<WindowState> state) : state_(std::move(state)) {}
+Window::Window() noexcept = default;
 Window::Window(Window&&) noexcept = default;
 Window& Window::operator=(Window&&) noexcept = default;
 Window::~Window() = default;

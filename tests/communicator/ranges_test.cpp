@@ -30,7 +30,10 @@ TEST(Ranges, OfEveryKind) {
         comm.all_gather(std::span<const int, 2>(vector), plain);
         EXPECT_EQ(std::vector(plain, plain + 4), (std::vector{0, 1, 1, 2}));
 
-        Buffer<int> buffer = comm.allocate<int>(2);
+        Buffer<int> buffer;
+        EXPECT_EQ(buffer.begin(), buffer.end());
+        comm.all_reduce(buffer);
+        buffer = comm.allocate<int>(2);
         comm.broadcast(me == 1 ? std::span<const int>(vector) : std::span<const int>(), buffer, 1);
         EXPECT_EQ(buffer[1], 2);
 

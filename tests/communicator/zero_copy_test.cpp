@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <system_error>
 #include <vector>
@@ -148,12 +147,12 @@ TEST(ZeroCopy, MemoryOfAWindowStaysRegistered) {
     std::memset(memory.get(), 0, 2 * page);
     const Rank other = 1 - comm.rank();
     {
-      auto registration = std::make_optional(comm.register_memory(memory.get(), 2 * page));
-      auto buffer = std::make_optional(comm.allocate<std::uint8_t>(page));
-      Window of_registered(comm, std::span(memory.get() + page, page)), of_allocated(comm, *buffer);
-      const std::span<std::uint8_t> allocated = buffer->span();
-      registration.reset();
-      buffer.reset();
+      auto registration = comm.register_memory(memory.get(), 2 * page);
+      auto buffer = comm.allocate<std::uint8_t>(page);
+      Window of_registered(comm, std::span(memory.get() + page, page)), of_allocated(comm, buffer);
+      const std::span<std::uint8_t> allocated = buffer.span();
+      registration = {};
+      buffer = {};
       comm.barrier();
       memory.get()[page] = static_cast<std::byte>(comm.rank() + 7);
       allocated[0] = static_cast<std::uint8_t>(comm.rank() + 9);
@@ -168,9 +167,9 @@ TEST(ZeroCopy, MemoryOfAWindowStaysRegistered) {
     }
     EXPECT_EQ(memory.get()[page + 1], static_cast<std::byte>(other + 7)) << "it has pages of its own again";
     {
-      auto registration = std::make_optional(comm.register_memory(memory.get(), page));
+      auto registration = comm.register_memory(memory.get(), page);
       const Window of_more(comm, std::span(memory.get(), 2 * page));
-      registration.reset();
+      registration = {};
       EXPECT_FALSE(private_anonymous(memory.get(), page)) << "as a part of a window, too";
       comm.barrier();
     }
@@ -393,7 +392,7 @@ TEST(ZeroCopy, ARankWhoseMemoryIsRefusedKeepsNobodyWaiting) {
         static_cast<std::byte*>(std::aligned_alloc(page, page)), &std::free);
     const std::pair<void*, std::size_t> refused[] = {{memory.get(), page - 1}, {nullptr, page}, {nullptr, 0}};
     for (const auto& [data, bytes] : refused) {
-      std::optional<Registration> registration;
+      Registration registration;
       const auto thrown = thrown_by([&] {
         registration =
             comm.rank() == 1 ? comm.register_memory(data, bytes) : comm.register_memory(memory.get(), page);

@@ -364,7 +364,10 @@ TEST_F(GpuTest, AnotherDeviceMayBeTheCurrentOne) {
       [&](Communicator& comm) {
         const OnGpu<float> buffer(memory, std::vector<float>(64, 1));
         {
-          Gpu gpu(comm, small);
+          Gpu gpu;
+          EXPECT_FALSE(gpu);
+          gpu = Gpu(comm, small);
+          EXPECT_TRUE(gpu);
           api->set_device(1);
           const auto allocated = gpu.allocate<float>(64);
           auto group = gpu.group(nullptr);

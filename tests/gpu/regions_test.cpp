@@ -179,11 +179,13 @@ TEST_F(GpuRegions, ExistingMemoryIsRegistered) {
 TEST_F(GpuRegions, FreedMemoryIsRefused) {
   run_local(2, [&](Communicator& comm) {
     Gpu gpu(comm, small);
-    std::optional buffer = gpu.allocate<float>(count);
-    float* const data = buffer->data();
+    GpuBuffer<float> buffer;
+    EXPECT_TRUE(buffer.span().empty());
+    buffer = gpu.allocate<float>(count);
+    float* const data = buffer.data();
     auto ops = gpu.on(nullptr);
     expect_refused([&] { ops.all_reduce(data + 1, data + 1, count, type); }, "reaches 4 bytes beyond");
-    buffer.reset();
+    buffer = {};
     expect_refused([&] { ops.all_reduce(data, data, count, type); }, "was freed: its GpuBuffer is gone");
     const auto another = gpu.allocate<float>(count);
     expect_sum(comm, gpu, another.data(), another.data());

@@ -335,17 +335,19 @@ TEST(WindowSetup, ThatAnAbortEndsLeavesWhereOthersNotify) {
 
 TEST(WindowSetup, AWindowThatOutlivesItsCommunicatorSaysSo) {
   std::vector<std::uint64_t> memory(8);
-  std::optional<Window> window;
+  Window window;
+  EXPECT_FALSE(window);
   {
     Communicator alone = Communicator(UniqueId{}, 0, 1);
-    window.emplace(alone, std::span(memory));
-    EXPECT_EQ(window->fetch_add(0, 8, 5), 0U);
+    window = Window(alone, memory);
+    EXPECT_TRUE(window);
+    EXPECT_EQ(window.fetch_add(0, 8, 5), 0U);
     EXPECT_EQ(memory[1], 5U);
   }
-  EXPECT_EQ(thrown_by([&] { window->put(0, {.bytes = 8}); }).code, ErrorCode::aborted);  // at once
-  EXPECT_EQ(thrown_by([&] { window->notify(0, 1); }).code, ErrorCode::aborted);
-  EXPECT_EQ(thrown_by([&] { static_cast<void>(window->test_notification(1)); }).code, ErrorCode::aborted);
-  EXPECT_EQ(thrown_by([&] { window->flush(); }).code, ErrorCode::aborted);
+  EXPECT_EQ(thrown_by([&] { window.put(0, {.bytes = 8}); }).code, ErrorCode::aborted);  // at once
+  EXPECT_EQ(thrown_by([&] { window.notify(0, 1); }).code, ErrorCode::aborted);
+  EXPECT_EQ(thrown_by([&] { static_cast<void>(window.test_notification(1)); }).code, ErrorCode::aborted);
+  EXPECT_EQ(thrown_by([&] { window.flush(); }).code, ErrorCode::aborted);
 }
 
 TEST(WindowSetup, AForkedChildMayNotUseIt) {

@@ -29,8 +29,8 @@ Buffers::Buffers(Communicator& comm, std::size_t bytes, bool registered) {
   if (registered) {
     registered_in_ = comm.allocate<std::uint8_t>(bytes);
     registered_out_ = comm.allocate<std::uint8_t>(bytes);
-    in_ = reinterpret_cast<std::byte*>(registered_in_->data());
-    out_ = reinterpret_cast<std::byte*>(registered_out_->data());
+    in_ = reinterpret_cast<std::byte*>(registered_in_.data());
+    out_ = reinterpret_cast<std::byte*>(registered_out_.data());
   } else {
     private_in_.reset(allocate_pages(bytes));
     private_out_.reset(allocate_pages(bytes));

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include <tutti/communicator.hpp>
 
@@ -24,7 +23,7 @@ class Buffers {
     void operator()(std::byte* memory) const;
   };
   std::unique_ptr<std::byte, Free> private_in_, private_out_;
-  std::optional<Buffer<std::uint8_t>> registered_in_, registered_out_;
+  Buffer<std::uint8_t> registered_in_, registered_out_;
   std::byte* in_ = nullptr;
   std::byte* out_ = nullptr;
 };
