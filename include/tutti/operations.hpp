@@ -47,7 +47,8 @@ concept WritableElementsLike = WritableElements<Range> && ElementsLike<Range, Ot
 /// pointers with counts in elements and a DataType. n is `size()`, and `count` that of the block that an
 /// operation speaks of: buffers of n blocks hold n * `count`. Counts may exceed 2^31 and may be 0.
 ///
-/// In place: pass the same memory for input and output as each operation says. Other overlaps are refused.
+/// In place: pass the same memory for input and output as each operation says, or once where it takes one
+/// buffer. Other overlaps are refused.
 /// Errors, before anything is sent: Error(invalid_argument). While running: Error(mismatch, timeout,
 /// peer_lost, aborted, system); the communicator is then unusable except for `abort` and destruction. Thread
 /// safety: one thread at a time on one communicator.
@@ -77,6 +78,9 @@ class Operations {
                  .out = out,
                  .count = count});
   }
+  Result all_reduce(void* in_out, std::size_t count, DataType type, Reduction op = ReduceOp::sum) {
+    return all_reduce(in_out, in_out, count, type, op);
+  }
 
   /// As all_reduce, with the result on `root` only. `out` of the others is not touched and may be empty.
   template <Elements In, WritableElementsLike<In> Out = std::span<element_of<In>>>
@@ -85,6 +89,10 @@ class Operations {
     const std::span to(out);
     if (is(root)) require(to.size(), from.size(), "reduce: the output", as_input);
     return reduce(from.data(), to.data(), from.size(), data_type_of<element_of<In>>, root, op);
+  }
+  template <WritableElements Range>
+  Result reduce(Range&& in_out, Rank root, Reduction op = ReduceOp::sum) {
+    return reduce(in_out, in_out, root, op);
   }
   Result reduce(const void* in, void* out, std::size_t count, DataType type, Rank root,
                 Reduction op = ReduceOp::sum) {
@@ -95,6 +103,9 @@ class Operations {
                  .in = in,
                  .out = out,
                  .count = count});
+  }
+  Result reduce(void* in_out, std::size_t count, DataType type, Rank root, Reduction op = ReduceOp::sum) {
+    return reduce(in_out, in_out, count, type, root, op);
   }
 
   /// Rank r gets elements [r * count, (r + 1) * count) of the fold of all inputs of n * count elements. In
@@ -151,6 +162,9 @@ class Operations {
                  .out = out,
                  .count = count});
   }
+  Result broadcast(void* in_out, std::size_t count, DataType type, Rank root) {
+    return broadcast(in_out, in_out, count, type, root);
+  }
 
   /// `out` of `root` gets the `count` elements of every rank's `in`, in rank order. `out` of the others is
   /// not touched and may be empty. In place on the root: as all_gather.
@@ -194,8 +208,15 @@ class Operations {
                       std::to_string(from.size()) + " elements, " + std::to_string(n) + " ranks)");
     return all_to_all(from.data(), to.data(), from.size() / n, data_type_of<element_of<In>>);
   }
+  template <WritableElements Range>
+  Result all_to_all(Range&& in_out) {
+    return all_to_all(in_out, in_out);
+  }
   Result all_to_all(const void* in, void* out, std::size_t count, DataType type) {
     return call({.operation = Operation::all_to_all, .type = type, .in = in, .out = out, .count = count});
+  }
+  Result all_to_all(void* in_out, std::size_t count, DataType type) {
+    return all_to_all(in_out, in_out, count, type);
   }
 
   /// Returns when all ranks have called it.

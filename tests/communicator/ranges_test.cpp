@@ -44,6 +44,37 @@ TEST(Ranges, OfEveryKind) {
       over("shm"));
 }
 
+TEST(Ranges, InPlaceAreGivenOnce) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        const Rank me = comm.rank();
+        std::vector<int> data{me, me + 1};
+        comm.reduce(data, 1);
+        EXPECT_EQ(data, (me == 1 ? std::vector{1, 3} : std::vector{0, 1}));
+        comm.reduce(std::span(data), 0, ReduceOp::max);
+        EXPECT_EQ(data, (std::vector{1, 3}));
+        data[0] = 10 * me;
+        comm.all_to_all(data);
+        EXPECT_EQ(data, (me == 0 ? std::vector{0, 10} : std::vector{3, 3}));
+
+        constexpr auto type = DataType::int32;
+        comm.all_to_all(data.data(), 1, type);
+        EXPECT_EQ(data, (std::vector{10 * me, 3}));
+        comm.reduce(data.data(), 2, type, 1);
+        EXPECT_EQ(data, (me == 1 ? std::vector{10, 6} : std::vector{0, 3}));
+        comm.reduce(data.data(), 2, type, 0, ReduceOp::max);
+        EXPECT_EQ(data, (std::vector{10, 6}));
+        comm.all_reduce(data.data(), 2, type);
+        comm.all_reduce(data.data(), 1, type, ReduceOp::product);
+        EXPECT_EQ(data, (std::vector{400, 12}));
+        data[0] += me;
+        comm.broadcast(data.data(), 2, type, 1);
+        EXPECT_EQ(data, (std::vector{401, 12}));
+      },
+      over("shm"));
+}
+
 TEST(Ranges, MayBeNothingWhereNothingIsRead) {
   run_local(
       2,
