@@ -250,8 +250,9 @@ class Communicator : public Operations<Communicator, void> {
   void use_default(Collective collective);
 
   /// Which transport, algorithm, message size and path a call would take, and why; several lines. That
-  /// depends on its buffers, which `call` names, too. For a collective it connects to the peers that the call
-  /// would send to, where that takes a network and no call did so before; for a send it does not. Throws what
+  /// depends on its buffers, which `call` names, too; who has none yet leaves them null, which stands for
+  /// plain memory, out of place. For a collective it connects to the peers that the call would send to, where
+  /// that takes a network and no call did so before; for a send it does not. Null pointers aside, throws what
   /// the call itself would until then: Error(invalid_argument, invalid_schedule), aborted when the
   /// communicator is unusable, or forked; timeout, peer_lost or system where a peer is not reached.
   [[nodiscard]] std::string explain(const Call& call) const;
@@ -259,8 +260,8 @@ class Communicator : public Operations<Communicator, void> {
   /// each kind of pair and why better ones are refused, lanes, chunk and predicted time of the fastest
   /// candidate, and why the next ones lose (docs/topology.md). The text is not for programs to parse; it
   /// takes milliseconds to seconds. Collective, with equal calls: the first time, ranks exchange their
-  /// machines, about 100 bytes a rank and each kind of machine once. Throws as the call itself would; where
-  /// the simulator cannot follow, the text says why.
+  /// machines, about 100 bytes a rank and each kind of machine once. Throws as `explain`; where the simulator
+  /// cannot follow, the text says why.
   [[nodiscard]] std::string predict(const Call& call);
   /// What this rank's calls have moved so far. Throws nothing.
   [[nodiscard]] Stats stats() const;

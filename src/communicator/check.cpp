@@ -175,7 +175,7 @@ bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_by
   return a_bytes != 0 && b_bytes != 0 && first < second + b_bytes && second < first + a_bytes;
 }
 
-Sizes check(const Call& call, Rank rank, int size) {
+Sizes check(const Call& call, Rank rank, int size, Pointers pointers) {
   if (static_cast<int>(call.operation) >= operation_count)
     throw Error(ErrorCode::invalid_argument,
                 "unknown operation code " + std::to_string(static_cast<int>(call.operation)));
@@ -188,9 +188,11 @@ Sizes check(const Call& call, Rank rank, int size) {
   require_no_other_counts(call);
   const Geometry g = geometry(call, rank, size);
   Sizes sizes{g.in_bytes, g.out_bytes, false};
-  if (g.in_bytes != 0 && call.in == nullptr) refuse(call, "the input pointer is null");
-  if (g.out_bytes != 0 && call.out == nullptr) refuse(call, "the output pointer is null");
-  if (g.in_bytes == 0 || g.out_bytes == 0) return sizes;
+  const bool no_input = g.in_bytes != 0 && call.in == nullptr;
+  const bool no_output = g.out_bytes != 0 && call.out == nullptr;
+  if (pointers == Pointers::needed && no_input) refuse(call, "the input pointer is null");
+  if (pointers == Pointers::needed && no_output) refuse(call, "the output pointer is null");
+  if (g.in_bytes == 0 || g.out_bytes == 0 || no_input || no_output) return sizes;
   const auto in = reinterpret_cast<std::uintptr_t>(call.in), out = reinterpret_cast<std::uintptr_t>(call.out);
   sizes.in_place =
       in == out + static_cast<std::uintptr_t>(g.input_at) && call.operation != Operation::all_to_all_v;

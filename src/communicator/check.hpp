@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <span>
 
@@ -16,11 +17,15 @@ struct Sizes {
   bool in_place = false;
 };
 
+/// Whether a call is to be made, or only spoken of: its null pointers then stand for memory that overlaps
+/// nothing.
+enum class Pointers : std::uint8_t { needed, may_be_null };
+
 /// Throws Error(invalid_argument) for null pointers with counts, overlap that is not in place, unknown types
 /// and operations, roots out of range, sizes that overflow, count arrays of another length than the number of
 /// ranks or that the operation does not take, blocks of an output that overlap each other, a block for the
 /// rank itself that it does not expect.
-Sizes check(const Call& call, Rank rank, int size);
+Sizes check(const Call& call, Rank rank, int size, Pointers pointers = Pointers::needed);
 
 /// What so many elements of the call's type take. Throws Error(invalid_argument) for an unknown type, and for
 /// more than half the address space: displacements and sums stay representable.

@@ -68,8 +68,15 @@ std::string Impl::refusals(Rank peer, const transport::Transport& chosen) const 
   return " (" + why + ")";
 }
 
+Sizes Impl::admit_unmade(const Call& call) {
+  ensure_usable();
+  const Sizes sizes = check(call, group.rank, group.size, Pointers::may_be_null);
+  host_buffers.require_reachable(call, sizes);
+  return sizes;
+}
+
 std::string Impl::explain(const Call& call) {
-  const Sizes sizes = admit(call);
+  const Sizes sizes = admit_unmade(call);
   std::string text = describe(call) + " on " + std::to_string(group.size) + " ranks\n";
   for (Rank r = 0; r < group.size; ++r) {
     if (r == group.rank) continue;

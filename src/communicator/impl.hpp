@@ -317,6 +317,9 @@ struct Impl {
 
   // explain.cpp
   [[nodiscard]] std::string explain(const Call& call);
+  /// Admits a call that is only spoken of: null pointers are plain memory, out of place. Nothing remembers
+  /// it, so that a call like it is still refused.
+  Sizes admit_unmade(const Call& call);
   /// " (shm: why not; verbs: why not)" for the transports that are better than the chosen one.
   [[nodiscard]] std::string refusals(Rank peer, const transport::Transport& chosen) const;
 

@@ -80,7 +80,7 @@ std::string Impl::predict(const Call& call) {
           topology::describe(*world, topology::kinds_of_pairs(*world, {.memory = topology::Memory::cpu}));
   const auto collective = collective_of(call.operation);
   if (!collective) return text;
-  const auto plan = *find_plan(call, admit(call)).plan;
+  const auto plan = *find_plan(call, admit_unmade(call)).plan;
   const Planner::Setting& setting = planner->setting();
   try {
     const Picture picture = picture_of(setting, *collective, *plan, call.type);

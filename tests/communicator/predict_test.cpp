@@ -131,13 +131,24 @@ TEST(Prediction, OfTheChoiceKnowsItsNodes) {
 
 TEST(Prediction, NeedsACallThatIsRight) {
   run_local(2, [](Communicator& comm) {
-    Call call{.operation = Operation::all_reduce, .type = DataType::float32, .count = 7};
-    try {
-      (void)comm.predict(call);
-      ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    }
+    const Call call{.operation = Operation::all_reduce, .type = DataType::float32, .root = 2, .count = 7};
+    EXPECT_EQ(thrown_by([&] { (void)comm.predict(call); }).code, ErrorCode::invalid_argument);
+  });
+}
+
+TEST(Prediction, NeedsNoBuffers) {
+  run_local(2, [](Communicator& comm) {
+    const std::vector<float> in(elements, 1.0F);
+    std::vector<float> out(elements);
+    Call call{.operation = Operation::all_reduce, .type = DataType::float32, .count = elements};
+    EXPECT_EQ(comm.explain(call), comm.explain(sum_of(in, out)));
+    EXPECT_EQ(comm.predict(call), comm.predict(sum_of(in, out)));
+    EXPECT_THAT(thrown_by([&] { comm.call(call); }).text, HasSubstr("the input pointer is null"));
+    call.count <<= 20U;
+    EXPECT_THAT(comm.explain(call), Not(HasSubstr("in place")));
+    const std::vector<std::size_t> counts{elements, 0};
+    EXPECT_THAT(comm.explain({.operation = Operation::all_gather_v, .out_counts = counts}),
+                HasSubstr("all_gather_v(262144, 0 x uint8)"));
   });
 }
 
