@@ -37,6 +37,29 @@ concept ElementsLike =
 template <class Range, class Other>
 concept WritableElementsLike = WritableElements<Range> && ElementsLike<Range, Other>;
 
+namespace detail {
+/// Integers, but not contiguous std::size_t.
+template <class Range>
+concept OtherIntegers = std::ranges::input_range<Range> && std::integral<std::ranges::range_value_t<Range>> &&
+    !std::convertible_to<Range, std::span<const std::size_t>>;
+}  // namespace detail
+
+/// Counts or displacements of a v-form, one a rank, in elements: contiguous memory of std::size_t.
+class PerRank : public std::span<const std::size_t> {
+ public:
+  using std::span<const std::size_t>::span;
+  constexpr PerRank() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr PerRank(std::span<const std::size_t> all) : std::span<const std::size_t>(all) {}
+  /// Does not compile, and says what would.
+  template <class Range>
+  requires detail::OtherIntegers<const Range&> PerRank(const Range&) {  // NOLINT(google-explicit-constructor)
+    static_assert(std::is_void_v<Range>,
+                  "counts and displacements are std::size_t: pass "
+                  "std::vector<std::size_t>(counts.begin(), counts.end())");
+  }
+};
+
 /// The operations, in terms of `Derived::submit(const Call&) -> Result`, `Derived::rank()` and
 /// `Derived::size()`.
 ///
@@ -227,16 +250,14 @@ class Operations {
   /// below. All ranks pass the same counts; `in` of one whose count is 0 may be `{}`. In place: `in == out +
   /// displacements[rank]`.
   template <WritableElements Out, ElementsLike<Out> In = std::span<const element_of<Out>>>
-  Result all_gather_v(In&& in, Out&& out, std::span<const std::size_t> counts,
-                      std::span<const std::size_t> displacements = {}) {
+  Result all_gather_v(In&& in, Out&& out, PerRank counts, PerRank displacements = {}) {
     const std::span from(in);
     const std::span to(out);
     if (counts.size() == ranks()) require(from.size(), counts[own()], "all_gather_v: the input", as_counted);
     detail::require_blocks_within(to.size(), ranks(), counts, displacements, "all_gather_v, output");
     return all_gather_v(from.data(), to.data(), counts, displacements, data_type_of<element_of<In>>);
   }
-  Result all_gather_v(const void* in, void* out, std::span<const std::size_t> counts,
-                      std::span<const std::size_t> displacements, DataType type) {
+  Result all_gather_v(const void* in, void* out, PerRank counts, PerRank displacements, DataType type) {
     return call({.operation = Operation::all_gather_v,
                  .type = type,
                  .in = in,
@@ -249,8 +270,8 @@ class Operations {
   /// packed). All ranks pass the same counts; `out` of one whose count is 0 may be `{}`. In place: `out == in
   /// + displacements[rank]`.
   template <Elements In, WritableElementsLike<In> Out = std::span<element_of<In>>>
-  Result reduce_scatter_v(In&& in, Out&& out, std::span<const std::size_t> counts,
-                          std::span<const std::size_t> displacements = {}, Reduction op = ReduceOp::sum) {
+  Result reduce_scatter_v(In&& in, Out&& out, PerRank counts, PerRank displacements = {},
+                          Reduction op = ReduceOp::sum) {
     const std::span from(in);
     const std::span to(out);
     if (counts.size() == ranks())
@@ -258,8 +279,7 @@ class Operations {
     detail::require_blocks_within(from.size(), ranks(), counts, displacements, "reduce_scatter_v, input");
     return reduce_scatter_v(from.data(), to.data(), counts, displacements, data_type_of<element_of<In>>, op);
   }
-  Result reduce_scatter_v(const void* in, void* out, std::span<const std::size_t> counts,
-                          std::span<const std::size_t> displacements, DataType type,
+  Result reduce_scatter_v(const void* in, void* out, PerRank counts, PerRank displacements, DataType type,
                           Reduction op = ReduceOp::sum) {
     return call({.operation = Operation::reduce_scatter_v,
                  .type = type,
@@ -274,10 +294,8 @@ class Operations {
   /// sends to r must be what r expects from s. Blocks of the output do not overlap. Not in place. A rank that
   /// sends nothing may pass `{}` for `in`, one that receives nothing for `out`.
   template <Elements In, WritableElementsLike<In> Out = std::span<element_of<In>>>
-  Result all_to_all_v(In&& in, std::span<const std::size_t> in_counts,
-                      std::span<const std::size_t> in_displacements, Out&& out,
-                      std::span<const std::size_t> out_counts,
-                      std::span<const std::size_t> out_displacements) {
+  Result all_to_all_v(In&& in, PerRank in_counts, PerRank in_displacements, Out&& out, PerRank out_counts,
+                      PerRank out_displacements) {
     const std::span from(in);
     const std::span to(out);
     detail::require_blocks_within(from.size(), ranks(), in_counts, in_displacements, "all_to_all_v, input");
@@ -286,17 +304,13 @@ class Operations {
                         data_type_of<element_of<In>>);
   }
   template <WritableElements Out>
-  Result all_to_all_v(std::nullptr_t, std::span<const std::size_t> in_counts,
-                      std::span<const std::size_t> in_displacements, Out&& out,
-                      std::span<const std::size_t> out_counts,
-                      std::span<const std::size_t> out_displacements) {
+  Result all_to_all_v(std::nullptr_t, PerRank in_counts, PerRank in_displacements, Out&& out,
+                      PerRank out_counts, PerRank out_displacements) {
     return all_to_all_v(std::span<const element_of<Out>>(), in_counts, in_displacements, out, out_counts,
                         out_displacements);
   }
-  Result all_to_all_v(const void* in, std::span<const std::size_t> in_counts,
-                      std::span<const std::size_t> in_displacements, void* out,
-                      std::span<const std::size_t> out_counts, std::span<const std::size_t> out_displacements,
-                      DataType type) {
+  Result all_to_all_v(const void* in, PerRank in_counts, PerRank in_displacements, void* out,
+                      PerRank out_counts, PerRank out_displacements, DataType type) {
     return call({.operation = Operation::all_to_all_v,
                  .type = type,
                  .in = in,

@@ -15,6 +15,15 @@ static_assert(!Elements<std::vector<float>>, "its memory would be gone while an 
 static_assert(!Elements<std::vector<bool>&> && !Elements<std::vector<short>&>);
 static_assert(ElementsLike<std::span<const int>, std::vector<int>&>);
 static_assert(!ElementsLike<std::vector<int>&, std::vector<float>&>);
+static_assert(std::convertible_to<std::vector<std::size_t>, PerRank>);
+static_assert(std::convertible_to<const std::array<std::size_t, 2>&, PerRank>);
+static_assert(std::convertible_to<std::size_t (&)[2], PerRank>);
+static_assert(std::convertible_to<std::span<std::size_t>, PerRank>);
+static_assert(std::convertible_to<std::span<const std::size_t>, PerRank>);
+static_assert(std::convertible_to<std::span<const std::size_t, 2>, PerRank>);
+static_assert(!std::convertible_to<const std::vector<float>&, PerRank>);
+static_assert(detail::OtherIntegers<const std::vector<int>&>, "refused with a message");
+static_assert(!detail::OtherIntegers<const std::vector<std::size_t>&> && !detail::OtherIntegers<PerRank>);
 
 TEST(Ranges, OfEveryKind) {
   run_local(
