@@ -29,6 +29,17 @@ if(TUTTI_SANITIZE)
   if(TUTTI_SANITIZE MATCHES "address,undefined")  # slow to compile; all but the last are AddressSanitizer's, too
     add_compile_options(-fno-sanitize=null,object-size,pointer-overflow,vptr)
   endif()
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    foreach(sanitizer ADDRESS THREAD)  # GCC defines these by itself
+      string(TOLOWER ${sanitizer} name)
+      if(TUTTI_SANITIZE MATCHES ${name})
+        add_compile_definitions(__SANITIZE_${sanitizer}__=1)
+      endif()
+    endforeach()
+    if(TUTTI_SANITIZE MATCHES undefined)  # functions of libraries that are opened at run time have types of ours
+      add_compile_options(-fno-sanitize=function)
+    endif()
+  endif()
   # Sanitizers do not see an index past the end of a vector that has more room.
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
 endif()

@@ -5,10 +5,6 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TUTTI_SANITIZED 1
-#elif defined(__has_feature)  // as Clang says it
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TUTTI_SANITIZED 1
-#endif
 #endif
 
 namespace tutti {

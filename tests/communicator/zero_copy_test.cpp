@@ -391,11 +391,11 @@ TEST(ZeroCopy, ARankWhoseMemoryIsRefusedKeepsNobodyWaiting) {
     const std::unique_ptr<std::byte, decltype(&std::free)> memory(
         static_cast<std::byte*>(std::aligned_alloc(page, page)), &std::free);
     const std::pair<void*, std::size_t> refused[] = {{memory.get(), page - 1}, {nullptr, page}, {nullptr, 0}};
-    for (const auto& [data, bytes] : refused) {
+    for (const auto& range : refused) {
       Registration registration;
       const auto thrown = thrown_by([&] {
-        registration =
-            comm.rank() == 1 ? comm.register_memory(data, bytes) : comm.register_memory(memory.get(), page);
+        registration = comm.rank() == 1 ? comm.register_memory(range.first, range.second)
+                                        : comm.register_memory(memory.get(), page);
       });
       EXPECT_EQ(thrown.code.has_value(), comm.rank() == 1) << thrown.text;
       expect_right(comm, {.count = enough});
