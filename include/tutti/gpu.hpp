@@ -230,7 +230,8 @@ class Gpu {
   void check();
   /// The device, the ways to the others, and bytes held; several lines.
   [[nodiscard]] std::string explain() const;
-  /// Which algorithm, blocks and message form a call would take; one line.
+  /// Which algorithm, blocks and message form a call would take; one line. Null buffers stand for memory that
+  /// was neither allocated nor registered here, out of place.
   [[nodiscard]] std::string explain(const Call& call);
 
  private:

@@ -414,7 +414,7 @@ std::string GpuState::explain() const {
 std::string GpuState::explain(const Call& call) {
   if (is_message(call)) return describe(call) + ": slots, side by side with the rest of its group";
   const OnDevice here = on_device();
-  const Sizes sizes = tutti::check(call, rank(), size());
+  const Sizes sizes = tutti::check(call, rank(), size(), Pointers::may_be_null);
   planner_->trim(*timeline_);
   return planner_->collective(call, sizes, reachable(call, sizes)).description;
 }
