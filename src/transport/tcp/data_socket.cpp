@@ -54,8 +54,8 @@ void check_congestion(const std::string& congestion) {
   if (!set_congestion(probe.get(), congestion))
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("tcp congestion control \"{}\" (TUTTI_TCP_CONGESTION): {}; `sysctl "
-                            "net.ipv4.tcp_allowed_congestion_control` "
-                            "lists those this process may use, \"system\" takes the default",
+                            "net.ipv4.tcp_allowed_congestion_control` lists those this process may use, "
+                            "\"system\" takes the default",
                             congestion, std::generic_category().message(errno)));
 }
 
