@@ -50,14 +50,14 @@ inline int calls_of_batch(double seconds, double call) {
 }
 
 /// Batches of a twelfth of `seconds` each until `seconds` are used, and for up to four times as long until
-/// three of them were undisturbed. At least 15 calls go before that do not count: programs that make long
+/// three of them were undisturbed. At least 31 calls go before that do not count: programs that make long
 /// calls make many, and libraries may have to settle.
 inline Figures measure(Point& point, Inputs inputs, double seconds, CoreSpeed& cores) {
   constexpr std::size_t fewest = 3;
   int calls = 1;
   double call = point.batch(calls, inputs);
   for (double spent = call;
-       calls < most_calls && (calls < 8 || (call * calls < seconds / 24 && spent < seconds));
+       calls < most_calls && (calls < 16 || (call * calls < seconds / 24 && spent < seconds));
        spent += call * calls)
     call = point.batch(calls *= 2, inputs);
   calls = calls_of_batch(seconds, call);

@@ -25,7 +25,7 @@ PathTrial::Turn Impl::own_turn(const Plan& plan, const PathTrial::Turn& of_all) 
 }
 
 void Impl::use_huge_pages(const Task& task) {
-  constexpr std::uint32_t uses = PathTrial::of_long_calls.first_gap;
+  constexpr std::uint32_t uses = PathTrial::of_long_calls.first_gap / 2;
   const Call& call = task.call;
   if (!options.huge_pages || (group.size > 2 && reducing(call.operation))) return;  // attach is slower there
   std::size_t left = ReusedBuffers::most_a_call;  // a v-form may have many blocks

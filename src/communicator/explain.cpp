@@ -13,7 +13,7 @@ namespace {
 std::string measured(const PathTrial& trial, std::string_view direct) {
   if (!trial.decided()) return " (not yet measured)\n";
   const std::array names{std::string_view("slots"), std::string_view("past the caches"), direct};
-  const PathTrial::Times times = trial.decided_by();
+  const PathTrial::Costs times = trial.decided_by();
   std::string text;
   const char* before = " (measured: ";
   for (std::size_t p = 0; p < names.size(); ++p)

@@ -156,7 +156,7 @@ struct Impl {
   // begin.cpp: what a task does once it is its turn.
   void begin(Task& task);
   [[nodiscard]] static PathTrial::Turn own_turn(const Plan& plan, const PathTrial::Turn& of_all);
-  /// For what peers read by attach, if the call goes that way; right before the first trial of long ones.
+  /// For what peers read by attach, if the call goes that way; before the first trial of long ones.
   void use_huge_pages(const Task& task);
   void offer(Task& task);
   const execution::Program& offer_program(bool each);

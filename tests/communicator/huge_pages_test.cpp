@@ -263,7 +263,7 @@ Put put_by_calls(Communicator& comm, Operation operation, const Pages& in, const
   return put;
 }
 
-constexpr std::uint32_t enough_calls = PathTrial::of_long_calls.first_gap;
+constexpr std::uint32_t enough_calls = PathTrial::of_long_calls.first_gap / 2;
 
 TEST(HugePages, WhatPeersReadAgainAndAgain) {
   SKIP_WITHOUT_HUGE_PAGES();

@@ -44,7 +44,10 @@ int calls_in_5_ms(Communicator& comm, const std::function<void()>& call,
 
 Timing measure(Communicator& comm, const Method& method, const std::function<void()>& call,
                const std::function<void()>& prepare) {
-  for (int i = 0; i < method.warmups; ++i) call();
+  for (int i = 0; i < method.warmups; ++i) {
+    if (prepare) prepare();
+    call();
+  }
   Timing timing{.iterations = method.iterations, .batches = method.batches};
   if (timing.iterations == 0) timing.iterations = calls_in_5_ms(comm, call, prepare);
 

@@ -36,8 +36,10 @@ PathTrial::Turn PathTrial::next(Path presumed) {
 // By the present path, whose calls went before, as many as count.
 PathTrial::Turn PathTrial::next_to_glance(std::uint32_t at) {
   if (at == 0) samples_ = {};
-  const std::uint32_t number = at < cadence_.counted ? 0 : at - cadence_.counted + 1;
-  if (number < tried_.size()) return {path_at(number), true, false, true};
+  const std::uint32_t of_present = cadence_.counted + cadence_.trailing;
+  const std::uint32_t number = at < of_present ? 0 : at - of_present + 1;
+  const bool timed = at < cadence_.counted || number > 0;
+  if (number < tried_.size()) return {path_at(number), timed, false, true};
   call_ = gap_;
   glanced_ = decides_glance_ = true;
   return {path_, false, true, true};
@@ -48,10 +50,11 @@ PathTrial::Turn PathTrial::next_to_compare(std::uint32_t at) {
     for (const Path path : all_paths)
       if (path != path_ || !cadence_.glances) samples_[index_of(path)].clear();
   decides_glance_ = false;
-  const std::uint32_t each = cadence_.settling + cadence_.counted;
+  const std::uint32_t each = cadence_.settling + cadence_.counted + cadence_.trailing;
   const std::uint32_t settled = at + (cadence_.glances ? each : cadence_.settling);
-  const std::uint32_t number = settled / each;
-  if (number < tried_.size()) return {path_at(number), settled % each >= cadence_.settling, false, true};
+  const std::uint32_t number = settled / each, of_path = settled % each;
+  const bool timed = of_path >= cadence_.settling && of_path < cadence_.settling + cadence_.counted;
+  if (number < tried_.size()) return {path_at(number), timed, false, true};
   begin_gap();
   return {path_, false, true, true};
 }
@@ -61,44 +64,48 @@ void PathTrial::record(Path path, std::chrono::nanoseconds time) {
       std::clamp<std::int64_t>(time.count(), 1, std::numeric_limits<std::uint32_t>::max())));
 }
 
-// Where ranks share a processor, who runs ahead in one call waits in the next one: only two in a row tell
-// what a call takes. Whatever else happens makes them longer, so of all pairs the shortest counts.
 PathTrial::Times PathTrial::times() const {
   Times times{};
   for (std::size_t p = 0; p < times.size(); ++p) {
     const auto& samples = samples_[p];
-    if (samples.size() == 1) times[p] = samples[0];
-    for (std::size_t i = 1; i < samples.size(); ++i) {
-      const auto pair = static_cast<std::uint32_t>((std::uint64_t{samples[i - 1]} + samples[i]) / 2);
-      times[p] = i == 1 ? pair : std::min(times[p], pair);
-    }
+    if (samples.size() == 1) times[p][0] = samples[0];
+    for (std::size_t i = 0; i < pairs && 2 * i + 1 < samples.size(); ++i)
+      times[p][i] = static_cast<std::uint32_t>((std::uint64_t{samples[2 * i]} + samples[2 * i + 1]) / 2);
   }
   return times;
 }
 
 // A rank that comes early waits in each call for what others do between calls. It waits by either path, so
-// the difference of the sums is still what the paths cost. One long call each says less: so much can happen
-// between two of them that waiting outweighs both, and only the rank that comes last waits for nobody.
-PathTrial::Times PathTrial::costs(std::span<const Times> of_ranks) const {
-  std::array<std::uint64_t, all_paths.size()> costs{};
-  std::uint64_t ranks = 0;
+// the difference of the sums is still what the paths cost. Where ranks share a processor, who runs ahead in
+// one call waits in the next one, and another rank then: only sums over all ranks, of two calls in a row,
+// tell what a call takes. Whatever else happens makes them longer, so the shorter pair counts. One long call
+// each says less: so much can happen between two of them that waiting outweighs both, and only the rank that
+// comes last waits for nobody.
+PathTrial::Costs PathTrial::costs(std::span<const Times> of_ranks) const {
+  std::vector<Times> counted;
+  counted.reserve(of_ranks.size());
   for (const Times& times : of_ranks) {
-    const auto lacks = [&](Path p) { return tried_.contains(p) && times[index_of(p)] == 0; };
-    if (std::any_of(all_paths.begin(), all_paths.end(), lacks)) continue;
-    for (std::size_t p = 0; p < costs.size(); ++p) {
-      const std::uint64_t time = times[p];
-      costs[p] = !cadence_.by_last_to_come ? costs[p] + time : ranks == 0 ? time : std::min(costs[p], time);
-    }
-    ++ranks;
+    const auto lacks = [&](Path p) { return tried_.contains(p) && times[index_of(p)][0] == 0; };
+    if (std::none_of(all_paths.begin(), all_paths.end(), lacks)) counted.push_back(times);
   }
-  const std::uint64_t parts = cadence_.by_last_to_come ? 1 : std::max<std::uint64_t>(ranks, 1);
-  Times means{};
-  for (std::size_t p = 0; p < costs.size(); ++p) means[p] = static_cast<std::uint32_t>(costs[p] / parts);
-  return means;
+  Costs costs{};
+  for (std::size_t p = 0; p < costs.size(); ++p)
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+      std::uint64_t sum = 0;
+      std::uint32_t least = std::numeric_limits<std::uint32_t>::max();
+      for (const Times& times : counted) {
+        sum += times[p][pair];
+        least = std::min(least, times[p][pair]);
+      }
+      if (counted.empty() || least == 0) break;
+      const auto cost = cadence_.by_last_to_come ? least : static_cast<std::uint32_t>(sum / counted.size());
+      costs[p] = pair == 0 ? cost : std::min(costs[p], cost);
+    }
+  return costs;
 }
 
 void PathTrial::decide(std::span<const Times> of_ranks) {
-  const Times costs = this->costs(of_ranks);
+  const Costs costs = this->costs(of_ranks);
   if (costs[index_of(path_)] == 0) return;
   for (const Path path : all_paths)
     if (tried_.contains(path)) decided_by_[index_of(path)] = costs[index_of(path)];

@@ -58,19 +58,23 @@ class PathTrial {
   struct Cadence {
     std::uint32_t settling;  ///< by each path but the present one, not counted: caches hold what others left
     std::uint32_t counted;   ///< by each path
+    /// By each path behind those: where ranks share a processor, who is done works on the next call, and
+    /// takes that from the others of its processor. By another path it might only wait.
+    std::uint32_t trailing;
     std::uint32_t first_gap, growth, longest_gap;  ///< before a trial; each is `growth` times the one before
     double gain;           ///< below this part of the present path's time another is taken: more may be noise
     bool by_last_to_come;  ///< the shortest time of any rank counts, not the mean
     bool glances;          ///< one call by each path goes before the others
     /// Where no path is hopeless, but for the call that decides.
     [[nodiscard]] constexpr std::uint32_t calls(std::uint32_t paths) const {
-      return paths * (settling + counted) - settling + (glances ? paths : 0);
+      return paths * (settling + counted + trailing) - settling + (glances ? paths : 0);
     }
   };
-  static constexpr Cadence usual{1, 4, 20, 4, 10'240, 0.95, false, true};
+  static constexpr Cadence usual{1, 4, 1, 20, 4, 10'240, 0.95, false, true};
   /// Of calls that take milliseconds: there may not be many, and two tell as much as many short ones. But
-  /// until the last cache holds what a path finds there each time, several pass; docs/experiments.md.
-  static constexpr Cadence of_long_calls{3, 2, 4, 16, 256, 0.92, true, false};
+  /// until the last cache holds what a path finds there each time, several pass; docs/experiments.md. The
+  /// first gap is as long for the present path, half of which goes before buffers are put into huge pages.
+  static constexpr Cadence of_long_calls{3, 2, 0, 8, 8, 256, 0.92, true, false};
   /// Times the fastest: a path that takes longer is far from it.
   static constexpr double far = 1.5;
   /// Times the present path's, and `cold` more: a first call that takes longer has more against it than cold
@@ -78,8 +82,12 @@ class PathTrial {
   static constexpr double hopeless = 3;
   static constexpr double cold = 100'000;  ///< ns; a first attach took 20 to 50 us more than the next
 
-  /// Nanoseconds of a call by each path, the mean of the shortest two in a row; 0: none was timed.
-  using Times = std::array<std::uint32_t, all_paths.size()>;
+  static constexpr std::size_t pairs = 2;
+  /// Nanoseconds of a call by each path: means of two calls in a row, the same ones on all ranks. 0: they
+  /// were not timed.
+  using Times = std::array<std::array<std::uint32_t, pairs>, all_paths.size()>;
+  /// The same over all ranks: of the pair that was shortest.
+  using Costs = std::array<std::uint32_t, all_paths.size()>;
 
   struct Turn {
     Path path = Path::slots;
@@ -101,7 +109,7 @@ class PathTrial {
   [[nodiscard]] Path path(Path presumed) const { return started_ ? path_ : presumed; }
   [[nodiscard]] bool decided() const { return decided_by_[index_of(path_)] != 0; }
   /// What the last decision was made from, the mean over ranks; zeros before, and of what is not tried.
-  [[nodiscard]] Times decided_by() const { return decided_by_; }
+  [[nodiscard]] Costs decided_by() const { return decided_by_; }
 
  private:
   /// The `number`-th path of a trial: the present one, then the others.
@@ -111,7 +119,7 @@ class PathTrial {
   /// The calls from here on go before the next trial.
   void begin_gap();
   /// The mean over ranks that timed all that is tried, or the shortest time of any. Zeros: no rank did.
-  [[nodiscard]] Times costs(std::span<const Times> of_ranks) const;
+  [[nodiscard]] Costs costs(std::span<const Times> of_ranks) const;
   /// Of a call by `path`, as of the latest decision.
   [[nodiscard]] double time(Path path) const;
   void leave_out_hopeless();
@@ -126,7 +134,7 @@ class PathTrial {
   bool glanced_ = !cadence_.glances;  ///< one call by each path has gone before, or none is to
   bool decides_glance_ = false;       ///< the latest call that decides ended one
   std::array<std::vector<std::uint32_t>, all_paths.size()> samples_;
-  Times decided_by_{};
+  Costs decided_by_{};
 };
 
 }  // namespace tutti
