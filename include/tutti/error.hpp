@@ -14,14 +14,14 @@ namespace tutti {
 
 /// What went wrong, coarsely enough to switch on.
 enum class ErrorCode : std::uint8_t {
-  invalid_argument,  ///< the caller's arguments; nothing was sent
-  invalid_schedule,  ///< a schedule that does not parse, or that its proof refuses; nothing was sent
+  invalid_argument,  ///< the caller's arguments; nothing was sent (but where a GPU finds it: DeviceBlocks)
+  invalid_schedule,  ///< a schedule that does not parse, or that its proof or `use` refuses; nothing was sent
   mismatch,          ///< ranks called different operations, counts, types, roots
   timeout,           ///< a deadline passed; the message says what was waited for, and for whom
   peer_lost,         ///< a rank died or destroyed its communicator; docs/errors.md: how others go on
   aborted,           ///< this rank or another one called `abort`, or failed before
   unauthorized,      ///< a peer could not prove that it knows the secret
-  system,            ///< an operating system call failed; the message holds its text
+  system,            ///< the system or a device refused something, also memory; the message holds its text
   unsupported,       ///< not in this build or not on this machine
   forked,            ///< a communicator was used in a child made by fork
 };
@@ -29,9 +29,9 @@ enum class ErrorCode : std::uint8_t {
 /// "invalid_argument", ...; "invalid" outside the enumeration. Never throws.
 std::string_view name(ErrorCode code) noexcept;
 
-/// Thrown by every fallible call of tutti. `what()` is one sentence a person can act on: operation with its
-/// sequence number, the ranks at fault, the cause and the remedy. Immutable, hence safe to share between
-/// threads.
+/// Thrown by every fallible call of tutti; where memory ends, std::bad_alloc may come in its place. `what()`
+/// is one sentence a person can act on: operation with its sequence number, the ranks at fault, the cause and
+/// the remedy. Immutable, hence safe to share between threads.
 class Error : public std::runtime_error {
  public:
   /// `ranks`: the ranks at fault, in the numbering of the communicator that failed; empty when unknown, and

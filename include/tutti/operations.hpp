@@ -73,8 +73,9 @@ class PerRank : public std::span<const std::size_t> {
 /// In place: pass the same memory for input and output as each operation says, or once where it takes one
 /// buffer. Other overlaps are refused.
 /// Errors, before anything is sent: Error(invalid_argument). While running: Error(mismatch, timeout,
-/// peer_lost, aborted, system); the communicator is then unusable except for `abort` and destruction. Thread
-/// safety: one thread at a time on one communicator.
+/// peer_lost, aborted, system); the communicator is then unusable except for `abort` and destruction. The
+/// buffers of a call on host memory that failed are the caller's again; what it was to write may hold
+/// anything. Thread safety: one thread at a time on one communicator.
 template <class Derived, class Result>
 class Operations {
  public:
