@@ -32,7 +32,7 @@ struct Region;
 /// is destroyed before it is done, it ends with Error(aborted).
 class [[nodiscard]] Work {
  public:
-  /// Nothing, and done.
+  /// Nothing, and done, as one that was moved from.
   Work() = default;
   Work(Work&&) noexcept = default;
   /// Waits for what it was before.
@@ -81,8 +81,8 @@ class Group : public Operations<Group, void> {
   /// Those of the communicator.
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] int size() const noexcept;
-  /// Starts all collected calls, and forgets them; the Work is done when all are. Throws Error as the calls
-  /// would.
+  /// Starts all collected calls, and forgets them, also where it throws; the Work is done when all are.
+  /// Throws Error as the calls would.
   Work start();
   /// `start` and `wait`.
   void run();
@@ -144,18 +144,19 @@ class Registration {
 /// at a time uses it, except `abort`, which any thread may call. No asynchronous work may be under way when
 /// it passes to another thread.
 ///
-/// Destroying it tells the others that this rank left in order; destroying it while an exception passes
-/// through tells them that it failed. After fork, every call in the child throws Error(forked), except
-/// `rank`, `size`, `local_rank`, `local_size`, `host`, `hosts`, `stats` and `use_default`; `abort` reaches
-/// nobody there.
+/// Destroying it, which takes a few seconds at most, tells the others that this rank left in order;
+/// destroying it while an exception passes through tells them that it failed. After fork, every call in the
+/// child throws Error(forked), except `rank`, `size`, `local_rank`, `local_size`, `host`, `hosts`, `stats`
+/// and `use_default`; `abort` and destruction reach nobody there.
 class Communicator : public Operations<Communicator, void> {
  public:
   /// Has no group.
   Communicator() noexcept;
   /// Joins the group named by `id` as `rank` of `size`, at most 2^20. Rank 0 must be in the process that made
-  /// the id, or, once that has ended, in one on its host. Throws Error: timeout naming the ranks that did not
-  /// come, peer_lost, unauthorized, invalid_argument, mismatch (other options), unsupported (a forced
-  /// transport), system; aborted when another rank could not make its part, with its reason.
+  /// the id, or, once that has ended, in one on its host. Where `size` is 1, any id will do, also UniqueId().
+  /// Throws Error: timeout naming the ranks that did not come, peer_lost, unauthorized, invalid_argument,
+  /// mismatch (other options), unsupported (a forced transport), system; aborted when another rank could not
+  /// make its part, with its reason.
   Communicator(const UniqueId& id, Rank rank, int size, const Options& options = Options::from_environment());
   /// Joins the ranks that a launcher started, as its variables say: tutti's own, PMIx (Open MPI's mpirun,
   /// Slurm), PMI (MPICH's mpiexec), torchrun-style ones, Slurm's. Without any of them there is one rank.
@@ -188,12 +189,13 @@ class Communicator : public Operations<Communicator, void> {
   [[nodiscard]] Group group() noexcept { return Group(*impl_); }
 
   /// Throws what has happened since the last call: Error(peer_lost) when a rank died, Error(aborted or
-  /// mismatch) when one failed or aborted. Calls find that out themselves; this is for a rank that computes
-  /// for long. Waits for nobody; moves nothing.
+  /// mismatch) when one failed or aborted; the communicator is then unusable. Calls find that out themselves;
+  /// this is for a rank that computes for long. Waits for nobody; moves nothing.
   void check();
 
   /// Communicators of the ranks with equal `color`, ordered by `key`, then rank. Collective. A negative color
-  /// gets none. Throws Error as other calls do, and system; this communicator is then unusable, too.
+  /// gets none. Throws Error as other calls do, and system; this communicator is then unusable, too. Once
+  /// made, they do not need this one: either may end first, and be another thread's.
   ///
   /// `split(host())` makes one of each host's ranks, as MPI_Comm_split_type does for MPI_COMM_TYPE_SHARED;
   /// `split(local_rank())` makes some across hosts, with at most one rank of each.
@@ -214,7 +216,7 @@ class Communicator : public Operations<Communicator, void> {
   /// its pages are there, on this rank's NUMA node, and this rank has mapped its peers', if those of all
   /// ranks of the host are 1 GiB at most (Linux 5.14); else its first calls do that. Collective; counts may
   /// differ. Throws Error(invalid_argument) beyond 64 GiB a rank, once all ranks have made the call, so that
-  /// it harms nobody; Error(system) where devices' memory cannot be locked.
+  /// it harms nobody; likewise Error(system) where it cannot be mapped, or not be locked for RDMA devices.
   template <Element T>
   [[nodiscard]] Buffer<T> allocate(std::size_t count) {
     constexpr auto most = static_cast<std::size_t>(-1);  // refused once all ranks have made the call
@@ -226,8 +228,9 @@ class Communicator : public Operations<Communicator, void> {
   /// communicator yet, not be part of a window that was made before, not be accessed by other threads during
   /// the call, and not be pinned for devices (CUDA, RDMA) when the call begins or when the Registration ends.
   /// A child made by fork afterwards shares it. Where all ranks are threads of this process, any host memory
-  /// will do. Collective. Throws Error(invalid_argument) for anything else, once all ranks have made the
-  /// call, so that it harms nobody; Error(system) where it cannot be locked for RDMA devices (ulimit -l).
+  /// will do. Collective. Throws Error(invalid_argument) for other memory, as far as that can be told, once
+  /// all ranks have made the call, so that it harms nobody; likewise Error(system) where it cannot be mapped,
+  /// or not be locked for RDMA devices (ulimit -l).
   [[nodiscard]] Registration register_memory(void* data, std::size_t bytes);
 
   /// Runs calls of `schedule.collective` with its root by this schedule, until another `use` for that
@@ -237,7 +240,8 @@ class Communicator : public Operations<Communicator, void> {
   /// The schedule is proved first. Throws Error(invalid_schedule) with the fault, or when the schedule is for
   /// another number of ranks, reaches into buffers of other ranks (which need not be reachable), confuses
   /// chunks that may differ in length (docs/schedules.md), or reduces in another order than
-  /// Options::rank_order asks. If it holds only out of place, calls in place copy their input. Results are
+  /// Options::rank_order asks; calls throw it, with nothing sent, where a message of theirs would be longer
+  /// than the transport takes. If it holds only out of place, calls in place copy their input. Results are
   /// bitwise equal on all ranks only if the schedule folds in the same order for each
   /// (Proof::same_everywhere).
   ///
