@@ -22,7 +22,7 @@ namespace detail {
 class GpuState;
 }
 
-/// What a person may choose; equal on all ranks.
+/// What a person may choose; equal on all ranks, but for `timeout` and `gpu_direct`.
 struct GpuOptions {
   /// Most blocks that a launch takes, each of which keeps one multiprocessor busy; 1 to 128. Blocks of all
   /// ranks that are threads on one GPU must fit on it side by side, else Error(invalid_argument). But a
@@ -64,20 +64,22 @@ struct AllReduceRmsNorm {
   void* residual_out = nullptr;
   std::size_t tokens = 0, hidden = 0;
   DataType type = DataType::bfloat16;  ///< of all buffers: float16, bfloat16 or float32
-  float epsilon = 1e-6F;
+  float epsilon = 1e-6F;               ///< the same on all ranks
 };
 
 /// Operations on one stream: `gpu.on(stream).all_reduce(...)`. Buffers are device or managed memory of the
 /// Gpu's device, or page-locked host memory, aligned as their elements; counts are host memory and copied. A
-/// call returns when its kernel is in the stream, and never waits for the device or for other ranks.
+/// call returns when its kernel is in the stream. It never waits for other ranks, and for the device only
+/// where the first call of a kind allocates memory there (see GpuGroup::prepare).
 ///
 /// Where ranks are threads on several devices that reach each other, kernels reach the buffers of all ranks.
 /// Memory of cudaMallocAsync or cuMemMap is then passed only if it is accessible to those devices
 /// (cudaMemPoolSetAccess, cuMemSetAccess); that of cudaMalloc and of `Gpu::allocate` is.
 ///
 /// Errors, before anything is enqueued: Error(invalid_argument) for host pointers, memory or streams of
-/// another device, a GpuBuffer that was freed, and all that Operations says. What fails on the device is
-/// thrown by the next call, or by `Gpu::check`.
+/// another device, a GpuBuffer that was freed, and all that Operations says; Error(system) where this rank
+/// has not the device memory for it, and may try again. What fails on the device is thrown by the next call,
+/// or by `Gpu::check`.
 class OnStream : public Operations<OnStream, void> {
  public:
   /// Those of the communicator.
@@ -120,7 +122,7 @@ class GpuGroup : public Operations<GpuGroup, void> {
   /// All of `run` that could wait for the device or throw, so that a thread with several ranks can do it for
   /// all of them first: plans, and device memory. Throws what `run` does.
   void prepare();
-  /// Enqueues all collected calls.
+  /// Enqueues all collected calls, and forgets them, also where it throws.
   void run();
 
  private:
@@ -167,6 +169,8 @@ class GpuRegistration {
 };
 
 /// The GPU of one rank of a communicator, and its ways to those of the others. One thread at a time uses it.
+/// Its making, `allocate`, `register_memory` and its end are calls of the communicator, too: on that one's
+/// thread, and in their place among its calls on all ranks.
 ///
 /// All ranks call the same operations in the same order, as with a communicator; calls on several streams are
 /// put in the order of the calls. Kernels of all ranks must be able to run side by side: ranks that are
@@ -182,24 +186,26 @@ class Gpu {
   /// Of no communicator, as one that was moved from: may only be destroyed, assigned to, or asked whether it
   /// is of one.
   Gpu() noexcept;
-  /// On the calling thread's current device. Collective over the communicator, which must outlive it. Throws
-  /// Error(unsupported) in a build without CUDA, without a driver or device, and for more than 64 ranks;
-  /// Error(invalid_argument) for `GpuOptions::blocks` out of range, or more than the device runs side by
-  /// side; Error(mismatch) when options differ; Error(system) when what is written by one rank does not
-  /// arrive at another, by any way. What is wrong on one rank is thrown on all and names it, and the
-  /// communicator stays usable.
+  /// On the calling thread's current device. Collective over the communicator, which must outlive it, in
+  /// assignments, too: the default one of a class that holds both would end the communicator first, so that
+  /// the Gpu has to be ended before it (`gpu = Gpu()`). Throws Error(unsupported) in a build without CUDA,
+  /// without a driver or device, and for more than 64 ranks; Error(invalid_argument) for `GpuOptions::blocks`
+  /// out of range, or more than the device runs side by side; Error(mismatch) when options differ;
+  /// Error(system) when what is written by one rank does not arrive at another, by any way. What is wrong on
+  /// one rank is thrown on all and names it, and the communicator stays usable.
   explicit Gpu(Communicator& communicator, const GpuOptions& options = {});
   Gpu(Gpu&&) noexcept;
   Gpu& operator=(Gpu&&) noexcept;
   /// Collective: waits for what was enqueued, and for the other ranks, since they write into memory of this
-  /// one. After a failure it waits for nobody, and that memory is not freed. In a child made by fork it does
-  /// nothing: all of it is the parent's.
+  /// one. After a failure, or while an exception passes through, it waits for no other rank, and that memory
+  /// is not freed. In a child made by fork it does nothing: all of it is the parent's.
   ~Gpu();
   /// Whether it is of one.
   explicit operator bool() const noexcept { return state_ != nullptr; }
 
   /// `stream`: a cudaStream_t of this device; nullptr is the default stream, which no rank may use when
-  /// others are threads on the same device: it would run their kernels one after the other.
+  /// others are threads on the same device: it would run their kernels one after the other. Valid while the
+  /// Gpu lives, also when that is moved.
   [[nodiscard]] OnStream on(void* stream) noexcept { return {*state_, stream}; }
   [[nodiscard]] GpuGroup group(void* stream) noexcept { return {*state_, stream}; }
 
@@ -219,14 +225,15 @@ class Gpu {
     return GpuBuffer<T>(std::move(token), static_cast<T*>(data), count);
   }
   /// The same for device memory that exists, in one allocation of cudaMalloc, or of cuMemCreate with handles
-  /// for other processes. Free it only after its registration has ended, here and on all other ranks. Throws
-  /// Error(invalid_argument) on all ranks where one passes other memory.
+  /// for other processes. Other processes have it open until the first `allocate` or `register_memory` after
+  /// its registration has ended on all ranks, or until the Gpu ends: free it only then. Throws
+  /// Error(invalid_argument) on all ranks where one passes what is not memory of its Gpu's device.
   [[nodiscard]] GpuRegistration register_memory(void* data, std::size_t bytes);
 
-  /// Throws what a kernel reported: Error(timeout, mismatch) with the call and the rank it waited for.
-  /// Throws, too, what stopped it or happened while nothing ran here: Error(peer_lost) when a rank died,
-  /// Error(aborted) when one failed or aborted. Nothing runs on this communicator's GPUs after that. From any
-  /// thread.
+  /// Throws what a kernel reported: Error(timeout, mismatch) with the call and the rank it waited for,
+  /// Error(invalid_argument) for counts that it read. Throws, too, what stopped it or happened while nothing
+  /// ran here: Error(peer_lost) when a rank died, Error(aborted) when one failed or aborted. Nothing runs on
+  /// this communicator's GPUs after that. From any thread.
   void check();
   /// The device, the ways to the others, and bytes held; several lines.
   [[nodiscard]] std::string explain() const;
