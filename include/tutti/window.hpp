@@ -38,12 +38,12 @@ struct Block {
 /// The most that WindowOptions may ask for.
 inline constexpr std::uint32_t max_notifications = 1U << 16;
 
-/// What is the same for all ranks of a window.
+/// How a window is made.
 struct WindowOptions {
   /// For messages; need not be unique.
   std::string name = "window";
-  /// Numbers of notifications: 0 to `notifications` - 1; at least one. Each takes 16 bytes a rank, on every
-  /// rank.
+  /// Numbers of notifications: 0 to `notifications` - 1; at least one, and the same on all ranks. Each takes
+  /// 16 bytes a rank, on every rank.
   std::uint32_t notifications = 64;
 };
 
@@ -89,7 +89,7 @@ class Transfer {
 /// an earlier post is under way. Cheap to copy.
 class Batch {
  public:
-  /// Of no window: not to be posted.
+  /// Of no window: `post` refuses it, as it does one of another window.
   Batch() = default;
   /// Together, in bytes.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
@@ -110,8 +110,8 @@ class Batch {
 inline constexpr Rank any_rank = -1;
 
 /// Memory that the ranks of a communicator give each other. The thread that uses the communicator makes the
-/// window, and destroys it before the communicator. In between, one thread at a time uses it, which may be
-/// another one.
+/// window, and destroys it before the communicator, without which it throws Error(aborted). In between, one
+/// thread at a time uses it, which may be another one.
 ///
 /// **What is promised.** Transfers are not ordered among each other; a notification comes after all that its
 /// sender started before it to the same target. Words are atomic for `fetch_add` and `compare_swap` of all
@@ -134,10 +134,10 @@ class Window {
   Window() noexcept;
   /// Collective. `memory` is this rank's part: any memory, of any size, also empty; sizes may differ. It must
   /// stay until the window is gone. Memory from `Communicator::allocate` or registered is reached fastest by
-  /// ranks of this host; `path` says how each is reached. Throws Error: mismatch (other options), and on all
-  /// ranks what is wrong on one: invalid_argument (a null pointer with a size, memory of a CUDA device,
-  /// `notifications` out of range), system (also where it cannot map a peer's memory); the communicator then
-  /// stays usable.
+  /// ranks of this host; `path` says how each is reached. Throws Error: mismatch (other `notifications`), and
+  /// on all ranks what is wrong on one: invalid_argument (a null pointer with a size, memory of a CUDA
+  /// device, `notifications` out of range), system (also where it cannot map a peer's memory); the
+  /// communicator then stays usable.
   Window(Communicator& communicator, std::span<std::byte> memory, const WindowOptions& options = {});
   /// Of what operations take: std::vector, Buffer, std::array, ... (see WritableElements).
   template <WritableElements Range>
@@ -192,12 +192,13 @@ class Window {
   /// It waits for none where `count` is 0, so mind that `from` comes after it, not in its place. `from`:
   /// those of one rank only. Takes nothing when it throws. Throws Error: timeout after `timeout` (default:
   /// the communicator's) naming what is missing; peer_lost when `from` has died or destroyed the
-  /// communicator, or, without `from`, any rank has died or all others have destroyed theirs;
-  /// invalid_argument for a number or a rank that does not exist; aborted; forked.
+  /// communicator, or, without `from`, any rank has died or all others have destroyed theirs; system, where
+  /// this rank's RDMA device is lost; invalid_argument for a number or a rank that does not exist; aborted;
+  /// forked.
   void wait_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank,
                          std::optional<std::chrono::milliseconds> timeout = std::nullopt);
-  /// Takes them and returns true if they have come; moves things along. Throws Error: invalid_argument;
-  /// aborted; forked.
+  /// Takes them and returns true if they have come; moves things along. Throws Error: system,
+  /// invalid_argument likewise; aborted; forked.
   [[nodiscard]] bool test_notification(std::uint32_t id, std::uint64_t count = 1, Rank from = any_rank);
 
  private:
