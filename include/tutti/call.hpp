@@ -45,10 +45,10 @@ struct Call {
   Operation operation = Operation::barrier;
   DataType type = DataType::uint8;
   Reduction reduction = ReduceOp::sum;
-  Rank root = 0;  ///< root, or the peer of send and receive
+  Rank root = 0;  ///< root, or the peer of send and receive; else 0
   const void* in = nullptr;
   void* out = nullptr;
-  std::size_t count = 0;  ///< elements of the buffer that is not `size()` times larger (see Operations)
+  std::size_t count = 0;  ///< elements of the buffer that is not `size()` times larger; of v-forms 0
   std::span<const std::size_t> in_counts{}, in_displacements{};    ///< v-forms, one entry a rank
   std::span<const std::size_t> out_counts{}, out_displacements{};  ///< likewise
   Within within = Within::nothing;  ///< tells the library's own calls from the caller's

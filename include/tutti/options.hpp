@@ -28,8 +28,9 @@ struct Options {
   /// TUTTI_TRANSPORT.
   std::string transport = {};
   /// Force an algorithm ("ring", "two_shot", ...) for every operation that has one of that name.
-  /// Error(invalid_argument) for a name that none has, and for algorithms that need memory of others
-  /// ("direct"), which no communicator has from the start. TUTTI_ALGORITHM.
+  /// Error(invalid_argument) for a name that none has; there, or by a call, for one that needs memory of
+  /// others ("direct"), does not reduce in the order that `rank_order` asks, or knows nodes where hosts make
+  /// none. TUTTI_ALGORITHM.
   std::string algorithm = {};
   /// Ranks a node, for algorithms that know nodes ("hierarchical", "hierarchical_tree"): every so many
   /// consecutive ranks are one. 0: as many as the hosts have, when all hosts but the last have the same

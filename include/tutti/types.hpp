@@ -44,7 +44,7 @@ inline constexpr int reduce_op_count = 5;  ///< of them
 /// factor may differ between ranks, but either all give one (to the constructor, or by `scaled_sum`; 1 counts
 /// as one) or none does. Integers: a whole factor of up to 2^53 multiplies as integers do and wraps. With
 /// other factors the product is one of float64 numbers, truncated toward zero; a product that does not fit
-/// becomes the nearest value that does. The idea is NCCL's `ncclRedOpCreatePreMulSum`.
+/// becomes the nearest value that does, NaN 0. The idea is NCCL's `ncclRedOpCreatePreMulSum`.
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
   double factor = 1.0;
