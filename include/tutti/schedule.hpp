@@ -117,7 +117,7 @@ int input_chunks(const Schedule& schedule) noexcept;
 int output_chunks(const Schedule& schedule) noexcept;
 
 /// The text form: one line a step, e.g. `out[3], to 2/1 = in[3] + from 0/1`. Parses back to an equal
-/// schedule.
+/// schedule, but for fields that operands of a kind do not use.
 std::ostream& operator<<(std::ostream& stream, const Schedule& schedule);
 std::string to_text(const Schedule& schedule);
 /// Throws Error(invalid_schedule) with the line number. Input is bounded: no text makes it allocate more than
