@@ -27,7 +27,8 @@ class Network {
 };
 
 struct Setting {
-  transport::Group group;  ///< `all_gather` works for as long as the communicator lives
+  std::shared_ptr<void> communicator;  ///< of whose functions are those below
+  transport::Group group;              ///< with an `all_gather` that works
   GpuOptions options;
   std::string algorithm;  ///< forced, or empty
   bool rank_order = false;
