@@ -29,22 +29,24 @@ enum class DataType : std::uint8_t {
 };
 inline constexpr int data_type_count = 12;  ///< of them
 
-/// Element-wise reductions. Integer sums and products wrap; `min` and `max` propagate NaN; `average` is the
-/// sum divided by the number of ranks (integers truncate toward zero). Scaled contributions are rounded
-/// before they are reduced.
+/// Element-wise reductions. Integer sums and products wrap; `average` is the sum divided by the number of
+/// ranks (integers truncate toward zero). `min` and `max` propagate NaN, and to them -0 is less than +0.
+/// Scaled contributions are rounded before they are reduced.
 ///
 /// 8- and 16-bit floats are reduced in float32. Results of 8 bits are rounded to their type once, unless an
 /// algorithm is forced or a schedule given. Those of 16 bits are also rounded on their way, wherever an
-/// algorithm reduces in steps, so that a partial sum beyond 65504 makes a float16 infinite; with
-/// Options::rank_order they are rounded once, too.
+/// algorithm reduces in steps, so that a partial sum beyond 65504 makes a float16 infinite, be it that of an
+/// average; with Options::rank_order they are rounded once, too. Rounding is that of `to_float16` and its
+/// kin. What is computed of two or more contributions has one NaN: quiet, positive, without payload.
 enum class ReduceOp : std::uint8_t { sum, product, min, max, average };
 inline constexpr int reduce_op_count = 5;  ///< of them
 
 /// A reduction, and the factor by which every rank's contribution is multiplied before it is reduced. The
 /// factor may differ between ranks, but either all give one (to the constructor, or by `scaled_sum`; 1 counts
-/// as one) or none does. Integers: a whole factor of up to 2^53 multiplies as integers do and wraps. With
-/// other factors the product is one of float64 numbers, truncated toward zero; a product that does not fit
-/// becomes the nearest value that does, NaN 0. The idea is NCCL's `ncclRedOpCreatePreMulSum`.
+/// as one) or none does. Floats: the factor is rounded to float32 first, for float64 it is taken as it is.
+/// Integers: a whole factor of up to 2^53 multiplies as integers do and wraps. With other factors the product
+/// is one of float64 numbers, truncated toward zero; one that does not fit becomes the nearest value that
+/// does, a NaN becomes 0. The idea is NCCL's `ncclRedOpCreatePreMulSum`.
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
   double factor = 1.0;
