@@ -83,22 +83,29 @@ const execution::Program& Impl::offer_program(bool each) {
   return *program;
 }
 
+OfferedMemory::Offer Impl::own_buffers(const Plan& plan, const Call& call, const Sizes& sizes) {
+  auto& direct = shm->direct();
+  OfferedMemory::Offer mine;
+  mine.input = direct.offer(call.in, sizes.in_bytes);
+  if (plan.counts.empty()) mine.output = direct.offer(call.out, sizes.out_bytes);
+  // What CUDA has mapped, another process may be unable to read.
+  if (plan.by_messages() || !host_buffers.plain(call, sizes))
+    mine.reach = transport::shm::Reach::none;
+  else
+    mine.reach = std::max(direct.reach(mine.input), direct.reach(mine.output));
+  if (mine.reach == transport::shm::Reach::attach && !direct.may_still_attach())
+    mine.reach = transport::shm::Reach::none;
+  return mine;
+}
+
 // Tells all ranks where this one's buffers are; of v-forms, whose ranks do not know each other's
 // displacements, each of them where its block is.
 void Impl::offer(Task& task) {
   const Plan& plan = *task.plan;
   const Call& call = task.call;
   auto& direct = shm->direct();
-  // What CUDA has mapped, another process may be unable to read.
-  const bool by_messages = plan.by_messages() || !host_buffers.plain(call, task.sizes);
   const bool each = !plan.counts.empty();
-  OfferedMemory::Offer whole;
-  whole.input = direct.offer(call.in, task.sizes.in_bytes);
-  if (!each) whole.output = direct.offer(call.out, task.sizes.out_bytes);
-  whole.reach = by_messages ? transport::shm::Reach::none
-                            : std::max(direct.reach(whole.input), direct.reach(whole.output));
-  if (whole.reach == transport::shm::Reach::attach && !direct.may_still_attach())
-    whole.reach = transport::shm::Reach::none;
+  OfferedMemory::Offer whole = own_buffers(plan, call, task.sizes);
   if (task.turn.decides) whole.times = plan.trial->times();
   task.peers.mine.assign(each ? static_cast<std::size_t>(group.size) : 1, whole);
   if (each && call.operation != Operation::all_gather_v) {

@@ -28,21 +28,25 @@ std::string explain_own_trial(const Plan& plan) {
          (past_caches ? "past the caches" : "in the caches") + measured(*plan.own_trial, "");
 }
 
-// Calls in place that go by messages take part, too, since others may make them elsewhere: they know no other
-// paths than through slots.
-std::string explain_trial(const Plan& plan) {
+// Calls that go by messages, in place or since nobody reaches their buffers, take part, too, since others may
+// make them elsewhere: they know no other paths than through slots. `reach`: of this rank's buffers.
+std::string explain_trial(const Plan& plan, transport::shm::Reach reach) {
   const bool mapped = plan.mapped && !plan.asks;
   std::string text = mapped ? "  at present: " : "  plain memory: ";
   const Path path = plan.trial->path(plan.presumed);
-  if (path == Path::direct && !plan.by_messages())
-    text += mapped ? "zero copy" : "by cross-memory attach, " + plan.attached_name;
+  const bool direct = path == Path::direct && reach != transport::shm::Reach::none;
+  if (direct && mapped && reach == transport::shm::Reach::mapped)
+    text += "zero copy";
+  else if (direct && plan.attached && (plan.trial->decided() || plan.attach_first))
+    text += "by cross-memory attach, " + plan.attached_name;
   else
     text += "through slots of shared memory";
   if (path == Path::past_caches) text += ", results stored past the caches";
   return text + measured(*plan.trial, mapped ? "each other's memory" : "attach");
 }
 
-std::string explain_zero_copy(const Plan& plan, const Planner::Setting& setting) {
+/// `lent`: this rank's buffers may be given to others.
+std::string explain_zero_copy(const Plan& plan, const Planner::Setting& setting, bool lent) {
   if (setting.size == 1) return "no: there is no other rank\n";
   if (!setting.shared_memory) return "no: not all ranks share memory\n";
   if (!setting.options->algorithm.empty()) return "no: Options::algorithm forces messages\n";
@@ -53,7 +57,9 @@ std::string explain_zero_copy(const Plan& plan, const Planner::Setting& setting)
                ? "no: the call is too small for it to pay, or its operation has no such form\n"
                : "no: no memory was allocated or registered with this communicator\n";
   if (plan.by_messages()) return "no: not in place\n";
-  return plan.mapped_name + ", if the buffers of all ranks are allocated, registered or in one process\n";
+  if (!lent) return "no: CUDA has pinned a buffer here, or the kernel lends it to nobody\n";
+  return plan.mapped_name + ", if the buffers of all ranks are allocated, registered or in one process" +
+         (plan.direct_in_place ? "\n" : ", and no rank's call is in place\n");
 }
 
 }  // namespace
@@ -87,11 +93,11 @@ std::string Impl::explain(const Call& call) {
   }
   if (is_point_to_point(call)) return text;
   const auto plan = planner->plan(call, sizes);
-  text += "  algorithm " + plan->name + ": " + std::string(plan->choice.why) + "; pieces of " +
+  text += "  algorithm " + plan->name + ": " + std::string(plan->choice.why) + "; pieces of up to " +
           std::to_string(plan->program.piece) + " bytes a chunk";
   if (plan->copies_input && !plan->key.scaled) text += "; in place: reads a copy of the input";
-  text += "\n  zero copy: " + explain_zero_copy(*plan, planner->setting());
-  if (plan->trial) text += explain_trial(*plan);
+  text += "\n  zero copy: " + explain_zero_copy(*plan, planner->setting(), host_buffers.plain(call, sizes));
+  if (plan->trial) text += explain_trial(*plan, own_buffers(*plan, call, sizes).reach);
   if (plan->own_trial) text += explain_own_trial(*plan);
   return text;
 }

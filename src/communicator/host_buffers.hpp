@@ -60,7 +60,7 @@ class HostBuffers {
   }
   static Owner owner(Table& table, const void* pointer) { return known(table, pointer).owner; }
   static bool plain(Table& table, const void* pointer, std::size_t bytes) {
-    if (bytes == 0) return true;
+    if (bytes == 0 || pointer == nullptr) return true;  // none, or a call that is only spoken of
     Known& memory = known(table, pointer);
     if (bytes >= worth_asking && !memory.asked) [[unlikely]] {
       memory.lent = is_lent(pointer, bytes);

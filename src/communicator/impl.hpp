@@ -158,6 +158,8 @@ struct Impl {
   [[nodiscard]] static PathTrial::Turn own_turn(const Plan& plan, const PathTrial::Turn& of_all);
   /// For what peers read by attach, if the call goes that way; before the first trial of long ones.
   void use_huge_pages(const Task& task);
+  /// Where they are, and how others reach them; of v-forms, whose ranks read blocks, the input only.
+  [[nodiscard]] OfferedMemory::Offer own_buffers(const Plan& plan, const Call& call, const Sizes& sizes);
   void offer(Task& task);
   const execution::Program& offer_program(bool each);
   void check_offered(const Task& task) const;

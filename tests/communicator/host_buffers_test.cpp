@@ -124,6 +124,16 @@ TEST_F(HostBuffers, ManagedAndPageLockedMemoryIsTakenAlsoBetweenProcesses) {
     EXPECT_GT(direct, 0U);
     EXPECT_EQ(reduce(managed), direct);  // by messages
     EXPECT_EQ(reduce(pinned), direct);
+    const auto explained = [&](const Buffer<float>& buffer) {
+      return comm.explain({.operation = Operation::all_reduce,
+                           .type = DataType::float32,
+                           .in = buffer.data(),
+                           .out = buffer.data(),
+                           .count = count});
+    };
+    EXPECT_THAT(explained(plain), HasSubstr("zero copy: direct, if "));
+    for (const auto* buffer : {&managed, &pinned})
+      EXPECT_THAT(explained(*buffer), HasSubstr("zero copy: no: CUDA has pinned a buffer here"));
   });
 }
 
