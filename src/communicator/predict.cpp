@@ -26,15 +26,15 @@ std::string source(const tuning::Tuning& tuning, const std::string& transport, i
   return fmt::format("{}: defaults that nobody measured here; see tutti-tune", transport);
 }
 
-Picture picture_of(const Planner::Setting& setting, Collective collective, const Plan& plan, DataType type) {
+Picture picture_of(const Planner::Setting& setting, Collective collective, const Call& call) {
   const tuning::Scene& scene = setting.scene;
-  const tuning::Costs costs = setting.tuning->costs(scene, plan.bytes);
-  Picture picture{tuning::network_of(scene, costs),
-                  tuning::candidates_for({scene, collective, plan.bytes}, costs),
+  const std::size_t bytes = bytes_of(call, setting.size);
+  const tuning::Costs costs = setting.tuning->costs(scene, bytes);
+  Picture picture{tuning::network_of(scene, costs), tuning::candidates_for({scene, collective, bytes}, costs),
                   source(*setting.tuning, scene.transport, scene.ranks)};
   // One question, which nobody can ask again with more.
   picture.question.effort = 10;
-  picture.question.type = type;
+  picture.question.type = call.type;
   picture.question.max_message = setting.max_message;
   if (scene.transport != "shm" && scene.host_size > 1)
     picture.constants += "; " + source(*setting.tuning, "shm", scene.host_size);
@@ -83,7 +83,10 @@ std::string Impl::predict(const Call& call) {
   const auto plan = *find_plan(call, admit_unmade(call)).plan;
   const Planner::Setting& setting = planner->setting();
   try {
-    const Picture picture = picture_of(setting, *collective, *plan, call.type);
+    const Picture picture = picture_of(setting, *collective, call);
+    if (has_counts(call))
+      text += fmt::format("blocks are taken to be equal, {} bytes in the larger buffer\n",
+                          picture.question.bytes);
     text += "the simulator, with constants " + picture.constants + "\n" +
             simulated(picture, *plan, setting.node_size);
   } catch (const Error& error) {

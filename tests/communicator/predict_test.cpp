@@ -129,6 +129,24 @@ TEST(Prediction, OfTheChoiceKnowsItsNodes) {
   EXPECT_NE(choice(2), choice(4));
 }
 
+// All ranks know of an all_to_all_v is that there is one.
+TEST(Prediction, OfBlocksThatDifferIsThatOfAsManyBytesInEqualOnes) {
+  run_local(3, [](Communicator& comm) {
+    const auto choice = [&](std::size_t count) {
+      const std::vector<std::size_t> counts(3, count);
+      const std::string text = comm.predict({.operation = Operation::all_to_all_v,
+                                             .type = DataType::float32,
+                                             .in_counts = counts,
+                                             .out_counts = counts});
+      EXPECT_THAT(text, HasSubstr("blocks are taken to be equal, " + std::to_string(12 * count) +
+                                  " bytes in the larger buffer\n"));
+      return text.substr(text.find("the communicator's choice, "));
+    };
+    EXPECT_NE(choice(1), choice(500'000));
+    EXPECT_NE(choice(100'000), choice(500'000));
+  });
+}
+
 TEST(Prediction, NeedsACallThatIsRight) {
   run_local(2, [](Communicator& comm) {
     const Call call{.operation = Operation::all_reduce, .type = DataType::float32, .root = 2, .count = 7};
