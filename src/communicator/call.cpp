@@ -56,8 +56,10 @@ std::string_view name(Within within) {
       return "allocate()";
     case Within::register_memory:
       return "register_memory()";
+    case Within::gpu:
+      return "making or destroying a Gpu";
     case Within::meeting:
-      return "split(), duplicate() or making a window";
+      return "split(), duplicate(), predict() or making a window or a Gpu";
   }
   return "invalid";
 }

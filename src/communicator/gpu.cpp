@@ -18,7 +18,7 @@ class GpuNetwork final : public gpu::Network {
  public:
   /// Collective. Who connects there gives up when `of` comes to its end, by an abort, say: nobody ends this
   /// one.
-  explicit GpuNetwork(Impl& of) : impl_(of.split(0, of.group.rank, Within::duplicate)) {
+  explicit GpuNetwork(Impl& of) : impl_(of.split(0, of.group.rank, Within::gpu)) {
     impl_->check_parent = of.group.check_members;
   }
   transport::Transport& to(Rank peer) override { return impl_->routes->to(peer); }
@@ -40,7 +40,7 @@ gpu::Setting setting_of(const std::shared_ptr<Impl>& owner, const GpuOptions& op
   setting.choices = impl.planner->setting().choices;
   setting.group.all_gather = [&impl](std::span<const std::byte> mine) { return impl.exchange(mine); };
   setting.ensure_usable = [&impl] { impl.ensure_usable(); };
-  setting.meet = [&impl] { impl.run({.operation = Operation::barrier}); };
+  setting.meet = [&impl] { impl.run({.operation = Operation::barrier, .within = Within::gpu}); };
   setting.same_host = [&impl](Rank rank) { return impl.shm->reaches(rank); };
   setting.make_network = [&impl] { return std::make_unique<GpuNetwork>(impl); };
   setting.interrupted = [&impl]() -> std::optional<Error> {

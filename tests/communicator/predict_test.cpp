@@ -147,6 +147,17 @@ TEST(Prediction, OfBlocksThatDifferIsThatOfAsManyBytesInEqualOnes) {
   });
 }
 
+// What it exchanges is no call of the program's, but for the error it is one.
+TEST(Prediction, IsNamedWhereAnotherRankDoesNotMakeIt) {
+  const auto all = outcomes(2, over("shm", 500ms), [](Communicator& comm) {
+    if (comm.rank() == 0)
+      static_cast<void>(comm.predict({.operation = Operation::barrier}));
+    else
+      comm.barrier();
+  });
+  EXPECT_THAT(all[0].text, HasSubstr("predict()"));
+}
+
 TEST(Prediction, NeedsACallThatIsRight) {
   run_local(2, [](Communicator& comm) {
     const Call call{.operation = Operation::all_reduce, .type = DataType::float32, .root = 2, .count = 7};

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <latch>
+#include <optional>
 #include <span>
 #include <thread>
 
@@ -15,6 +16,7 @@
 
 #include "base/deadline.hpp"
 #include "communicator/pages_apart.hpp"
+#include "communicator/ranks.hpp"
 #include "gpu/emulated_memory.hpp"
 #include "gpu/exercise.hpp"
 #include "kernels/fixture.hpp"
@@ -33,6 +35,28 @@ TEST_F(GpuTest, EveryOperationAsOnHostMemory) {
           for (const std::size_t count : {1, 700, 20011}) exercise(memory, comm, gpu, count);
         },
         quick());
+}
+
+TEST_F(GpuTest, MakingAndDestroyingOneAreNoCallsOfTheProgram) {
+  run_local(
+      2,
+      [&](Communicator& comm) {
+        comm.barrier();
+        const auto before = comm.stats().operations;
+        static_cast<void>(Gpu(comm, small));
+        EXPECT_EQ(comm.stats().operations, before);
+      },
+      quick());
+}
+
+// Nor are they other calls: who makes one of those meanwhile hears of it.
+TEST_F(GpuTest, DestroyingOneIsNoBarrier) {
+  const auto all = outcomes(2, quick(), [&](Communicator& comm) {
+    auto gpu = std::make_optional<Gpu>(comm, small);
+    if (comm.rank() == 0) gpu.reset();
+    comm.barrier();
+  });
+  EXPECT_THAT(all[1].text, HasSubstr("making or destroying a Gpu"));
 }
 
 TEST_F(GpuTest, EveryOperationBetweenProcesses) {
