@@ -13,10 +13,14 @@ struct Stats {
   std::uint64_t bytes_sent = 0;     ///< payload, without headers
   std::uint64_t messages_received = 0;
   std::uint64_t bytes_received = 0;
-  std::uint64_t bytes_copied =
-      0;  ///< through the transports' own buffers; zero-copy paths leave it unchanged
+  /// Into or out of the transports' own buffers, by steps that only send or only receive. What is folded, or
+  /// stored and sent on, passes them without a copy of its own, and does not count. Of zero-copy calls only
+  /// what ranks tell each other counts: where their buffers are, some hundred bytes, which are also messages.
+  std::uint64_t bytes_copied = 0;
   std::uint64_t bytes_direct = 0;  ///< read from or written to peers' memory directly
-  std::uint64_t memory_held = 0;  ///< bytes of transport buffers and shared memory that this rank has touched
+  /// Bytes of buffers of the transports, and of shared memory: what this rank allocated or registered, and
+  /// the rings by which it sends, each in full, though what of one was never reached takes no memory.
+  std::uint64_t memory_held = 0;
   std::uint64_t queue_pairs = 0;  ///< RDMA queue pairs to peers that this rank holds now; made at first use
   std::uint64_t queue_pairs_closed = 0;  ///< because they were idle; the next use makes new ones
 };
