@@ -46,6 +46,7 @@ std::optional<Notice> Referee::hear(Rank world_rank, StuckReport report) {
   if (found.other != nullptr && !std::exchange(here.decided, true)) {
     auto a = std::pair(&mine, found.mine), b = std::pair(found.other, found.theirs);
     if (b.first->me < a.first->me) std::swap(a, b);
+    const bool read_alike = a.second->text == b.second->text;
     verdict = Notice{.kind = Notice::Kind::failed,
                      .rank = world_rank,
                      .communicator = number,
@@ -53,6 +54,7 @@ std::optional<Notice> Referee::hear(Rank world_rank, StuckReport report) {
                      .ranks = {a.first->me, b.first->me},
                      .text = "call " + std::to_string(found.mine->sequence) + " differs: " +
                              describe(*a.first, *a.second) + ", " + describe(*b.first, *b.second) +
+                             (read_alike ? " with other options, schedule, factor or counts" : "") +
                              "; all ranks must make the same calls in the same order"};
   }
   if (cases_.size() > most_cases)

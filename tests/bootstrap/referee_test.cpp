@@ -42,6 +42,15 @@ TEST(Referee, DifferentCallsNameBothRanksAndCallsOnce) {
   EXPECT_FALSE(referee.hear(12, {7, 0, {reduce, other_gather}}));
 }
 
+TEST(Referee, DifferentCallsThatReadAlikeAreSaidToDifferOtherwise) {
+  Referee referee;
+  referee.hear(0, {7, 0, {reduce}});
+  const auto verdict = referee.hear(1, {7, 1, {{1, 101, reduce.text}}});
+  ASSERT_TRUE(verdict);
+  EXPECT_THAT(verdict->text, HasSubstr("rank 1 called all_reduce(4 x int32, sum) with other options, "
+                                       "schedule, factor or counts; all ranks must"));
+}
+
 TEST(Referee, TheFirstDifferenceCounts) {
   Referee referee;
   referee.hear(0, {7, 0, {{1, 1, "a"}, {2, 2, "b"}, {3, 3, "c"}}});
