@@ -115,6 +115,17 @@ TEST(Perf, Explains) {
                 HasSubstr("# send(2 x float32, to rank 1) on 3 ranks\n"));
 }
 
+// The calls themselves try several ways.
+TEST(Perf, ExplainsWhatTheMeasuredCallsCameTo) {
+  const std::string registered = " --ranks 2 --registered --explain ";
+  EXPECT_THAT(run(perf + " all_reduce -b 64K -e 64K -n 60 --batches 1" + registered).output,
+              HasSubstr(" (measured: slots "));
+  const Outcome outcome = run(perf + " all_to_all -b 1M -e 1M" + registered + quick);
+  EXPECT_THAT(outcome.output, HasSubstr("#   zero copy: direct_pull, if the buffers of all ranks are "));
+  EXPECT_THAT(outcome.output, HasSubstr("# in place: all_to_all(131072 x float32) on 2 ranks\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("#   zero copy: no: not in place\n"));
+}
+
 TEST(Perf, RefusesBadOptionsWithTheReason) {
   const Outcome operation = run(perf + " all_to_some");
   EXPECT_EQ(operation.status, 2);

@@ -59,29 +59,25 @@ class Runner {
         to_(to),
         buffers_(comm, capacity(settings, comm.size()), settings.registered) {}
 
+  /// Once it was measured: some paths are chosen by the calls themselves. In place where that differs.
   void explain(const Point& point) {
     const Layout layout = layout_of(point);
-    Call call = make_call(point.benchmark.kind, layout, point.type, point.reduction.reduction, point.root,
-                          buffers_.in(), buffers_.out());
-    if (call.operation == Operation::send)  // of sendrecv, and of rank 0 in ping_pong
-      call.root = (comm_.rank() + 1) % comm_.size();
-    const std::string text = comm_.explain(call);
-    if (comm_.rank() == 0) print_comment(to_, text);
+    const std::string text = explained(point, layout, {buffers_.in(), buffers_.out()});
+    const std::string in_place =
+        point.benchmark.in_place ? explained(point, layout, in_place_memory(point, layout)) : text;
+    if (comm_.rank() != 0) return;
+    print_comment(to_, text);
+    if (in_place != text) print_comment(to_, "in place: " + in_place);
   }
 
   Row run(const Point& point) {
     const Layout layout = layout_of(point);
-    const std::size_t width = size_of(point.type);
-    const std::uint64_t bytes = larger_buffer(layout) * width;
+    const std::uint64_t bytes = larger_buffer(layout) * size_of(point.type);
     Row row{.bytes = bytes, .count = layout.count, .type = point.type, .reduction = point.reduction.name};
     if (point.benchmark.rooted) row.root = point.root;
-    row.out_of_place = measure(point, layout, bytes, buffers_.in(), buffers_.out());
-    if (point.benchmark.in_place) {
-      std::byte* const own = buffers_.out() + layout.own * width;
-      const bool in_is_smaller = layout.in_elements < layout.out_elements;
-      row.in_place = measure(point, layout, bytes, in_is_smaller ? own : buffers_.out(),
-                             in_is_smaller ? buffers_.out() : own);
-    }
+    row.out_of_place = measure(point, layout, bytes, {buffers_.in(), buffers_.out()});
+    if (point.benchmark.in_place)
+      row.in_place = measure(point, layout, bytes, in_place_memory(point, layout));
     return row;
   }
 
@@ -95,8 +91,27 @@ class Runner {
     return make_layout(point.benchmark.kind, point.elements, comm_.size(), comm_.rank(), point.root);
   }
 
-  Result measure(const Point& point, const Layout& layout, std::uint64_t bytes, std::byte* in,
-                 std::byte* out) {
+  struct Memory {
+    std::byte* in;
+    std::byte* out;
+  };
+  [[nodiscard]] Memory in_place_memory(const Point& point, const Layout& layout) const {
+    std::byte* const own = buffers_.out() + layout.own * size_of(point.type);
+    const bool in_is_smaller = layout.in_elements < layout.out_elements;
+    return in_is_smaller ? Memory{own, buffers_.out()} : Memory{buffers_.out(), own};
+  }
+
+  [[nodiscard]] std::string explained(const Point& point, const Layout& layout, const Memory& memory) const {
+    Call call = make_call(point.benchmark.kind, layout, point.type, point.reduction.reduction, point.root,
+                          memory.in, memory.out);
+    if (call.operation == Operation::send)  // of sendrecv, and of rank 0 in ping_pong
+      call.root = (comm_.rank() + 1) % comm_.size();
+    return comm_.explain(call);
+  }
+
+  Result measure(const Point& point, const Layout& layout, std::uint64_t bytes, const Memory& memory) {
+    std::byte* const in = memory.in;
+    std::byte* const out = memory.out;
     const Call value =
         make_call(point.benchmark.kind, layout, point.type, point.reduction.reduction, point.root, in, out);
     const auto call = [&] { perf::run(comm_, point.benchmark.kind, value); };
@@ -225,10 +240,10 @@ bool sweep(Communicator& comm, const Settings& settings, std::FILE* to) {
   Runner runner(comm, settings, table.lines());
   std::vector<Row> rows;
   for (const Point& point : all) {
-    if (settings.explain) runner.explain(point);
     progress.show(point);
     rows.push_back(runner.run(point));
     progress.hide();
+    if (settings.explain) runner.explain(point);
     if (!reports) continue;
     print_row(table.lines(), rows.back());
     table.push();
