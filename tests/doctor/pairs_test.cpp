@@ -87,6 +87,22 @@ TEST(DoctorPairs, SaysHowManyTookPart) {
   EXPECT_THAT(examine(facts).at(0).what, HasSubstr("4 ranks are too many, these are of 3 from all over"));
 }
 
+// Their own communicator counts the two from 0.
+TEST(DoctorPairs, RanksOfAPairAreThoseOfTheJob) {
+  PairFacts facts = four();
+  Pair failed = pair(2, 3, 0, 0), other = pair(0, 2, 10, 5), first = pair(0, 1, 10, 5);
+  failed.error = "nothing moved for 500 ms; waiting for rank 1";
+  other.explanation = first.explanation = "tcp via eth0 (verbs: rank 1 has no usable RDMA device)";
+  first.transport = "verbs";
+  facts.pairs = {failed, other, first};
+  const Findings findings = examine(facts);
+  ASSERT_EQ(findings.size(), 4U);
+  EXPECT_THAT(findings[0].what, HasSubstr("waiting for rank 1 (rank 0 is 2 here, rank 1 is 3)"));
+  EXPECT_THAT(findings[1].what, HasSubstr("no usable RDMA device) (rank 0 is 0 here, rank 1 is 2)"));
+  EXPECT_THAT(findings[2].what, testing::EndsWith("no usable RDMA device)"));
+  EXPECT_THAT(findings[3].data.at("pairs").at(1).at("explanation"), HasSubstr("rank 1 is 2"));
+}
+
 TEST(DoctorPairs, FailuresAreErrors) {
   PairFacts facts = four();
   Pair failed = pair(0, 1, 0, 0);

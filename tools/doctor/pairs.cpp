@@ -23,6 +23,13 @@ std::string range(const std::vector<double>& values, const char* unit) {
                                  : fmt::format("{} to {} {}", text(low), text(high), unit);
 }
 
+/// In the pair's own communicator its ranks are 0 and 1.
+std::string with_ranks(const Pair& pair, const std::string& text) {
+  const auto mentions = [&](const char* rank) { return text.find(rank) != std::string::npos; };
+  if ((pair.a == 0 && pair.b == 1) || (!mentions("rank 0") && !mentions("rank 1"))) return text;
+  return fmt::format("{} (rank 0 is {} here, rank 1 is {})", text, pair.a, pair.b);
+}
+
 const std::string& machine(const PairFacts& facts, int rank) {
   return facts.machine.at(static_cast<std::size_t>(rank));
 }
@@ -56,12 +63,13 @@ Finding failed_finding(const PairFacts& facts, const Pair& pair) {
   return {.area = "pairs",
           .level = Level::error,
           .what = fmt::format("ranks {} ({}) and {} ({}) do not work together: {}", pair.a,
-                              machine(facts, pair.a), pair.b, machine(facts, pair.b), pair.error),
+                              machine(facts, pair.a), pair.b, machine(facts, pair.b),
+                              with_ranks(pair, pair.error)),
           .remedy = facts.wanted == "tcp" || pair.error_is_of_settings
                         ? ""
                         : "try --transport tcp: when that works, RDMA or shared memory is at "
                           "fault, and the message says how",
-          .data = {{"a", pair.a}, {"b", pair.b}, {"error", pair.error}}};
+          .data = {{"a", pair.a}, {"b", pair.b}, {"error", with_ranks(pair, pair.error)}}};
 }
 
 using ByTransport = std::map<std::string, std::vector<const Pair*>>;
@@ -75,10 +83,10 @@ std::vector<double> values(const std::vector<const Pair*>& pairs, double Pair::*
 Finding summary(const std::string& transport, const std::vector<const Pair*>& pairs) {
   const Pair& first = *pairs.front();
   Finding finding{.area = "pairs"};
-  finding.what =
-      fmt::format("{} pair{} by {}: {} for 8 bytes, {} for 4 MiB; rank {} to {}: {}", pairs.size(),
-                  pairs.size() == 1 ? "" : "s", transport, range(values(pairs, &Pair::latency_us), "us"),
-                  range(values(pairs, &Pair::gigabytes), "GB/s"), first.a, first.b, first.explanation);
+  finding.what = fmt::format(
+      "{} pair{} by {}: {} for 8 bytes, {} for 4 MiB; rank {} to {}: {}", pairs.size(),
+      pairs.size() == 1 ? "" : "s", transport, range(values(pairs, &Pair::latency_us), "us"),
+      range(values(pairs, &Pair::gigabytes), "GB/s"), first.a, first.b, with_ranks(first, first.explanation));
   finding.data = {{"transport", transport}, {"pairs", pairs.size()}};
   return finding;
 }
@@ -129,9 +137,9 @@ std::string matrix(const PairFacts& facts, const char* title, double Pair::*memb
 nlohmann::json data_of(const Pair& pair) {
   return {{"a", pair.a},
           {"b", pair.b},
-          {"error", pair.error},
+          {"error", with_ranks(pair, pair.error)},
           {"transport", pair.transport},
-          {"explanation", pair.explanation},
+          {"explanation", with_ranks(pair, pair.explanation)},
           {"latency_us", pair.latency_us},
           {"bandwidth_gbs", pair.gigabytes}};
 }
