@@ -86,8 +86,8 @@ TEST_F(Program, ExplainsInTheseWords) {
         "same node: rank 0 (gpu0 of host 0) -> rank 1", ": nvlink, ",
         "other node, same rail: rank 0 (gpu0 of host 0) -> rank 8", ": gpudirect rdma, ",
         "  not nvlink: no NVLink domain holds both hosts\n", "other node, other rail: ",
-        "\na communicator (CPU buffers, TCP between hosts) that was not tuned takes ",
-        ", pieces up to 256K (", "the fastest by simulation with default constants)\n",
+        "\na communicator (CPU buffers, TCP between hosts) that was not tuned takes ", ", pieces up to 32K (",
+        "the fastest by simulation with default constants)\n",
         "\nthe simulator, with buffers on the devices, on the paths of the topology\nfastest: ",
         " lanes, chunks of ", " in pieces of ", " messages: ", " us\nbusiest link: ", "% host ",
         "\nqueue pairs of an adapter, at most: ", "\nnot ", " us more\n  +"}) {
@@ -153,6 +153,8 @@ TEST_F(Program, ExplainsWhatTheLibraryChoosesHere) {
   EXPECT_THAT(outcome.output, HasSubstr(": shared memory"));
   EXPECT_THAT(outcome.output, HasSubstr("that was not tuned takes all_pairs, pieces up to 8K (the fastest by "
                                         "simulation with default constants)"));
+  EXPECT_THAT(run("explain all_reduce 64M --ranks 8").output, HasSubstr(", pieces up to 32K ("))
+      << "the messages of eight ranks are no longer";
   EXPECT_EQ(run("explain all_reduce 8 --nodes 2").status, 2);
   EXPECT_EQ(run("explain all_reduce 8 --ranks 1").status, 1);
 }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -66,6 +67,7 @@ Explanation explain(const Request& request, const topology::World& world) {
   const auto choices = tuning->choices(scene);
   circumstances.choices = choices.get();
   found.library = select(circumstances);
+  found.library.piece = std::min(found.library.piece, tuning::max_message(scene));
   simulation::Question question{.collective = request.collective, .bytes = request.bytes};
   if (described) {
     found.network = simulation::network_of(world);
