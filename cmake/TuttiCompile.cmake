@@ -20,8 +20,8 @@ if(PROJECT_IS_TOP_LEVEL)
   endif()
 endif()
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-# Errors are told apart by their types, also where tutti is a part of a project that does without.
-add_compile_options(-frtti)
+# Errors are exceptions, told apart by their types, also where tutti is a part of a project that does without either.
+add_compile_options(-frtti -fexceptions)
 
 if(TUTTI_SANITIZE)
   add_compile_options(-fsanitize=${TUTTI_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
