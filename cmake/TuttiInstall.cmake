@@ -8,10 +8,12 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tutti DESTINATION ${CMAKE_INSTAL
 install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${tutti_package_dir})
 
 string(COMPARE EQUAL ${tutti_type} STATIC_LIBRARY tutti_is_static)
-configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/tuttiConfig.cmake.in ${PROJECT_BINARY_DIR}/tuttiConfig.cmake
+# In a folder where find_package does not look: a build folder has no tuttiTargets.cmake.
+set(tutti_package ${PROJECT_BINARY_DIR}/package)
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/tuttiConfig.cmake.in ${tutti_package}/tuttiConfig.cmake
   INSTALL_DESTINATION ${tutti_package_dir} NO_SET_AND_CHECK_MACRO)
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/tuttiConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/tuttiConfig.cmake ${PROJECT_BINARY_DIR}/tuttiConfigVersion.cmake
+write_basic_package_version_file(${tutti_package}/tuttiConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${tutti_package}/tuttiConfig.cmake ${tutti_package}/tuttiConfigVersion.cmake
   DESTINATION ${tutti_package_dir})
 
 # A shared library brings along what it was built with: even Requires.private would ask for those packages' files, which only
