@@ -56,7 +56,9 @@ Curve verbs() {
 }  // namespace
 
 const Curve& default_curve(std::string_view transport, int ranks) {
-  static const std::vector<Curve> curves{two_ranks(), eight_ranks(), sixteen_ranks(), tcp(), verbs()};
+  // Never destroyed: static objects of a program may make communicators when they go.
+  static const auto& curves =
+      *new std::vector<Curve>{two_ranks(), eight_ranks(), sixteen_ranks(), tcp(), verbs()};
   if (const Curve* curve = nearest(curves, transport, ranks)) return *curve;
   throw Error(ErrorCode::invalid_argument,
               "transport \"" + std::string(transport) + "\" does not exist; there are shm, verbs and tcp");

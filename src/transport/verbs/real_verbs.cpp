@@ -127,8 +127,9 @@ std::shared_ptr<Verbs> real_verbs() {
     const std::scoped_lock lock(mutex);
     if (replacement) return replacement;
   }
-  static const auto only = std::make_shared<RealVerbs>();
-  return only;
+  // Never destroyed: static objects of a program may make communicators when they go.
+  static const auto* const only = new std::shared_ptr<RealVerbs>(std::make_shared<RealVerbs>());
+  return *only;
 }
 
 void replace_verbs(std::shared_ptr<Verbs> verbs) {
