@@ -37,9 +37,19 @@ inline constexpr int operation_count = 14;  ///< of them
 std::string_view name(Operation operation) noexcept;
 
 /// Which call of the caller's this one is a step of, if it is one. `gpu`: a Gpu that begins or ends.
-/// `meeting`: sends and receives by which ranks make something together, or predict; they keep an order of
-/// their own, apart from the caller's.
-enum class Within : std::uint8_t { nothing, split, duplicate, allocate, register_memory, gpu, meeting };
+/// `meeting`: sends and receives by which ranks make a communicator, a window or a Gpu, or tell each other of
+/// their machines; they keep an order of their own, apart from the caller's.
+enum class Within : std::uint8_t {
+  nothing,
+  split,
+  duplicate,
+  allocate,
+  register_memory,
+  gpu,
+  window,
+  predict,
+  meeting
+};
 
 /// Arguments of a call. Counts and displacements are in elements.
 struct Call {

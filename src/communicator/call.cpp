@@ -58,6 +58,10 @@ std::string_view name(Within within) {
       return "register_memory()";
     case Within::gpu:
       return "making or destroying a Gpu";
+    case Within::window:
+      return "making a window";
+    case Within::predict:
+      return "predict()";
     case Within::meeting:
       return "split(), duplicate(), predict() or making a window or a Gpu";
   }

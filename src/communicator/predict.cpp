@@ -72,6 +72,8 @@ std::string Impl::predict(const Call& call) {
   if (group.size == 1) return text;
   if (!world) {
     world = with_others([&] {
+      // Who calls something else learns of that here, not at its deadline.
+      run({.operation = Operation::barrier, .within = Within::predict});
       return topology::exchange(group.rank, topology::this_place(),
                                 [&](std::span<const std::byte> mine) { return exchange(mine); });
     });

@@ -35,6 +35,8 @@ void check_window(std::span<std::byte> memory, const WindowOptions& options) {
 
 detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const WindowOptions& options) {
   impl.ensure_usable();
+  // What follows is sends and receives. Who calls something else learns of that here, not at its deadline.
+  impl.run({.operation = Operation::barrier, .within = Within::window});
   const bool shared = impl.options.transport.empty() || impl.options.transport == "shm";
   detail::WindowSetting setting;
   setting.options = options;

@@ -70,6 +70,10 @@ std::vector<Mismatch> mismatches() {
        [](Communicator& c) { c.all_gather(a, b, 8, DataType::uint8); }, "split()", "all_gather(8 x uint8"},
       {"allocate", [](Communicator& c) { (void)c.allocate<float>(10); }, [](Communicator& c) { c.barrier(); },
        "allocate()", "barrier()"},
+      {"window", [](Communicator& c) { const Window window(c, std::span(a)); },
+       [](Communicator& c) { c.barrier(); }, "making a window", "barrier()"},
+      {"predict", [](Communicator& c) { (void)c.predict({.operation = Operation::barrier}); },
+       [](Communicator& c) { (void)c.split(0); }, "predict()", "split()"},
   };
 }
 
