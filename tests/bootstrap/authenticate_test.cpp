@@ -6,16 +6,15 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <set>
 #include <string>
 
 #include "bootstrap/hmac.hpp"
+#include "bootstrap/own_network.hpp"
 #include "bootstrap/ranks.hpp"
 #include "bootstrap/socket.hpp"
 
@@ -304,11 +303,7 @@ TEST(Hmac, DerivedSecretsDiffer) {
 // As a switch or a firewall says it, for a while or for good.
 TEST(Authenticate, AHostThatCannotBeReachedIsTriedForAWhile) {
   Child child([] {
-    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
-    const auto ip = [](const char* arguments) {
-      return std::system((std::string("ip ") + arguments).c_str()) == 0;  // NOLINT(cert-env33-c)
-    };
-    if (!ip("link set lo up") || !ip("route add unreachable 10.9.8.7")) return 77;
+    if (!enter_own_network() || !run_ip("route add unreachable 10.9.8.7")) return 77;
     const Deadline soon(2s);
     const auto thrown = thrown_by(
         [] { connect_authenticated("10.9.8.7", 4, {}, {}, Limit(Deadline(60s)), Listening::since_before); });

@@ -3,15 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 
 #include <tutti/error.hpp>
 
+#include "bootstrap/own_network.hpp"
 #include "bootstrap/ranks.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "bootstrap/socket.hpp"
@@ -19,6 +17,9 @@
 namespace tutti::topology {
 namespace {
 
+using bootstrap::test::enter_bare_network;
+using bootstrap::test::enter_own_network;
+using bootstrap::test::run_ip;
 using testing::Contains;
 using testing::HasSubstr;
 
@@ -67,7 +68,7 @@ TEST(Interfaces, OneThatDoesNotExistIsRefusedWithTheListOfThoseThatDo) {
 // As the loopback of a new network namespace is.
 TEST(Interfaces, OneWithoutAnAddressIsNotSaidNotToExist) {
   bootstrap::test::Child child([] {
-    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
+    if (!enter_bare_network()) return 77;
     try {
       interface_address("lo");
     } catch (const Error& error) {
@@ -83,7 +84,7 @@ TEST(Interfaces, OneWithoutAnAddressIsNotSaidNotToExist) {
 
 TEST(Interfaces, ALoopbackThatIsDownIsSaidToBe) {
   bootstrap::test::Child child([] {
-    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
+    if (!enter_bare_network()) return 77;
     try {
       static_cast<void>(bootstrap::try_connect({"127.0.0.1", 9}, Deadline(std::chrono::seconds(20))));
     } catch (const Error& error) {
@@ -100,11 +101,7 @@ TEST(Interfaces, ALoopbackThatIsDownIsSaidToBe) {
 
 TEST(Interfaces, AnotherNameOfOneIsAsGood) {
   bootstrap::test::Child child([] {
-    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
-    const auto ip = [](const char* arguments) {
-      return std::system((std::string("ip ") + arguments).c_str()) == 0;  // NOLINT(cert-env33-c)
-    };
-    if (!ip("link set lo up") || !ip("link property add dev lo altname tutti0")) return 77;
+    if (!enter_own_network() || !run_ip("link property add dev lo altname tutti0")) return 77;
     return interface_address("tutti0") == "127.0.0.1" ? 0 : 1;
   });
   const int code = child.wait();
@@ -114,11 +111,7 @@ TEST(Interfaces, AnotherNameOfOneIsAsGood) {
 
 TEST(Interfaces, ALoopbackNeedsNoIpv4) {
   bootstrap::test::Child child([] {
-    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
-    const auto ip = [](const char* arguments) {
-      return std::system((std::string("ip ") + arguments).c_str()) == 0;  // NOLINT(cert-env33-c)
-    };
-    if (!ip("link set lo up") || loopback_address() != "127.0.0.1" || !ip("addr del 127.0.0.1/8 dev lo") ||
+    if (!enter_own_network() || loopback_address() != "127.0.0.1" || !run_ip("addr del 127.0.0.1/8 dev lo") ||
         loopback(interfaces()).addresses != std::vector<std::string>{"::1"})
       return 77;
     return bootstrap::read(UniqueId::create()).endpoint.address == "::1" ? 0 : 1;
@@ -144,12 +137,8 @@ TEST(Interfaces, LinkLocalAddressesAreRefused) {
 // As on a host that routers have told of a route, and nobody of an address.
 TEST(Interfaces, ADefaultRouteFromALinkLocalAddressIsNone) {
   bootstrap::test::Child child([] {
-    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
-    const auto ip = [](const char* arguments) {
-      return std::system((std::string("ip ") + arguments).c_str()) == 0;  // NOLINT(cert-env33-c)
-    };
-    if (!ip("link set lo up") || !ip("-6 addr add fe80::5/64 dev lo nodad") ||
-        !ip("-6 route add default dev lo") || !route_to("2001:db8::1").starts_with("fe80::"))
+    if (!enter_own_network() || !run_ip("-6 addr add fe80::5/64 dev lo nodad") ||
+        !run_ip("-6 route add default dev lo") || !route_to("2001:db8::1").starts_with("fe80::"))
       return 77;
     try {
       static_cast<void>(default_route());

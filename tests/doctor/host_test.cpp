@@ -1,15 +1,14 @@
 // Memory, shared memory, processors and network: what is said about given facts, and facts from given files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 
+#include "bootstrap/own_network.hpp"
 #include "bootstrap/ranks.hpp"
 #include "doctor/memory.hpp"
 #include "doctor/network.hpp"
@@ -20,6 +19,9 @@
 namespace tutti::doctor {
 namespace {
 
+using bootstrap::test::enter_bare_network;
+using bootstrap::test::enter_own_network;
+using bootstrap::test::run_ip;
 using testing::FakeRoot;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -222,9 +224,7 @@ TEST(DoctorNetwork, AnAliasIsAsFastAsItsDevice) {
   FakeRoot fake;
   fake.file("/sys/class/net/lo/mtu", "65536\n").file("/sys/class/net/lo/speed", "25000\n");
   bootstrap::test::Child child([&] {
-    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0 ||
-        std::system("ip addr add 127.0.0.9/8 dev lo label lo:1") != 0)  // NOLINT(cert-env33-c)
-      return 77;
+    if (!enter_bare_network() || !run_ip("addr add 127.0.0.9/8 dev lo label lo:1")) return 77;
     for (const Nic& one : read_network(fake.root(), "").nics)
       if (one.interface.name == "lo:1") return one.megabits == 25000 && one.mtu == 65536 ? 0 : 1;
     return 2;
@@ -236,10 +236,7 @@ TEST(DoctorNetwork, AnAliasIsAsFastAsItsDevice) {
 
 TEST(DoctorNetwork, TakesTheNamesThatRanksTake) {
   bootstrap::test::Child child([] {
-    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0 ||
-        std::system("ip link set lo up && ip link property add dev lo altname tutti0") !=
-            0)  // NOLINT(cert-env33-c)
-      return 77;
+    if (!enter_own_network() || !run_ip("link property add dev lo altname tutti0")) return 77;
     return worst(examine(read_network(FakeRoot().root(), "tutti0"))) == Level::ok ? 0 : 1;
   });
   const int code = child.wait();

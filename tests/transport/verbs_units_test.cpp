@@ -1,11 +1,9 @@
 // The parts of the verbs transport that need no device, or the fake one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -13,6 +11,7 @@
 
 #include <tutti/error.hpp>
 
+#include "bootstrap/own_network.hpp"
 #include "bootstrap/ranks.hpp"
 #include "transport/verbs/choice.hpp"
 #include "transport/verbs/probe.hpp"
@@ -27,6 +26,8 @@ namespace tutti::transport::testing {
 
 namespace {
 
+using bootstrap::test::enter_bare_network;
+using bootstrap::test::run_ip;
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -292,13 +293,10 @@ TEST(VerbsDevices, ThatDoNotSayHowMuchTheyTakeAtOnceTakeAMebibyte) {
 
 TEST(VerbsDevices, OfIwarpHaveTheAddressesOfTheirInterfaceAndItsAliases) {
   bootstrap::test::Child child([] {
-    const auto ip = [](const char* arguments) {
-      return std::system((std::string("ip ") + arguments).c_str()) == 0;  // NOLINT(cert-env33-c)
-    };
-    if (::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0 ||
-        !ip("link add e0 address 02:00:00:00:00:07 type veth peer name e1") ||
-        !ip("addr add 10.77.9.1/24 dev e0") || !ip("addr add 10.77.8.1/24 dev e0 label e0:1") ||
-        !ip("addr add 10.77.7.1/24 dev e1"))
+    if (!enter_bare_network() ||
+        !run_ip("link add e0 address 02:00:00:00:00:07 type veth peer name e1") ||
+        !run_ip("addr add 10.77.9.1/24 dev e0") || !run_ip("addr add 10.77.8.1/24 dev e0 label e0:1") ||
+        !run_ip("addr add 10.77.7.1/24 dev e1"))
       return 77;
     FakeDevice device;
     device.transport = IBV_TRANSPORT_IWARP;
