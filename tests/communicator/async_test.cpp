@@ -9,6 +9,7 @@
 
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
+#include "sanitized.hpp"
 
 namespace tutti::test {
 namespace {
@@ -265,9 +266,7 @@ TEST_P(Asynchronous, ABlockingGroupComesAfterWhatIsUnderWay) {
 
 // A scaled sum needs a copy of its input. Tasks are kept for other calls; what they allocated is not.
 TEST(Asynchronously, MemoryOfLongCallsIsGivenBack) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "mallinfo2 knows nothing of a sanitizer's memory";
-#else
+  if (sanitized) GTEST_SKIP() << "mallinfo2 knows nothing of a sanitizer's memory";
   run_processes(2, over("shm"), [](Communicator& comm) {
     const std::vector<float> in(std::size_t{4} << 20, 1.0F);
     std::vector<float> out(in.size());
@@ -284,7 +283,6 @@ TEST(Asynchronously, MemoryOfLongCallsIsGivenBack) {
     EXPECT_LT(held(), before + in.size() * sizeof(float) / 2);
     EXPECT_EQ(out.back(), 4.0F);
   });
-#endif
 }
 
 // A rank that waits for its last call first, while the first is held up, must not take what arrives for

@@ -12,6 +12,7 @@
 #include "base/mappings.hpp"
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
+#include "sanitized.hpp"
 
 namespace tutti::test {
 namespace {
@@ -54,9 +55,7 @@ TEST_P(Forked, TheChildIsRefusedAndHarmless) {
 
 // Another thread may be in the middle of anything when the process forks.
 TEST(ForkedBesideThreads, TheChildCanDestroyItsCopies) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "after a fork of several threads sanitizers' own locks may be held for ever";
-#endif
+  if (sanitized) GTEST_SKIP() << "after a fork of several threads sanitizers' own locks may be held for ever";
   run_processes(2, over("shm"), [](Communicator& comm) {
     Communicator asked = comm.duplicate();
     std::atomic<bool> over{false};
@@ -79,9 +78,7 @@ TEST(ForkedBesideThreads, TheChildCanDestroyItsCopies) {
 
 // A thread of the parent makes communicators all the time; the child makes its own.
 TEST(ForkedBesideThreads, TheChildCanMakeItsOwn) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "after a fork of several threads sanitizers' own locks may be held for ever";
-#endif
+  if (sanitized) GTEST_SKIP() << "after a fork of several threads sanitizers' own locks may be held for ever";
   std::atomic<bool> over{false};
   std::thread making([&] {
     while (!over) run_local(2, [](Communicator& comm) { comm.barrier(); });

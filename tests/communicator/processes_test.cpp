@@ -17,6 +17,7 @@
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
 #include "communicator/victims.hpp"
+#include "sanitized.hpp"
 
 namespace tutti::test {
 namespace {
@@ -390,9 +391,7 @@ TEST(Signals, DoNotDisturbRanksThatMakeCommunicators) {
 }
 
 TEST(Processes, WithoutRoomForThreadsSayWhich) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers need address space themselves";
-#endif
+  if (sanitized) GTEST_SKIP() << "sanitizers need address space themselves";
   Child child([] {
     const rlimit small{std::size_t{1} << 30, std::size_t{1} << 30};  // no room for 1000 stacks
     if (::setrlimit(RLIMIT_AS, &small) != 0) return 2;

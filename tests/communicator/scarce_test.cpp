@@ -16,6 +16,7 @@
 
 #include "base/mappings.hpp"
 #include "communicator/ranks.hpp"
+#include "sanitized.hpp"
 
 namespace tutti::test {
 namespace {
@@ -50,9 +51,7 @@ class NoMemory {
 
 // It keeps what it takes to say why.
 TEST(Memory, ARankWithoutAnyLeftHasFailedForAll) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers need memory themselves";
-#endif
+  if (sanitized) GTEST_SKIP() << "sanitizers need memory themselves";
   std::vector<float> data(1000);
   const std::function<void(Communicator&)> parts[] = {
       [&](Communicator& comm) { comm.all_reduce(data); },
@@ -84,9 +83,7 @@ TEST(Memory, ARankWithoutAnyLeftHasFailedForAll) {
 
 // Not only that it has gone.
 TEST(Memory, ARankWithoutAnyLeftToJoinTellsTheOthers) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers need memory themselves";
-#endif
+  if (sanitized) GTEST_SKIP() << "sanitizers need memory themselves";
   Options options = over("shm", 60s);
   constexpr std::size_t much = std::size_t{16} << 20U;
   options.algorithm.assign(much, '?');  // which ranks tell each other: enough for one copy is left

@@ -11,6 +11,7 @@
 #include "communicator/exercise.hpp"
 #include "communicator/ranks.hpp"
 #include "execution/chunk_ranges.hpp"
+#include "sanitized.hpp"
 
 namespace tutti::test {
 namespace {
@@ -193,9 +194,7 @@ rank 1
 
 // It names how much is lacking.
 TEST(UserSchedulesOfScratch, MayLackTheMemoryForIt) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers need address space themselves";
-#endif
+  if (sanitized) GTEST_SKIP() << "sanitizers need address space themselves";
   run_processes(1, {}, [](Communicator& comm) {
     comm.use(parse_schedule(R"(
 broadcast "by way of much" ranks 1 chunks 1 scratch 4096

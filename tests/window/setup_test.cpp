@@ -18,6 +18,7 @@
 #include "base/fork_guard.hpp"
 #include "base/mappings.hpp"
 #include "bootstrap/ranks.hpp"
+#include "sanitized.hpp"
 #include "transport/fail_together.hpp"
 #include "transport/tcp_ranks.hpp"
 #include "window/exposing.hpp"
@@ -40,9 +41,7 @@ void limit_addresses(std::size_t bytes, rlimit usual) {
 
 // Others would put into memory that is none any more, and wait for what does not come.
 TEST(WindowSetup, WhoCannotMapAPeerHasNoneAndAllHearOfIt) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers need address space themselves";
-#endif
+  if (sanitized) GTEST_SKIP() << "sanitizers need address space themselves";
   run(Way::mapped, 2, [](Seat& seat) {
     constexpr std::size_t counters = std::size_t{2} * max_notifications * sizeof(std::uint64_t);
     rlimit usual{};
