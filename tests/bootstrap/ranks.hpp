@@ -11,7 +11,9 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -81,6 +83,11 @@ inline Thrown thrown_by(const std::function<void()>& body) {
     return {error.code(), error.ranks(), error.what()};
   }
   return {};
+}
+
+/// How many descriptors this process has.
+inline std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
 }
 
 /// A child process that runs `body` and exits with what it returns (99: it threw).

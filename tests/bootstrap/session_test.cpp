@@ -5,8 +5,6 @@
 #include <array>
 #include <atomic>
 #include <ctime>
-#include <filesystem>
-#include <iterator>
 
 #include "bootstrap/ranks.hpp"
 
@@ -19,10 +17,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::ptrdiff_t open_descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
-}
 
 class Sized : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Sessions, Sized, testing::Values(1, 2, 3, 8, 33), testing::PrintToStringParamName());

@@ -10,10 +10,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -26,6 +24,7 @@ namespace tutti::test {
 
 using namespace std::chrono_literals;
 using bootstrap::test::Child;
+using bootstrap::test::open_descriptors;
 using bootstrap::test::Thrown;
 using bootstrap::test::thrown_by;
 
@@ -38,10 +37,6 @@ inline Options over(std::string transport, std::chrono::milliseconds timeout = 3
 
 /// What the first id of a process opens for good.
 inline void open_what_stays_open() { bootstrap::drop_listener(UniqueId::create()); }
-/// How many descriptors this process has.
-inline std::ptrdiff_t open_descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
-}
 
 /// Memory that children share with the test.
 template <class T>

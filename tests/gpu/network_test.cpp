@@ -3,15 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <filesystem>
 #include <future>
-#include <iterator>
 #include <span>
 #include <thread>
 
 #include <tutti/gpu.hpp>
 #include <tutti/local.hpp>
 
+#include "bootstrap/ranks.hpp"
 #include "gpu/emulated_memory.hpp"
 #include "gpu/exercise.hpp"
 #include "kernels/fixture.hpp"
@@ -151,8 +150,7 @@ TEST_F(GpuWays, NoDescriptorOfPageLockedMemoryIsKept) {
         const auto open = [&] {
           std::ptrdiff_t count = 0;
           comm.barrier();
-          if (comm.rank() == 0)
-            count = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+          if (comm.rank() == 0) count = bootstrap::test::open_descriptors();
           comm.barrier();
           return count;
         };

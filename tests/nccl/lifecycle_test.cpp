@@ -7,13 +7,12 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <filesystem>
 #include <fstream>
 #include <future>
-#include <iterator>
 #include <latch>
 #include <sstream>
 
+#include "bootstrap/ranks.hpp"
 #include "nccl/clients.hpp"
 #include "nccl/result.hpp"
 
@@ -272,9 +271,7 @@ TEST_F(Lifecycle, BadArgumentsOfInitAreRefused) {
 }
 
 TEST_F(Lifecycle, RanksThatAreNeverBegunLeaveNoListener) {
-  const auto open_descriptors = [] {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
-  };
+  using bootstrap::test::open_descriptors;
   constexpr std::array devices{0, 0};
   std::array<ncclComm_t, 2> comms{};
   std::ptrdiff_t open = 0;
