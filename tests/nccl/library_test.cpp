@@ -3,27 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstdio>
 #include <fstream>
-#include <memory>
 #include <regex>
 #include <set>
 #include <string>
 
+#include "command.hpp"
 #include "nccl/abi.hpp"
 
 namespace tutti::test {
 namespace {
-
-std::string output_of(const std::string& command) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
-  std::string text;
-  std::array<char, 4096> buffer{};
-  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe.get()))
-    text.append(buffer.data(), n);
-  return text;
-}
 
 std::set<std::string> words(const std::string& text, const char* pattern) {
   const std::regex expression(pattern);
@@ -35,13 +24,14 @@ std::set<std::string> words(const std::string& text, const char* pattern) {
 
 const std::set<std::string>& exported() {
   static const auto names =
-      words(output_of("nm -D --defined-only " TUTTI_NCCL_LIBRARY), " [A-Za-z] (\\w+)\n");
+      words(run_command("nm -D --defined-only " TUTTI_NCCL_LIBRARY).output, " [A-Za-z] (\\w+)\n");
   return names;
 }
 
 TEST(NcclLibrary, HasTheNameThatProgramsAskFor) {
-  if (output_of("command -v readelf").empty()) GTEST_SKIP() << "there is no readelf";
-  EXPECT_THAT(output_of("readelf -d " TUTTI_NCCL_LIBRARY), testing::HasSubstr("soname: [libnccl.so.2]"));
+  if (run_command("command -v readelf").output.empty()) GTEST_SKIP() << "there is no readelf";
+  EXPECT_THAT(run_command("readelf -d " TUTTI_NCCL_LIBRARY).output,
+              testing::HasSubstr("soname: [libnccl.so.2]"));
 }
 
 /// Without the `p` of profiling names.
@@ -52,7 +42,7 @@ std::set<std::string> functions() {
 }
 
 TEST(NcclLibrary, ExportsNcclsNamesAndNoOthers) {
-  if (output_of("command -v nm").empty()) GTEST_SKIP() << "there is no nm";
+  if (run_command("command -v nm").output.empty()) GTEST_SKIP() << "there is no nm";
   const auto names = exported();
   EXPECT_GT(functions().size(), 50U);
   for (const auto& name : names) EXPECT_THAT(name, testing::MatchesRegex("p?nccl[A-Z].*"));
@@ -72,8 +62,8 @@ const std::set<std::string> later{
 TEST(NcclLibrary, ExportsWhatNvidiasDoes) {
   const std::string theirs = TUTTI_NCCL_HEADER_DIR "/../lib/libnccl.so.2";
   if (!std::ifstream(theirs)) GTEST_SKIP() << "NVIDIA's library is not installed";
-  if (output_of("command -v nm").empty()) GTEST_SKIP() << "there is no nm";
-  auto wanted = words(output_of("nm -D --defined-only " + theirs), " [A-Za-z] (nccl\\w+)\n");
+  if (run_command("command -v nm").output.empty()) GTEST_SKIP() << "there is no nm";
+  auto wanted = words(run_command("nm -D --defined-only " + theirs).output, " [A-Za-z] (nccl\\w+)\n");
   wanted.insert(later.begin(), later.end());
   EXPECT_EQ(functions(), wanted);
 }
