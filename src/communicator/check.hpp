@@ -39,6 +39,11 @@ constexpr bool is_counted(Operation operation) {
   return operation == Operation::all_gather_v || operation == Operation::reduce_scatter_v ||
          operation == Operation::all_to_all_v;
 }
+inline bool is_point_to_point(const Call& call) {
+  return call.operation == Operation::send || call.operation == Operation::receive;
+}
+/// What a send or receive moves.
+inline std::size_t bytes_of_message(const Call& call) { return call.count * size_of(call.type); }
 inline bool has_counts(const Call& call) { return !call.in_counts.empty() || !call.out_counts.empty(); }
 inline std::size_t sum_of(std::span<const std::size_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), std::size_t{0});

@@ -42,13 +42,6 @@ class OfferedMemory final : public execution::PeerMemory {
   bool mapped_ = false;
 };
 
-inline bool is_point_to_point(const Call& call) {
-  return call.operation == Operation::send || call.operation == Operation::receive;
-}
-
-/// What a send or receive moves.
-inline std::size_t bytes_of_message(const Call& call) { return call.count * size_of(call.type); }
-
 /// What all calls that are equal leave in the log of what ranks do.
 struct LoggedForm {
   std::uint64_t kind = 0, elements = 0;

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "communicator/check.hpp"
 #include "gpu/device/executor.hpp"
 #include "gpu/parts.hpp"
 
@@ -36,10 +37,6 @@ void add_move(Parts& to, std::uint64_t bytes, std::uint32_t salt, const device::
 
 }  // namespace
 
-bool is_message(const Call& call) {
-  return call.operation == Operation::send || call.operation == Operation::receive;
-}
-
 std::vector<std::vector<Call>> message_launches(std::span<const Call> calls, int ranks) {
   if (calls.size() <= device::max_buffers) return {std::vector<Call>(calls.begin(), calls.end())};
   const auto of_each = static_cast<std::size_t>(device::max_buffers / (2 * ranks));
@@ -68,7 +65,7 @@ std::vector<std::byte> message_program(std::span<const Call> calls, Rank rank, i
         {static_cast<std::uint32_t>(to.parts.size()), static_cast<std::uint32_t>(members.size())});
     for (std::size_t m = 0; m < members.size(); ++m) {
       const std::size_t i = members[m];
-      const std::uint64_t bytes = calls[i].count * size_of(calls[i].type);
+      const std::uint64_t bytes = bytes_of_message(calls[i]);
       const std::uint32_t salt = device::salt_of(bytes) ^ static_cast<std::uint32_t>(calls[i].type);
       if (peer == rank)
         add_move(to, bytes, salt, block(device::Place::buffer, static_cast<std::int32_t>(i)),

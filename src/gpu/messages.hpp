@@ -12,9 +12,6 @@
 
 namespace tutti::gpu {
 
-/// A send or a receive.
-[[nodiscard]] bool is_message(const Call& call);
-
 /// Sends and receives of a group, as the launches take them that follow each other: all in one, or, where
 /// they are more than its buffers, of each pair of ranks and direction so many that all ranks would take as
 /// many. So none waits for one that its other end has in a later launch, whether that end has several or one.

@@ -13,7 +13,6 @@
 
 namespace tutti::detail {
 
-using gpu::is_message;
 using gpu::OnDevice;
 using gpu::Pointer;
 using gpu::Stream;
@@ -207,7 +206,7 @@ std::vector<GpuState::Prepared> GpuState::prepare_all(std::span<const Call> call
   std::size_t own_sends = 0, own_receives = 0;
   for (const Call& call : calls) {
     sizes.push_back(admit(call, stream));
-    if (!is_message(call)) continue;
+    if (!is_point_to_point(call)) continue;
     messages.push_back(call);
     if (call.root == rank()) ++(call.operation == Operation::send ? own_sends : own_receives);
   }
@@ -221,7 +220,7 @@ std::vector<GpuState::Prepared> GpuState::prepare_all(std::span<const Call> call
   if (!messages.empty())
     for (const auto& some : gpu::message_launches(messages, size())) all.push_back(prepare_messages(some));
   for (std::size_t i = 0; i < calls.size(); ++i)
-    if (!is_message(calls[i])) all.push_back(prepare_collective(calls[i], sizes[i]));
+    if (!is_point_to_point(calls[i])) all.push_back(prepare_collective(calls[i], sizes[i]));
   return all;
 }
 
@@ -412,7 +411,7 @@ std::string GpuState::explain() const {
 }
 
 std::string GpuState::explain(const Call& call) {
-  if (is_message(call)) return describe(call) + ": slots, side by side with the rest of its group";
+  if (is_point_to_point(call)) return describe(call) + ": slots, side by side with the rest of its group";
   const OnDevice here = on_device();
   const Sizes sizes = tutti::check(call, rank(), size(), Pointers::may_be_null);
   planner_->trim(*timeline_);
