@@ -9,11 +9,11 @@
 
 namespace tutti {
 
-namespace {
-
-[[noreturn]] void refuse(const Call& call, const std::string& why) {
+void refuse(const Call& call, const std::string& why) {
   throw Error(ErrorCode::invalid_argument, describe(call) + ": " + why);
 }
+
+namespace {
 
 std::size_t multiply(const Call& call, std::size_t a, std::size_t b) {
   std::size_t product = 0;

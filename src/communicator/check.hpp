@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
+#include <string>
 
 #include <tutti/call.hpp>
 
@@ -16,6 +17,9 @@ struct Sizes {
   std::size_t in_bytes = 0, out_bytes = 0;
   bool in_place = false;
 };
+
+/// Throws Error(invalid_argument) that names the call.
+[[noreturn]] void refuse(const Call& call, const std::string& why);
 
 /// Whether a call is to be made, or only spoken of: its null pointers then stand for memory that overlaps
 /// nothing.

@@ -8,18 +8,11 @@
 
 #include <tutti/error.hpp>
 
+#include "communicator/check.hpp"
 #include "transport/all_gather.hpp"
 #include "transport/fail_together.hpp"
 
 namespace tutti::gpu {
-
-namespace {
-
-[[noreturn]] void refuse_buffer(const Call& call, const std::string& why) {
-  throw Error(ErrorCode::invalid_argument, describe(call) + ": the " + why);
-}
-
-}  // namespace
 
 // What was released everywhere is given back; no rank's kernels reach it any more.
 void Regions::drop_released() {
@@ -129,18 +122,17 @@ bool Regions::holds(const Call& call, const void* data, std::size_t bytes, const
     if (at < begin || at - begin >= region->memory.size()) continue;
     const bool owned = region->owned != nullptr;
     if (region->token.expired()) {
-      if (owned) refuse_buffer(call, fmt::format("{} was freed: its GpuBuffer is gone", which));
+      if (owned) refuse(call, fmt::format("the {} was freed: its GpuBuffer is gone", which));
       continue;
     }
     const bool all = bytes <= region->memory.size() - (at - begin);
     if (owned && !all)
-      refuse_buffer(call, fmt::format("{} of {} bytes reaches {} bytes beyond its GpuBuffer", which, bytes,
-                                      bytes - (region->memory.size() - (at - begin))));
+      refuse(call, fmt::format("the {} of {} bytes reaches {} bytes beyond its GpuBuffer", which, bytes,
+                               bytes - (region->memory.size() - (at - begin))));
     if (!owned && api_->allocation_id(data) != region->allocation)
-      refuse_buffer(call,
-                    fmt::format("{} was registered, then freed, and other memory is at its address now; "
-                                "end the GpuRegistration before freeing memory",
-                                which));
+      refuse(call, fmt::format("the {} was registered, then freed, and other memory is at its address now; "
+                               "end the GpuRegistration before freeing memory",
+                               which));
     held = held || all;
   }
   return held;

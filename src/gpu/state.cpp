@@ -8,6 +8,7 @@
 
 #include <tutti/error.hpp>
 
+#include "communicator/check.hpp"
 #include "gpu/messages.hpp"
 #include "transport/fail_together.hpp"
 
@@ -16,14 +17,6 @@ namespace tutti::detail {
 using gpu::OnDevice;
 using gpu::Pointer;
 using gpu::Stream;
-
-namespace {
-
-[[noreturn]] void refuse(const Call& call, const std::string& why) {
-  throw Error(ErrorCode::invalid_argument, describe(call) + ": " + why);
-}
-
-}  // namespace
 
 void GpuState::check_setting(const gpu::Setting& setting) {
   if (setting.options.blocks < 1 || setting.options.blocks > gpu::device::max_blocks)
