@@ -29,10 +29,6 @@ constexpr bool two_shots_pay(int ranks, std::size_t bytes) {
   return ranks > 2 && bytes >= (ranks <= 4 ? 512 * KiB : 256 * KiB);
 }
 
-constexpr std::size_t round_up(std::size_t bytes) {
-  return std::max((bytes + align - 1) / align * align, align);
-}
-
 Circumstances circumstances_of(const Call& call, const execution::Shape& shape, const Setting& setting) {
   Circumstances c;
   c.collective = *collective_of(call.operation);
@@ -161,7 +157,7 @@ std::unique_ptr<Plan> Planner::make(const Call& call, const Sizes& sizes, const 
   execution::LowerSettings settings;
   settings.sends_apart = 0;  // a block of threads reads memory once
   settings.max_message = algorithm.one_sided ? execution::unlimited : arena.slot_bytes;
-  settings.piece = round_up(chunk / static_cast<std::size_t>(slices) + 1);
+  settings.piece = (chunk / static_cast<std::size_t>(slices) / align + 1) * align;
   settings.type = call.type;
   settings.op = key.op;
   settings.one_sided = algorithm.one_sided;

@@ -53,7 +53,7 @@ std::shared_ptr<const Region> register_region(Verbs& verbs, const Domains& domai
 }
 
 Block::Block(Verbs& verbs, const Domains& domains, std::size_t bytes, Access access)
-    : bytes_((bytes + page_bytes() - 1) / page_bytes() * page_bytes()) {
+    : bytes_(whole_pages(bytes)) {
   void* mapped = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw_errno(fmt::format("mapping {} bytes", bytes_));
   data_ = static_cast<std::byte*>(mapped);
@@ -117,8 +117,7 @@ MemoryCache::~MemoryCache() {
 
 std::shared_ptr<MemoryCache::Lease> MemoryCache::acquire(const std::byte* data, std::size_t bytes) {
   const auto begin = address_of(data) / page_bytes() * page_bytes();
-  const auto end =
-      (address_of(data) + std::max<std::size_t>(bytes, 1) + page_bytes() - 1) / page_bytes() * page_bytes();
+  const auto end = whole_pages(address_of(data) + std::max<std::size_t>(bytes, 1));
   auto region =
       register_region(state_->verbs, state_->domains, address(begin), end - begin, Access::local_read);
   const std::scoped_lock lock(state_->mutex);
