@@ -10,7 +10,6 @@
 #include <tutti/error.hpp>
 
 #include "gpu/api.hpp"
-#include "gpu/cuda_gpudirect.hpp"
 #include "gpu/cuda_vmm.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/resources.hpp"
@@ -32,13 +31,25 @@ void check(cudaError_t result, const char* what) {
 
 cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream); }
 
+int device_of_thread() {
+  int device = 0;
+  check(::cudaGetDevice(&device), "cudaGetDevice");
+  return device;
+}
+
 /// The current device. The runtime makes its context current to a thread when that needs it; before calls of
 /// the driver it must be.
 int device_in_use() {
-  int device = 0;
-  check(::cudaGetDevice(&device), "cudaGetDevice");
+  const int device = device_of_thread();
   check(::cudaSetDevice(device), "cudaSetDevice");
   return device;
+}
+
+/// Of the current device.
+int attribute(cudaDeviceAttr which) {
+  int value = 0;
+  check(::cudaDeviceGetAttribute(&value, which, device_of_thread()), "cudaDeviceGetAttribute");
+  return value;
 }
 
 // Room for what a block shares, twice over; the rest of the memory is first-level cache.
@@ -74,11 +85,7 @@ class CudaApi final : public Api {
     check(::cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
     return devices;
   }
-  int current_device() override {
-    int device = 0;
-    check(::cudaGetDevice(&device), "cudaGetDevice");
-    return device;
-  }
+  int current_device() override { return device_of_thread(); }
   void set_device(int device) override { check(::cudaSetDevice(device), "cudaSetDevice"); }
   DeviceId device_id(int device) override {
     DeviceId id;
@@ -116,7 +123,7 @@ class CudaApi final : public Api {
     });
   }
   int resident_blocks() override {
-    int fewest = std::numeric_limits<int>::max(), processors = 0;
+    int fewest = std::numeric_limits<int>::max();
     for_all_kernels([&](const void* kernel) {
       int a_processor = 0;
       check(::cudaOccupancyMaxActiveBlocksPerMultiprocessor(&a_processor, kernel,
@@ -124,9 +131,7 @@ class CudaApi final : public Api {
             "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
       fewest = std::min(fewest, a_processor);
     });
-    check(::cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, current_device()),
-          "cudaDeviceGetAttribute");
-    return fewest * processors;
+    return fewest * attribute(cudaDevAttrMultiProcessorCount);
   }
 
   std::uint64_t address_space() override {
@@ -177,11 +182,7 @@ class CudaApi final : public Api {
   }
   void pin(std::byte* memory, std::size_t bytes) override {
     const OutsideCapture outside;
-    int same_address = 0;
-    check(::cudaDeviceGetAttribute(&same_address, cudaDevAttrCanUseHostPointerForRegisteredMem,
-                                   current_device()),
-          "cudaDeviceGetAttribute");
-    if (same_address == 0)
+    if (attribute(cudaDevAttrCanUseHostPointerForRegisteredMem) == 0)
       throw Error(ErrorCode::unsupported, "the device reaches registered host memory at another address");
     check(::cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
           "cudaHostRegister");
@@ -237,10 +238,23 @@ class CudaApi final : public Api {
 
   FileDescriptor export_dma_buf(const std::byte* memory, std::size_t bytes) override {
     static_cast<void>(device_in_use());
-    return cuda::export_dma_buf(memory, bytes);
+    return vmm_.export_dma_buf(memory, bytes);
   }
-  NetworkWrites network_writes() override { return cuda::network_writes(); }
-  void flush_network_writes() override { cuda::flush_network_writes(); }
+  // CUDA runtime API, cudaDeviceFlushGPUDirectRDMAWrites: where the device's own ordering covers the scope,
+  // the flush "will be a no-op and can be safely omitted". Devices before Hopper need it (NCCL,
+  // src/graph/paths.cc, ncclTopoNeedFlush, which flushes by an RDMA READ of a loop-back queue pair instead).
+  NetworkWrites network_writes() override {
+    if (attribute(cudaDevAttrGPUDirectRDMAWritesOrdering) >= cudaGPUDirectRDMAWritesOrderingOwner)
+      return NetworkWrites::in_order;
+    const int flushes = attribute(cudaDevAttrGPUDirectRDMAFlushWritesOptions);
+    return (flushes & cudaFlushGPUDirectRDMAWritesOptionHost) != 0 ? NetworkWrites::flushed
+                                                                   : NetworkWrites::never;
+  }
+  void flush_network_writes() override {
+    check(::cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
+                                               cudaFlushGPUDirectRDMAWritesToOwner),
+          "cudaDeviceFlushGPUDirectRDMAWrites");
+  }
 
   Stream create_stream() override {
     const OutsideCapture outside;

@@ -51,6 +51,7 @@ struct Driver {
   decltype(&::cuMemImportFromShareableHandle) import_handle = nullptr;
   decltype(&::cuMemGetAddressRange) address_range = nullptr;
   decltype(&::cuPointerGetAttribute) pointer_attribute = nullptr;
+  decltype(&::cuMemGetHandleForAddressRange) handle_of_range = nullptr;
 
   Driver() {
     find(attribute, "cuDeviceGetAttribute");
@@ -69,6 +70,7 @@ struct Driver {
     find(import_handle, "cuMemImportFromShareableHandle");
     find(address_range, "cuMemGetAddressRange");
     find(pointer_attribute, "cuPointerGetAttribute");
+    find(handle_of_range, "cuMemGetHandleForAddressRange");
   }
 };
 const Driver& driver() {
@@ -248,6 +250,19 @@ Export CudaVmm::export_memory(const std::byte* memory) {
     throw Error(ErrorCode::unsupported,
                 "this memory was allocated for no other process (cuMemCreate without handle types)");
   return exported;
+}
+
+FileDescriptor CudaVmm::export_dma_buf(const std::byte* memory, std::size_t bytes) {
+  int descriptor = -1;
+  const CUresult result = driver().handle_of_range(&descriptor, address_of(memory), bytes,
+                                                   CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+  if (result != CUDA_SUCCESS)
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("the driver gives no dma-buf (cuMemGetHandleForAddressRange: error {}; it takes NVIDIA's "
+                    "open kernel modules)",
+                    static_cast<int>(result)));
+  return FileDescriptor(descriptor);
 }
 
 std::uint64_t CudaVmm::allocation_id(const void* memory) {

@@ -24,6 +24,7 @@ class CudaVmm {
   bool unmap(std::byte* memory) noexcept;
   /// The allocation that a device pointer is in: where it is, and its handles where it has such.
   Export export_memory(const std::byte* memory);
+  FileDescriptor export_dma_buf(const std::byte* memory, std::size_t bytes);
   std::uint64_t allocation_id(const void* memory);
 
  private:
