@@ -1,9 +1,15 @@
 /// \file
-/// What sockets that carry data have in common, of FIFOs and of windows: slow readers, and their control of
-/// congestion.
+/// What sockets that carry data have in common, of FIFOs and of windows: slow readers, their control of
+/// congestion, and how they send.
 #pragma once
 
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <span>
 #include <string>
+
+#include "base/uninterrupted.hpp"
 
 namespace tutti::transport::tcp {
 
@@ -15,5 +21,13 @@ void check_congestion(const std::string& congestion);
 void carry_data(int socket, const std::string& congestion);
 /// The control in force.
 std::string congestion_of(int socket);
+
+/// Sends what fits of these parts, one after the other: as sendmsg(2) returns it.
+inline ssize_t send_parts(int socket, std::span<iovec> parts) {
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  return uninterrupted([&] { return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
+}
 
 }  // namespace tutti::transport::tcp

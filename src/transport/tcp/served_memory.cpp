@@ -1,8 +1,6 @@
 #include "transport/tcp/served_memory.hpp"
 
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
@@ -13,10 +11,10 @@
 
 #include <tutti/error.hpp>
 
-#include "base/uninterrupted.hpp"
 #include "bootstrap/frame.hpp"
 #include "bootstrap/socket.hpp"
 #include "kernels/fold.hpp"
+#include "transport/tcp/data_socket.hpp"
 
 namespace tutti::transport::tcp {
 
@@ -162,11 +160,7 @@ ServedConnection::Flow ServedConnection::write() {
     std::array<iovec, 2> parts{};
     parts[0] = {heads_.data() + heads_sent_, heads_.size() - heads_sent_};
     parts[1] = {const_cast<std::byte*>(tail_), std::min(tail_left_, served_.turn_bytes)};
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = parts.size();
-    const auto sent =
-        uninterrupted([&] { return ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
+    const auto sent = send_parts(socket_.get(), parts);
     if (sent < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? Flow::blocked : Flow::over;
     const std::size_t of_heads = std::min(static_cast<std::size_t>(sent), parts[0].iov_len);
     heads_sent_ += of_heads;

@@ -2,20 +2,19 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <system_error>
 
 #include <tutti/error.hpp>
 
 #include "base/timespec.hpp"
-#include "base/uninterrupted.hpp"
+#include "transport/tcp/data_socket.hpp"
 
 namespace tutti::transport::tcp {
 
@@ -119,11 +118,7 @@ void TcpMemory::write() {
       add(&it->frame, sizeof it->frame);
       add(it->payload, it->bytes);
     }
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const auto sent =
-        uninterrupted([&] { return ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
+    const auto sent = send_parts(socket_.get(), std::span(parts).first(count));
     if (sent < 0) {
       const int why = errno;
       if (why == EAGAIN || why == EWOULDBLOCK) return;

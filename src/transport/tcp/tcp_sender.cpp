@@ -14,8 +14,8 @@
 #include <exception>
 #include <utility>
 
-#include "base/uninterrupted.hpp"
 #include "kernels/fold.hpp"
+#include "transport/tcp/data_socket.hpp"
 
 namespace tutti::transport::tcp {
 
@@ -188,11 +188,7 @@ void TcpSender::write(Stream& stream) {
       const std::size_t payload = e.written - header;
       gather.add(e.data + payload, e.frame.bytes - payload);
     }
-    msghdr header{};
-    header.msg_iov = gather.parts.data();
-    header.msg_iovlen = gather.count;
-    const auto written =
-        uninterrupted([&] { return ::sendmsg(stream.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL); });
+    const auto written = send_parts(stream.fd, std::span(gather.parts).first(gather.count));
     if (written < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
       throw_failed(name_, errno);
