@@ -15,12 +15,15 @@
 #include "bootstrap/ranks.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "bootstrap/socket.hpp"
+#include "times_in.hpp"
 #include "topology/interface.hpp"
 
 namespace tutti::bootstrap::test {
 namespace {
 
 using testing::HasSubstr;
+using tutti::test::times_in;
+
 Launch identity(const Variables& variables) {
   const Environment environment(variables);
   return find_launcher(Deadline(60s))->identity();
@@ -230,12 +233,6 @@ TEST(Environment, WhatTheLaunchersDescriptorHasBecomeIsLeftAlone) {
     EXPECT_EQ(thrown_by([&] { launcher->agree("", Deadline(10s)); }).code, ErrorCode::system);
   }
   EXPECT_EQ(stranger.asked(), "");
-}
-
-int times_in(const std::string& text, const std::string& word) {
-  int found = 0;
-  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
-  return found;
 }
 
 TEST(Environment, WhatRankZeroOffersIsAnIdOrAReason) {

@@ -15,6 +15,7 @@
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/ranks.hpp"
 #include "command.hpp"
+#include "times_in.hpp"
 
 #ifdef __SANITIZE_ADDRESS__
 /// libpmix 4.2 and what it loads do not free a few strings in PMIx_Finalize.
@@ -117,17 +118,12 @@ TEST_F(LaunchedRank, IsWhose) {
 
 using tutti::test::Outcome;
 using tutti::test::run_command;
+using tutti::test::times_in;
 
 std::string program() {
   std::array<char, 4096> path{};
   const auto length = ::readlink("/proc/self/exe", path.data(), path.size());
   return "'" + std::string(path.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0))) + "'";
-}
-
-int count(const std::string& text, const std::string& word) {
-  int found = 0;
-  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
-  return found;
 }
 
 /// What a process of `inner`'s says that is below one of `outer`'s, or of `outer`'s, too.
@@ -219,39 +215,39 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(Launchers, RanksFindEachOtherTwice) {
   const auto outcome = start("MakesTwoCommunicators");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  EXPECT_EQ(count(outcome.output, "GATHERED"), 3) << outcome.output;
+  EXPECT_EQ(times_in(outcome.output, "GATHERED"), 3) << outcome.output;
 }
 
 TEST_P(Launchers, CountWhereOneOfAnothersProcessesCallsThem) {
   const auto outcome = start("MakesTwoCommunicators",
                              "TORCHELASTIC_RUN_ID=x RANK=0 WORLD_SIZE=1 PMI_FD=987 PMI_RANK=0 PMI_SIZE=2");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  EXPECT_EQ(count(outcome.output, "GATHERED"), 3) << outcome.output;
+  EXPECT_EQ(times_in(outcome.output, "GATHERED"), 3) << outcome.output;
 }
 
 TEST_P(Launchers, AnAbsentRankIsNamed) {
   const auto outcome = start("RankTwoIsAbsent");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  EXPECT_EQ(count(outcome.output, "NAMED"), 2) << outcome.output;
+  EXPECT_EQ(times_in(outcome.output, "NAMED"), 2) << outcome.output;
 }
 
 TEST_P(Launchers, RanksThatWereTooEarlyMeetALateOne) {
   const auto outcome = start("RankTwoIsLate");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  EXPECT_EQ(count(outcome.output, "MET"), 3) << outcome.output;
+  EXPECT_EQ(times_in(outcome.output, "MET"), 3) << outcome.output;
 }
 
 TEST_P(Launchers, OneThatIsStoppedAnswersLater) {
   const auto outcome = start("RankTwoStopsTheLauncher");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  EXPECT_EQ(count(outcome.output, "MET"), 3) << outcome.output;
+  EXPECT_EQ(times_in(outcome.output, "MET"), 3) << outcome.output;
 }
 
 TEST_P(Launchers, WhyThereIsNoIdIsTold) {
   const auto start_of_all = Clock::now();
   const auto outcome = start("RankZeroCannotListen");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  EXPECT_EQ(count(outcome.output, "TOLD"), 3) << outcome.output;
+  EXPECT_EQ(times_in(outcome.output, "TOLD"), 3) << outcome.output;
   EXPECT_LT(Clock::now() - start_of_all, 15s);
 }
 

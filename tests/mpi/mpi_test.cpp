@@ -4,6 +4,7 @@
 #include <string>
 
 #include "command.hpp"
+#include "times_in.hpp"
 
 namespace tutti::test {
 namespace {
@@ -21,12 +22,7 @@ class FromMpi : public testing::Test {
                                      " --allow-run-as-root --oversubscribe -n " + std::to_string(ranks) +
                                      " " + TUTTI_MPI_RANKS + " " + what);
     EXPECT_EQ(outcome.status, 0) << outcome.output;
-    int said = 0;
-    const std::string promise = what + " as promised\n";
-    for (auto at = outcome.output.find(promise); at != std::string::npos;
-         at = outcome.output.find(promise, at + 1))
-      ++said;
-    EXPECT_EQ(said, ranks) << outcome.output;
+    EXPECT_EQ(times_in(outcome.output, what + " as promised\n"), ranks) << outcome.output;
   }
 };
 

@@ -14,6 +14,7 @@
 
 #include "command.hpp"
 #include "simulation/compare.hpp"
+#include "times_in.hpp"
 
 namespace tutti::simulation {
 namespace {
@@ -24,6 +25,7 @@ using testing::Not;
 using testing::StartsWith;
 
 using test::Outcome;
+using test::times_in;
 
 std::string slurp(const std::string& file) {
   std::ifstream in(file);
@@ -189,12 +191,6 @@ TEST_F(Program, KeepsItsColumnsForManyMessages) {
   EXPECT_THAT(line.substr(at - 2), ContainsRegex("^  [0-9]+% host")) << head << '\n' << line;
 }
 
-int count(const std::string& text, const std::string& word) {
-  int found = 0;
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
-  return found;
-}
-
 TEST_F(Program, MarksTimesThatAreEstimates) {
   const std::string chain = "broadcast 64M --algorithm chain --piece 256K --nodes 2 12";
   const std::string marked = run(chain).output;
@@ -206,7 +202,7 @@ TEST_F(Program, MarksTimesThatAreEstimates) {
   const auto written = answers(chain + " --plot " + file);
   for (const int i : {0, 1}) EXPECT_EQ(written.at(i).at("candidates").at(0).at("estimated"), i == 1);
   const std::string drawn = slurp(file);
-  EXPECT_EQ(count(drawn, ">~</text>"), 1);
+  EXPECT_EQ(times_in(drawn, ">~</text>"), 1);
   EXPECT_THAT(drawn, HasSubstr(fmt::format(">{}</text>", estimate_note)));
 }
 
@@ -216,16 +212,16 @@ TEST_F(Program, DrawsALineForEveryNumberOfRanks) {
   const std::string lines = slurp(file);
   EXPECT_THAT(lines, AllOf(StartsWith("<svg"), Not(HasSubstr("~"))));
   EXPECT_THAT(lines, HasSubstr("all_reduce: predicted time (us) over size"));
-  EXPECT_EQ(count(lines, "<polyline"), 2);
-  EXPECT_EQ(count(lines, "<circle"), 6);
+  EXPECT_EQ(times_in(lines, "<polyline"), 2);
+  EXPECT_EQ(times_in(lines, "<circle"), 6);
   EXPECT_THAT(lines, HasSubstr(">16 ranks</text>"));
   EXPECT_THAT(lines, Not(HasSubstr("nan")));
   EXPECT_EQ(run("all_reduce 1M --nodes 1 2 4 --plot " + file).status, 0);
   EXPECT_THAT(slurp(file), HasSubstr("all_reduce of 1M: predicted time (us) over ranks"));
-  EXPECT_EQ(count(slurp(file), "<polyline"), 1);
+  EXPECT_EQ(times_in(slurp(file), "<polyline"), 1);
   EXPECT_EQ(run("all_reduce 1M --plot " + file).status, 0);  // one point
-  EXPECT_EQ(count(slurp(file), "<circle"), 1);
-  EXPECT_EQ(count(slurp(file), "text-anchor=\"end\""), 2);  // powers of ten around it
+  EXPECT_EQ(times_in(slurp(file), "<circle"), 1);
+  EXPECT_EQ(times_in(slurp(file), "text-anchor=\"end\""), 2);  // powers of ten around it
   EXPECT_THAT(slurp(file), Not(HasSubstr("nan")));
 }
 
@@ -233,14 +229,14 @@ TEST_F(Program, DrawsALineForEveryNumberOfRanks) {
 TEST_F(Program, DrawsNeitherNoTimeNorNoBytes) {
   const std::string file = scratch(".svg");
   EXPECT_EQ(run("all_reduce 0 64K --plot " + file).status, 0);
-  EXPECT_EQ(count(slurp(file), "<circle"), 1);
+  EXPECT_EQ(times_in(slurp(file), "<circle"), 1);
   EXPECT_THAT(slurp(file), Not(HasSubstr("nan")));
   EXPECT_THAT(slurp(file), Not(HasSubstr("inf")));
   EXPECT_EQ(run("barrier 8 --ranks-per-node 1 --plot " + file).status, 0);
   EXPECT_THAT(slurp(file), StartsWith("<svg"));
-  EXPECT_EQ(count(slurp(file), "<circle"), 0);
+  EXPECT_EQ(times_in(slurp(file), "<circle"), 0);
   EXPECT_EQ(run("barrier 0 --nodes 1 2 --plot " + file).status, 0);
-  EXPECT_EQ(count(slurp(file), "<circle"), 2);
+  EXPECT_EQ(times_in(slurp(file), "<circle"), 2);
 }
 
 TEST_F(Program, WritesResultsToTheStandardOutput) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "perf_output.hpp"
+#include "times_in.hpp"
 
 namespace tutti {
 namespace {
@@ -24,12 +25,6 @@ const std::string seen_perf = TUTTI_PERF " all_reduce -b 1K -e 4K -n 1 --batches
 const std::vector<std::string> seen_sizes{"1024", "2048", "4096"};
 
 std::string progress_at(const std::string& size) { return "all_reduce float32 sum: " + size + " bytes ..."; }
-
-int occurrences(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 void expect_table_alone(const std::string& text) {
   EXPECT_THAT(text, Not(HasSubstr("bytes ...")));
@@ -54,7 +49,7 @@ TEST_F(PerfOnTerminal, ShowsProgressWhichGoesAgain) {
   const test::Outcome outcome = test::run_on_terminal(seen_perf + " --ranks 2");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   for (const std::string& size : seen_sizes)
-    EXPECT_EQ(occurrences(outcome.output, progress_at(size)), 1) << outcome.output;
+    EXPECT_EQ(test::times_in(outcome.output, progress_at(size)), 1) << outcome.output;
   expect_table_alone(test::screen_of(outcome.output));
 }
 
@@ -62,7 +57,7 @@ TEST_F(PerfOnTerminal, ShowsProgressBesideATableInAFile) {
   const test::Outcome outcome = test::run_on_terminal(seen_perf + " --ranks 2 >" + file_);
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   for (const std::string& size : seen_sizes)
-    EXPECT_EQ(occurrences(outcome.output, progress_at(size)), 1) << outcome.output;
+    EXPECT_EQ(test::times_in(outcome.output, progress_at(size)), 1) << outcome.output;
   EXPECT_EQ(test::screen_of(outcome.output), "");
   expect_table_alone(in_file());
 }
@@ -82,7 +77,7 @@ TEST_F(PerfOnTerminal, WritesExplanationsOnLinesOfTheirOwn) {
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   const std::string screen = test::screen_of(outcome.output);
   expect_table_alone(screen);
-  EXPECT_EQ(occurrences(screen, "\n# all_reduce("), 3) << screen;
+  EXPECT_EQ(test::times_in(screen, "\n# all_reduce("), 3) << screen;
 }
 
 TEST_F(PerfOnTerminal, WritesErrorsOnLinesOfTheirOwn) {
