@@ -97,13 +97,11 @@ RankCounts grown(const RankCounts& before, RankCounts after, std::uint64_t times
 // the time divides as the parts that have grown did.
 Spent grown(const Spent& before, Spent after, std::uint64_t times) {
   const double more = static_cast<double>(times) * (after.total() - before.total());
-  const auto parts = {&Spent::latency, &Spent::links, &Spent::messages, &Spent::copies,
-                      &Spent::folds,   &Spent::steps, &Spent::calls};
   const auto growth = [&](double Spent::*part) { return std::max(0.0, after.*part - before.*part); };
   double all = 0;
-  for (const auto part : parts) all += growth(part);
+  for (const auto part : spent_seconds) all += growth(part);
   if (all > 0)
-    for (const auto part : parts) after.*part += more * growth(part) / all;
+    for (const auto part : spent_seconds) after.*part += more * growth(part) / all;
   after.hops += times * (std::max(after.hops, before.hops) - before.hops);
   return after;
 }

@@ -63,18 +63,12 @@ Schedule steps_of(const std::vector<Rank>& ranks, const Make& make) {
 }  // namespace
 
 Spent& Spent::operator-=(const Spent& other) {
-  latency -= other.latency;
-  links -= other.links;
-  messages -= other.messages;
-  copies -= other.copies;
-  folds -= other.folds;
-  steps -= other.steps;
-  calls -= other.calls;
+  for (const auto part : spent_seconds) this->*part -= other.*part;
   return *this;
 }
 
 Spent& Spent::operator/=(int count) {
-  for (double* part : {&latency, &links, &messages, &copies, &folds, &steps, &calls}) *part /= count;
+  for (const auto part : spent_seconds) this->*part /= count;
   return *this;
 }
 

@@ -3,6 +3,7 @@
 /// (src/execution/lower.hpp), and the programs run on a clock instead of memory.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -79,6 +80,10 @@ struct Spent {
   Spent& operator-=(const Spent& other);
   Spent& operator/=(int calls);
 };
+
+/// All of it that is seconds.
+inline constexpr std::array spent_seconds = {&Spent::latency, &Spent::links, &Spent::messages, &Spent::copies,
+                                             &Spent::folds,   &Spent::steps, &Spent::calls};
 
 struct Result {
   /// False: given up at a limit, and `seconds` is what it takes at least; little else is set.
