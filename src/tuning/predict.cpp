@@ -4,6 +4,7 @@
 
 #include "transport/shm/layout.hpp"
 #include "transport/tcp/frame.hpp"
+#include "transport/verbs/options.hpp"
 #include "tuning/pieces.hpp"
 
 namespace tutti::tuning {
@@ -19,8 +20,8 @@ simulation::Network network_of(const Scene& scene, const Costs& costs) {
 }
 
 std::size_t max_message(const Scene& scene) {
-  constexpr std::size_t verbs = std::size_t{128} << 10U;  // VerbsOptions::message_bytes by default
-  const std::size_t network = scene.transport == "verbs" ? verbs : transport::tcp::max_message;
+  const std::size_t network = scene.transport == "verbs" ? transport::verbs::VerbsOptions().message_bytes
+                                                         : transport::tcp::max_message;
   if (scene.transport != "shm" && scene.host_size == 1) return network;
   const std::size_t shared =
       transport::shm::Layout(scene.transport == "shm" ? scene.ranks : scene.host_size).max_message();
