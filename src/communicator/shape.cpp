@@ -22,14 +22,8 @@ std::optional<Collective> collective_of(Operation operation) {
 
 namespace {
 
+using execution::equal_blocks;
 using Extents = std::vector<execution::Shape::Extent>;
-
-Extents blocks(std::size_t bytes, int count) {
-  Extents extents;
-  extents.reserve(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) extents.push_back({static_cast<std::size_t>(i) * bytes, bytes});
-  return extents;
-}
 
 Extents blocks(std::span<const std::size_t> counts, std::span<const std::size_t> displacements,
                std::size_t element) {
@@ -59,16 +53,16 @@ execution::Shape shape_of(const Call& call, Rank rank, int size) {
       break;
     case Operation::reduce_scatter:
     case Operation::scatter:
-      shape.input = blocks(bytes, size);
-      shape.output = blocks(bytes, 1);
+      shape.input = equal_blocks(bytes, size);
+      shape.output = equal_blocks(bytes, 1);
       break;
     case Operation::all_gather:
     case Operation::gather:
-      shape.input = blocks(bytes, 1);
-      shape.output = blocks(bytes, size);
+      shape.input = equal_blocks(bytes, 1);
+      shape.output = equal_blocks(bytes, size);
       break;
     case Operation::all_to_all:
-      shape.input = shape.output = blocks(bytes, size);
+      shape.input = shape.output = equal_blocks(bytes, size);
       break;
     case Operation::all_gather_v:
       shape.uneven = true;

@@ -74,8 +74,7 @@ class Lowering {
   [[nodiscard]] std::size_t chunks() const { return static_cast<std::size_t>(std::max(schedule_.chunks, 1)); }
   // Bytes of a chunk where the schedule's ones share `total`.
   [[nodiscard]] std::size_t chunk_of(std::size_t total) const {
-    return round_up((total + chunks() - 1) / chunks(),
-                    total >= chunks() * align ? align : program_.element_bytes);
+    return chunk_bytes(total, chunks(), program_.element_bytes);
   }
   // Bytes of scratch for chunks of so many.
   [[nodiscard]] std::uint64_t scratch_of(std::size_t chunk) const {
@@ -408,6 +407,17 @@ class Lowering {
 };
 
 }  // namespace
+
+std::vector<Shape::Extent> equal_blocks(std::size_t bytes, int count) {
+  std::vector<Shape::Extent> blocks;
+  blocks.reserve(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) blocks.push_back({static_cast<std::size_t>(i) * bytes, bytes});
+  return blocks;
+}
+
+std::size_t chunk_bytes(std::size_t total, std::size_t chunks, std::size_t element_bytes) {
+  return round_up((total + chunks - 1) / chunks, total >= chunks * align ? align : element_bytes);
+}
 
 Program lower(const Schedule& schedule, const Overview& overview, Rank rank, const Shape& shape,
               const LowerSettings& settings, Channels& channels, Program room) {

@@ -29,6 +29,12 @@ struct Shape {
   bool private_sizes = false;  ///< peers do not know them (all_to_all_v): messages carry them in their tags
 };
 
+/// So many blocks of so many bytes, one behind the other.
+std::vector<Shape::Extent> equal_blocks(std::size_t bytes, int count);
+
+/// Bytes of each chunk where so many share `total`; the last ones are shorter, or empty.
+std::size_t chunk_bytes(std::size_t total, std::size_t chunks, std::size_t element_bytes);
+
 /// Where a schedule's messages go.
 class Channels {
  public:

@@ -70,13 +70,7 @@ class Wiring final : public execution::Channels {
 
 execution::Shape shape_of(const Schedule& schedule, const Workload& workload, bool even) {
   execution::Shape shape;
-  const auto chunks = static_cast<std::size_t>(std::max(schedule.chunks, 1));
-  const auto blocks = [](std::size_t bytes, int count) {
-    std::vector<execution::Shape::Extent> extents;
-    extents.reserve(static_cast<std::size_t>(count));
-    for (int i = 0; i < count; ++i) extents.push_back({static_cast<std::size_t>(i) * bytes, bytes});
-    return extents;
-  };
+  const std::size_t element = size_of(workload.type);
   switch (schedule.collective) {
     case Collective::all_reduce:
     case Collective::reduce:
@@ -84,17 +78,14 @@ execution::Shape shape_of(const Schedule& schedule, const Workload& workload, bo
     case Collective::barrier: {
       shape.divisible = true;
       shape.total = schedule.collective == Collective::barrier ? 0 : workload.bytes;
-      if (!even) break;
-      constexpr std::size_t line = 64;
-      const std::size_t all = chunks * (shape.total < chunks * line ? size_of(workload.type) : line);
-      shape.total = (shape.total + all - 1) / all * all;
+      const auto chunks = static_cast<std::size_t>(std::max(schedule.chunks, 1));
+      if (even) shape.total = chunks * execution::chunk_bytes(shape.total, chunks, element);
       break;
     }
     default: {
-      const std::size_t element = size_of(workload.type);
       const std::size_t block = workload.bytes / static_cast<std::size_t>(schedule.ranks) / element * element;
-      shape.input = blocks(block, input_chunks(schedule));
-      shape.output = blocks(block, output_chunks(schedule));
+      shape.input = execution::equal_blocks(block, input_chunks(schedule));
+      shape.output = execution::equal_blocks(block, output_chunks(schedule));
     }
   }
   return shape;
