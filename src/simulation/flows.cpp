@@ -10,19 +10,13 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "simulation/at.hpp"
 
 namespace tutti::simulation {
 
 namespace {
 constexpr double never = std::numeric_limits<double>::infinity();
-
-// As splitmix64 ends.
-constexpr std::uint64_t mixed(std::uint64_t h) {
-  h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  h = (h ^ (h >> 27)) * 0x94D049BB133111EBULL;
-  return h ^ (h >> 31);
-}
 }  // namespace
 
 Flows::Flows(std::vector<double> bandwidth, double incast) : incast_(incast), links_(bandwidth.size()) {
@@ -46,7 +40,7 @@ void Flows::join_links() {
   std::vector<std::uint64_t> crossed(links_.size());
   for (std::size_t w = 0; w < ways_.size(); ++w)
     for (const Crossing& c : crossings(ways_[w]))
-      crossed[at(c.link)] += mixed(mixed(w + 1) + std::bit_cast<std::uint64_t>(c.weight));
+      crossed[at(c.link)] += splitmix64(splitmix64(w) + std::bit_cast<std::uint64_t>(c.weight));
   std::unordered_map<std::uint64_t, int> narrowest;
   for (std::size_t l = 0; l < links_.size(); ++l) {
     int& one = narrowest.try_emplace(crossed[l], static_cast<int>(l)).first->second;

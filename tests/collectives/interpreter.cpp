@@ -6,22 +6,18 @@
 #include <tuple>
 #include <vector>
 
+#include "base/hash.hpp"
+
 namespace tutti::test {
 namespace {
 
 using Number = std::uint64_t;
 using Place = std::tuple<Rank, Space, int, int>;  // rank, buffer, chunk, piece
 
-/// Different for all places, and sums of some are not those of others: SplitMix64 (Steele, Lea and Flood
-/// 2014).
+/// Different for all places, and sums of some are not those of others.
 Number given(Rank rank, int chunk, int piece) {
   Number state = 0;
-  for (const int part : {rank, chunk, piece}) {
-    state = (state ^ static_cast<Number>(part)) + 0x9e3779b97f4a7c15U;
-    state = (state ^ (state >> 30U)) * 0xbf58476d1ce4e5b9U;
-    state = (state ^ (state >> 27U)) * 0x94d049bb133111ebU;
-    state ^= state >> 31U;
-  }
+  for (const int part : {rank, chunk, piece}) state = splitmix64(state ^ static_cast<Number>(part));
   return state;
 }
 

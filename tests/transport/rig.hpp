@@ -10,9 +10,11 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/deadline.hpp"
+#include "base/hash.hpp"
 #include "conformance.hpp"
 
 namespace tutti::transport::testing {
@@ -21,16 +23,11 @@ inline void require(bool holds, const std::string& otherwise) {
   if (!holds) throw Violation(otherwise);
 }
 
-/// SplitMix64: the same numbers on all platforms.
+/// The same numbers on all platforms.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
+  std::uint64_t next() { return splitmix64(std::exchange(state_, state_ + 0x9e3779b97f4a7c15)); }
   std::uint64_t below(std::uint64_t bound) { return next() % bound; }
 
  private:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/hash.hpp"
+
 namespace tutti::perf {
 
 namespace {
@@ -78,16 +80,12 @@ std::int64_t pick(std::uint64_t bits, std::int64_t bound) {
 Pattern::Pattern(DataType type, std::optional<Reduction> reduction, int ranks, std::uint64_t seed)
     : type_(type), reduction_(reduction), ranks_(ranks), seed_(seed) {}
 
-/// The finaliser of splitmix64 (Steele, Lea, Flood 2014), over all that distinguishes an element.
+/// Of all that distinguishes an element.
 std::uint64_t Pattern::hash(Rank rank, int block, std::size_t index) const {
   std::uint64_t x = seed_;
   for (const std::uint64_t part :
-       {static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(block), index % period_length}) {
-    x += 0x9e3779b97f4a7c15 + part;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-    x ^= x >> 31;
-  }
+       {static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(block), index % period_length})
+    x = splitmix64(x + part);
   return x;
 }
 

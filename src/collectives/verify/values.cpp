@@ -3,27 +3,22 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/hash.hpp"
+
 namespace tutti::proof {
 namespace {
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a bijection that looks random.
-constexpr std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31U);
-}
-
 std::uint64_t commutative(std::uint64_t a, std::uint64_t b) {
-  return mix(mix(std::min(a, b)) ^ std::max(a, b));
+  return splitmix64(splitmix64(std::min(a, b)) ^ std::max(a, b));
 }
 
 }  // namespace
 
 Value contribution(Rank rank, int chunk, int piece) {
   const auto place = (static_cast<std::uint64_t>(rank) << 32U) | static_cast<std::uint32_t>(chunk);
-  const std::uint64_t seed = mix(place) ^ mix(~static_cast<std::uint64_t>(piece));
-  return {{mix(seed), mix(seed ^ 0x5851f42d4c957f2dU)}, mix(~seed), mix(~seed), 1, false};
+  const std::uint64_t seed = splitmix64(place) ^ splitmix64(~static_cast<std::uint64_t>(piece));
+  const std::uint64_t expression = splitmix64(~seed);
+  return {{splitmix64(seed), splitmix64(seed ^ 0x5851f42d4c957f2dU)}, expression, expression, 1, false};
 }
 
 void add(Value& value, const Value& source) {
@@ -37,6 +32,6 @@ void add(Value& value, const Value& source) {
   value.finished = false;
 }
 
-void round(Value& value) { value.expression = mix(value.expression); }
+void round(Value& value) { value.expression = splitmix64(value.expression); }
 
 }  // namespace tutti::proof
