@@ -52,7 +52,7 @@ class Pair {
       case Means::gpudirect:
         return gpudirect();
       case Means::rdma:
-        return rdma();
+        return ports(true);
       case Means::tcp:
         return tcp();
       case Means::none:
@@ -142,8 +142,7 @@ class Pair {
       if (best.nodes.empty() || std::pair(way.kind, way.hops()) < std::pair(best.kind, best.hops()))
         best = way;
     }
-    Route route{.kind = best.kind, .leaving = best, .bandwidth = best.bandwidth, .latency = 2 * best.latency};
-    return route;
+    return {.kind = best.kind, .leaving = best, .bandwidth = best.bandwidth, .latency = 2 * best.latency};
   }
 
   /// Both ends' ports, or why not.
@@ -176,10 +175,8 @@ class Pair {
     return std::nullopt;
   }
 
-  std::optional<std::string> rdma() { return ports(true); }
-  std::optional<std::string> tcp() { return one_host_ ? loopback() : ports(false); }
-
-  std::optional<std::string> loopback() {
+  std::optional<std::string> tcp() {
+    if (!one_host_) return ports(false);
     route_ = within_host();
     return std::nullopt;
   }
