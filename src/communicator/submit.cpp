@@ -8,7 +8,7 @@ namespace tutti::detail {
 
 namespace {
 
-constexpr transport::Tag mix(std::uint64_t a, std::uint64_t b) {
+constexpr transport::Tag tag_of(std::uint64_t a, std::uint64_t b) {
   std::uint64_t h = (a ^ b * 0xD6E8FEB86659FD93ULL) * 0x9E3779B97F4A7C15ULL;
   return static_cast<transport::Tag>((h ^ (h >> 32)) >> 16);
 }
@@ -168,15 +168,16 @@ bool Impl::read_by_attach(const Call& call) const {
 inline void Impl::take_ticket(Task& task) {
   task.ticket = tickets(task.call).given++;
   task.sequence = task.ticket + 1;
-  task.tag = mix(mix(bytes_of_message(task.call), static_cast<std::uint64_t>(task.call.type)), task.sequence);
+  task.tag =
+      tag_of(tag_of(bytes_of_message(task.call), static_cast<std::uint64_t>(task.call.type)), task.sequence);
   if (task.sizes.in_bytes >= ReusedBuffers::least && read_by_attach(task.call)) use_huge_pages(task);
 }
 
 inline void Impl::take_number(Task& task) {
   task.sequence = ++sequence;
   // All calls so far: after one that differed, no later one matches either.
-  history = mix(task.plan->hash + static_cast<std::uint32_t>(task.call.within),
-                static_cast<std::uint64_t>(history) << 32 ^ task.sequence);
+  history = tag_of(task.plan->hash + static_cast<std::uint32_t>(task.call.within),
+                   static_cast<std::uint64_t>(history) << 32 ^ task.sequence);
   task.tag = history;
 }
 
