@@ -146,10 +146,8 @@ UniqueId id_of(const std::string& offer) {
   if (offer.starts_with(no_id))
     throw Error(ErrorCode::aborted, "rank 0 could not make a unique id: " + offer.substr(no_id.size()), {0});
   if (offer.empty())
-    throw Error(
-        ErrorCode::system,
-        "the launcher did not hand on the unique id of rank 0; start the ranks by another launcher, or "
-        "with TUTTI_RANK, TUTTI_SIZE and TUTTI_ID");
+    throw Error(ErrorCode::system,
+                std::string("the launcher did not hand on the unique id of rank 0; ") + use_another);
   return UniqueId::parse(offer);
 }
 

@@ -47,6 +47,10 @@ std::unique_ptr<Launcher> find_slurm();
 /// none.
 std::unique_ptr<Launcher> find_launcher(const Deadline& deadline);
 
+/// What to do about a launcher that does not hand on ids.
+inline constexpr const char* use_another =
+    "start the ranks by another launcher, or with TUTTI_RANK, TUTTI_SIZE and TUTTI_ID";
+
 /// What rank 0 hands on to the others by its launcher.
 struct Offer {
   std::string text;            ///< an id, or why there is none: the others wait for one of them

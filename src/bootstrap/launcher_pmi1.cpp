@@ -37,8 +37,6 @@ constexpr const char* gone =
     "communicator earlier, or with tutti/mpi.hpp), or PMI_FD is not a launcher's: then unset it";
 constexpr const char* silent = "was not answered in time; if no launcher left it in PMI_FD, unset that";
 constexpr const char* incomplete = "was not answered: not all ranks asked for a communicator in time";
-constexpr const char* remedy =
-    "start the ranks by another launcher, or with TUTTI_RANK, TUTTI_SIZE and TUTTI_ID";
 constexpr std::chrono::seconds goodbye_timeout{1};
 
 class Pmi1 {
@@ -123,7 +121,7 @@ std::size_t longest_value(const std::string& maxes) {
   const auto [stop, code] = std::from_chars(text.data(), end, longest);
   if (code != std::errc() || stop != end)
     throw Error(ErrorCode::system, "PMI: the launcher's longest value has \"" + text +
-                                       "\" bytes, which is no number; " + remedy);
+                                       "\" bytes, which is no number; " + use_another);
   return longest;
 }
 
@@ -174,7 +172,7 @@ class Pmi1Launcher final : public Launcher {
     server_.learn("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", deadline);
     if (longest_value(server_.learn("cmd=get_maxes", "maxes", deadline)) <= UniqueId{}.to_string().size())
       throw Error(ErrorCode::unsupported,
-                  std::string("PMI: the launcher hands on no values as long as a unique id; ") + remedy);
+                  std::string("PMI: the launcher hands on no values as long as a unique id; ") + use_another);
     return Pmi1::value(server_.learn("cmd=get_my_kvsname", "my_kvsname", deadline), "kvsname").value_or("");
   }
   void finish() {
