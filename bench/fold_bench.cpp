@@ -15,8 +15,8 @@
 
 #include "command_line.hpp"
 #include "kernels/fold.hpp"
+#include "numbers.hpp"
 #include "run_tool.hpp"
-#include "whole_numbers.hpp"
 
 namespace {
 
@@ -136,12 +136,13 @@ int run(int argc, char** argv) {
   app.add_option("--ops", options.ops, "operations")->delimiter(',');
   app.add_option("--bytes", options.bytes, "bytes of one buffer")
       ->delimiter(',')
-      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 44U));  // CLI11 takes -1 for 2^64 - 1
+      ->check(CLI::Range(std::uint64_t{0}, tutti::most_bytes));  // CLI11 takes -1 for 2^64 - 1
   app.add_option("--sources", options.sources, "how many sources")->check(CLI::Range(1, 64));
   app.add_option("--sinks", options.sinks, "how many sinks")->check(CLI::Range(1, 64));
   app.add_option("--divisor", options.divisor, "divide the result by this")->check(CLI::PositiveNumber);
   app.add_flag("--streaming", options.streaming, "write past the caches");
-  app.add_option("--seconds", options.seconds, "time for each figure")->check(tutti::timeout_seconds());
+  app.add_option("--seconds", options.seconds, "time for each figure")
+      ->check(tutti::seconds_between("0.001", "1000000"));
   tutti::take_no_octal_numbers(app);
   CLI11_PARSE(app, argc, argv);
   std::vector<tutti::DataType> types;

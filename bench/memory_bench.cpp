@@ -22,9 +22,9 @@
 #include <CLI/CLI.hpp>
 
 #include "kernels/fold.hpp"
+#include "numbers.hpp"
 #include "peers/cores.hpp"
 #include "run_tool.hpp"
-#include "whole_numbers.hpp"
 
 namespace {
 

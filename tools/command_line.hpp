@@ -21,7 +21,7 @@
 #include <tutti/version.hpp>
 
 #include "exit_status.hpp"
-#include "whole_numbers.hpp"
+#include "numbers.hpp"
 
 namespace tutti {
 
@@ -56,17 +56,6 @@ inline void require_sizes_between(std::uint64_t begin, std::uint64_t end) {
         "-b", "is larger than -e (" + std::to_string(begin) + " and " + std::to_string(end) + " bytes)");
 }
 
-/// Seconds that a rank may wait. CLI::Range alone takes "nan", which is neither too little nor too much.
-inline CLI::Validator timeout_seconds() {
-  return {[](std::string& text) {
-            const double seconds = std::strtod(text.c_str(), nullptr);  // what follows CLI11 refuses
-            return seconds >= 0.001 && seconds <= 1e6
-                       ? std::string()
-                       : "\"" + text + "\" is no number of seconds from 0.001 to 1000000";
-          },
-          "SECONDS"};
-}
-
 /// `--timeout SECONDS`, for how long a rank waits for others; `timeout` stays as it is where none is given.
 inline void add_timeout(CLI::App& app, std::chrono::milliseconds& timeout) {
   const auto set = [&timeout](double seconds) {
@@ -74,7 +63,7 @@ inline void add_timeout(CLI::App& app, std::chrono::milliseconds& timeout) {
   };
   app.add_option_function<double>("--timeout", set,
                                   "Seconds to wait for other ranks (default: TUTTI_TIMEOUT, else 30)")
-      ->check(timeout_seconds());
+      ->check(seconds_between("0.001", "1000000"));
 }
 
 /// Reads `options` from the environment, for the command line to override. What is wrong with a variable is

@@ -5,20 +5,12 @@
 #include <map>
 #include <string>
 
+#include "../../tools/numbers.hpp"
 #include "../../tools/standard_descriptors.hpp"
-#include "../../tools/whole_numbers.hpp"
 
 namespace bench {
 
 namespace {
-
-/// What is wrong with the text. CLI11's own bounds take "nan", which is neither too little nor too much.
-std::string seconds_of(std::string& text) {
-  const double seconds = std::strtod(text.c_str(), nullptr);  // what follows CLI11 refuses
-  return seconds >= 1e-6 && seconds <= 3600
-             ? std::string()
-             : "\"" + text + "\" is no number of seconds from 0.000001 to 3600";
-}
 
 void add_options(CLI::App& app, Options& options) {
   app.add_option("--library", options.library, "Name in the output")->capture_default_str();
@@ -52,7 +44,7 @@ void add_options(CLI::App& app, Options& options) {
       ->delimiter(',')
       ->check(CLI::NonNegativeNumber);
   app.add_option("--seconds", options.seconds, "Time measured a point")
-      ->check(CLI::Validator(seconds_of, "SECONDS"))
+      ->check(tutti::seconds_between("0.000001", "3600"))
       ->capture_default_str();
 }
 

@@ -1,8 +1,9 @@
 /// \file
-/// Whole numbers on the command lines of tools and benches. CLI11 takes 010 for 8.
+/// Numbers on the command lines of tools and benches. CLI11 takes 010 for 8, and "nan" for in any range.
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <string>
 
 #include "leading_zero.hpp"
@@ -21,6 +22,16 @@ inline void take_no_octal_numbers(CLI::App& app) {
       option->check(check);
   for (CLI::App* command : app.get_subcommands([](CLI::App* /*any*/) { return true; }))
     take_no_octal_numbers(*command);
+}
+
+inline CLI::Validator seconds_between(const std::string& least, const std::string& most) {
+  return {[=](std::string& text) {
+            const double seconds = std::strtod(text.c_str(), nullptr);  // what follows CLI11 refuses
+            return seconds >= std::stod(least) && seconds <= std::stod(most)
+                       ? std::string()
+                       : "\"" + text + "\" is no number of seconds from " + least + " to " + most;
+          },
+          "SECONDS"};
 }
 
 }  // namespace tutti
