@@ -64,14 +64,9 @@ TEST(Hostlist, RefusesWhatIsNoList) {
                            "a[1-2000]b[1-2000]",
                            "n[1]]",
                            "][1"}) {
-    try {
-      expand_hostlist(text);
-      ADD_FAILURE() << "\"" << text << "\" was taken";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-      EXPECT_NE(std::string(error.what()).find("\"" + std::string(text) + "\""), std::string::npos)
-          << error.what();
-    }
+    const auto error = test::thrown_by([&] { expand_hostlist(text); });
+    EXPECT_EQ(error.code, ErrorCode::invalid_argument) << text;
+    EXPECT_NE(error.text.find("\"" + std::string(text) + "\""), std::string::npos) << error.text;
   }
 }
 

@@ -22,11 +22,14 @@
 
 #include "base/deadline.hpp"
 #include "bootstrap/session.hpp"
+#include "thrown.hpp"
 
 namespace tutti::bootstrap::test {
 
 using namespace std::chrono_literals;
 using SessionPointer = std::shared_ptr<Session>;
+using tutti::test::Thrown;
+using tutti::test::thrown_by;
 
 /// Runs `body(rank)` on `size` threads and joins them. An exception in a rank fails the test.
 inline void on_threads(int size, const std::function<void(Rank)>& body) {
@@ -68,21 +71,6 @@ inline std::optional<Notice> next_notice(Session& session, std::chrono::millisec
   for (const Deadline deadline(limit); !deadline.passed(); std::this_thread::yield())
     if (auto notice = session.poll()) return notice;
   return std::nullopt;
-}
-
-/// The code with which `body` throws a tutti::Error, and its ranks and text.
-struct Thrown {
-  std::optional<ErrorCode> code;
-  std::vector<Rank> ranks;
-  std::string text;
-};
-inline Thrown thrown_by(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return {error.code(), error.ranks(), error.what()};
-  }
-  return {};
 }
 
 /// How many descriptors this process has.

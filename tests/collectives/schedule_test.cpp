@@ -4,6 +4,8 @@
 
 #include <tutti/error.hpp>
 
+#include "thrown.hpp"
+
 namespace tutti {
 namespace {
 
@@ -16,13 +18,9 @@ TEST(Collective, NamesParseBack) {
 }
 
 TEST(Collective, UnknownNameListsTheKnownOnes) {
-  try {
-    parse_collective("allreduce");
-    FAIL() << "parsed";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_NE(std::string(error.what()).find("all_to_all"), std::string::npos) << error.what();
-  }
+  const auto error = test::thrown_by([&] { parse_collective("allreduce"); });
+  EXPECT_EQ(error.code, ErrorCode::invalid_argument);
+  EXPECT_NE(error.text.find("all_to_all"), std::string::npos) << error.text;
 }
 
 TEST(Schedule, ChunksOfInputAndOutput) {

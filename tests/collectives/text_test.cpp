@@ -10,19 +10,16 @@
 #include <tutti/verify.hpp>
 
 #include "collectives/algorithms.hpp"
+#include "thrown.hpp"
 
 namespace tutti {
 namespace {
 
 /// What the parser says about a text that it must refuse.
 std::string refusal(const std::string& text) {
-  try {
-    static_cast<void>(parse_schedule(text));
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_schedule);
-    return error.what();
-  }
-  return "parsed";
+  const auto error = test::thrown_by([&] { static_cast<void>(parse_schedule(text)); });
+  EXPECT_EQ(error.code, ErrorCode::invalid_schedule);
+  return error.text;
 }
 
 constexpr const char* header = "broadcast \"x\" ranks 1 chunks 2\n";

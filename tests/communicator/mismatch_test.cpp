@@ -226,7 +226,7 @@ void disagree_on_lengths(Communicator& comm, int right) {
 }
 
 // Rank 0 has all that it expects, and may be in the barrier when rank 1 notices.
-void expect_named(const bootstrap::test::Thrown& thrown) {
+void expect_named(const Thrown& thrown) {
   EXPECT_TRUE(thrown.code == ErrorCode::mismatch || thrown.code == ErrorCode::aborted) << thrown.text;
   EXPECT_NE(thrown.text.find("all_to_all_v("), std::string::npos) << thrown.text;
 }

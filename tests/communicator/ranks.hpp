@@ -25,8 +25,6 @@ namespace tutti::test {
 using namespace std::chrono_literals;
 using bootstrap::test::Child;
 using bootstrap::test::open_descriptors;
-using bootstrap::test::Thrown;
-using bootstrap::test::thrown_by;
 
 inline Options over(std::string transport, std::chrono::milliseconds timeout = 30s) {
   Options options;

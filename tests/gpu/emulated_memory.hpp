@@ -14,6 +14,7 @@
 
 #include "gpu/emulated_api.hpp"
 #include "gpu/exercise.hpp"
+#include "thrown.hpp"
 
 namespace tutti::test {
 
@@ -37,26 +38,18 @@ class EmulatedMemory final : public DeviceMemory {
 
 /// The device's wait for `rank` has ended at its deadline, by an error with `text` in it.
 inline void expect_missing(Gpu& gpu, Rank rank, const char* text) {
-  try {
-    gpu.check();
-    ADD_FAILURE() << "the missing rank was not noticed";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::timeout) << error.what();
-    EXPECT_THAT(error.ranks(), testing::ElementsAre(rank));
-    EXPECT_THAT(error.what(), testing::HasSubstr(text));
-  }
+  const auto error = thrown_by([&] { gpu.check(); });
+  EXPECT_EQ(error.code, ErrorCode::timeout) << error.text;
+  EXPECT_THAT(error.ranks, testing::ElementsAre(rank));
+  EXPECT_THAT(error.text, testing::HasSubstr(text));
 }
 
 /// Of the error that `call` throws, whose text has `text` in it.
 inline ErrorCode code_of(const std::function<void()>& call, const char* text) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr(text));
-    return error.code();
-  }
-  ADD_FAILURE() << "no error about: " << text;
-  return ErrorCode::system;
+  const auto error = thrown_by(call);
+  EXPECT_TRUE(error.code) << "no error about: " << text;
+  EXPECT_THAT(error.text, testing::HasSubstr(text));
+  return error.code.value_or(ErrorCode::system);
 }
 
 /// Of communicators whose calls all end within a minute. `transport`: of the processors.

@@ -9,6 +9,8 @@
 
 #include <tutti/error.hpp>
 
+#include "thrown.hpp"
+
 namespace tutti::gpu {
 namespace {
 
@@ -21,14 +23,10 @@ TEST(AgreeOnWays, ARankThatSaysSomethingElseIsNamed) {
     std::memcpy(other.data(), garbage.data(), garbage.size());
     return std::vector{std::vector(mine.begin(), mine.end()), other};
   };
-  try {
-    agree(setting, {{Way::device}, {Way::host, "no peer access"}});
-    FAIL() << "agreed with garbage";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::mismatch);
-    EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
-    EXPECT_NE(std::string(error.what()).find("rank 1 runs another build"), std::string::npos) << error.what();
-  }
+  const auto error = test::thrown_by([&] { agree(setting, {{Way::device}, {Way::host, "no peer access"}}); });
+  EXPECT_EQ(error.code, ErrorCode::mismatch);
+  EXPECT_EQ(error.ranks, std::vector<Rank>{1});
+  EXPECT_NE(error.text.find("rank 1 runs another build"), std::string::npos) << error.text;
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 
 #include "base/file_descriptor.hpp"
 #include "output_file.hpp"
+#include "thrown.hpp"
 
 namespace tutti {
 namespace {
@@ -151,13 +152,8 @@ TEST_F(OutputFiles, MayBeFifos) {
 TEST_F(OutputFiles, WaitForNoReaderToComeWithoutEnd) {
   const fs::path fifo = folder_ / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  try {
-    const OutputFile file(fifo, patience);
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.what(),
-              "tutti: system: cannot write " + fifo.string() + ": it is a FIFO that nobody reads");
-  }
+  const auto error = test::thrown_by([&] { const OutputFile file(fifo, patience); });
+  EXPECT_EQ(error.text, "tutti: system: cannot write " + fifo.string() + ": it is a FIFO that nobody reads");
 }
 
 // A pager's, say.
@@ -190,13 +186,9 @@ TEST_F(OutputFiles, ThatCannotBeMadeAreRefused) {
   for (const auto& [file, why] : {Refused{folder_, "Is a directory"},
                                   {folder_ / "none" / "x", "No such file or directory"},
                                   {"/dev/null/x", "Not a directory"}}) {
-    try {
-      OutputFile{file};
-      ADD_FAILURE() << file;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::system);
-      EXPECT_EQ(std::string(error.what()), "tutti: system: cannot write " + file.string() + ": " + why);
-    }
+    const auto error = test::thrown_by([&to = file] { OutputFile{to}; });
+    EXPECT_EQ(error.code, ErrorCode::system);
+    EXPECT_EQ(error.text, "tutti: system: cannot write " + file.string() + ": " + why);
   }
 }
 

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <tutti/error.hpp>
-
+#include "thrown.hpp"
 #include "topology/builtin.hpp"
 #include "topology/load.hpp"
 
@@ -154,12 +153,7 @@ class Xml : public ::testing::Test {
 
 /// What the Error says that `text` leads to; "" when it is taken.
 inline std::string refusal(const std::string& text) {
-  try {
-    from_text(text, "sample");
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  return test::thrown_by([&] { from_text(text, "sample"); }).text;
 }
 
 /// A sample with one place changed.

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "samples.hpp"
+#include "thrown.hpp"
 #include "topology/exchange.hpp"
 #include "topology/world.hpp"
 
@@ -191,14 +192,10 @@ TEST(Exchange, BytesThatAreNotUnderstood) {
   };
   EXPECT_NO_THROW(alone(9));
   for (const int round : {0, 1}) {
-    try {
-      alone(round);
-      ADD_FAILURE() << round;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::mismatch);
-      EXPECT_THAT(error.ranks(), ElementsAre(0));
-      EXPECT_THAT(error.what(), HasSubstr("same version"));
-    }
+    const auto error = test::thrown_by([&] { alone(round); });
+    EXPECT_EQ(error.code, ErrorCode::mismatch) << round;
+    EXPECT_THAT(error.ranks, ElementsAre(0));
+    EXPECT_THAT(error.text, HasSubstr("same version"));
   }
 }
 

@@ -20,8 +20,8 @@ namespace tutti::transport::testing {
 
 namespace {
 
-using bootstrap::test::thrown_by;
 using std::chrono::seconds;
+using test::thrown_by;
 
 Communicator from_torchrun(Rank rank, const char* transport = "", const char* interface = "eth0") {
   for (const auto& [name, value] : {std::pair<const char*, std::string>{"RANK", std::to_string(rank)},

@@ -25,6 +25,7 @@
 
 #include "base/memory_file.hpp"
 #include "local_group.hpp"
+#include "thrown.hpp"
 #include "transport/shm/arena.hpp"
 #include "transport/shm/descriptor.hpp"
 #include "transport/shm/keyed_socket.hpp"
@@ -56,14 +57,10 @@ FileDescriptor rank_at(const shm::Key& key) {
 
 void expect_thrown(const auto& action, ErrorCode code, const std::vector<Rank>& ranks,
                    const std::string& text) {
-  try {
-    action();
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code);
-    EXPECT_EQ(error.ranks(), ranks);
-    EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
-  }
+  const auto error = test::thrown_by(action);
+  EXPECT_EQ(error.code, code);
+  EXPECT_EQ(error.ranks, ranks);
+  EXPECT_NE(error.text.find(text), std::string::npos) << error.text;
 }
 
 TEST(PassMemory, TheServerNamesWhoDidNotFetchIt) {

@@ -9,7 +9,7 @@
 namespace tutti::transport::shm {
 namespace {
 
-using bootstrap::test::thrown_by;
+using test::thrown_by;
 
 TEST(ShmLoss, WhatIsHeardSoonAfterwardsIsSaidInstead) {
   int asked = 0;

@@ -196,8 +196,8 @@ TEST(ShmMemory, ThatHasNoDescriptorIsRefusedWithTheRemedy) {
   expect_in_a_child("no limit can be set here", [] {
     const rlimit nothing{0, 0};
     if (::setrlimit(RLIMIT_NOFILE, &nothing) != 0) return cannot;
-    const auto of_memory = bootstrap::test::thrown_by([] { shm::Arena::create(1); });
-    const auto of_listener = bootstrap::test::thrown_by([] { const shm::Listener listener(shm::Key{}); });
+    const auto of_memory = test::thrown_by([] { shm::Arena::create(1); });
+    const auto of_listener = test::thrown_by([] { const shm::Listener listener(shm::Key{}); });
     for (const auto& thrown : {of_memory, of_listener}) {
       const auto at = thrown.text.find("ulimit -n");
       if (thrown.code != ErrorCode::system || at == std::string::npos) return 1;
@@ -356,11 +356,11 @@ TEST(ShmMemory, OfPeersIsFoundWhereItLiesNow) {
 }
 
 /// What is thrown when a rank reads a byte of another one, rank 12 of its group.
-bootstrap::test::Thrown thrown_by_reading(pid_t process, const std::byte* at, std::byte* into) {
+test::Thrown thrown_by_reading(pid_t process, const std::byte* at, std::byte* into) {
   const shm::DirectMemory reader(shm::Arena::create(2), 0, {::getpid(), process}, {10, 12}, true);
-  return bootstrap::test::thrown_by([&] { reader.read(1, reinterpret_cast<std::uint64_t>(at), into, 1); });
+  return test::thrown_by([&] { reader.read(1, reinterpret_cast<std::uint64_t>(at), into, 1); });
 }
-bootstrap::test::Thrown thrown_by_reading(pid_t process, const std::byte* at) {
+test::Thrown thrown_by_reading(pid_t process, const std::byte* at) {
   std::byte into{};
   return thrown_by_reading(process, at, &into);
 }
@@ -403,9 +403,7 @@ TEST(ShmMemory, ThatIsCopiedToWhereNothingIsNamesWhoCopies) {
                                12);
     for (const bool is_put : {false, true}) {
       const Block byte{.bytes = 1};
-      const auto refused = bootstrap::test::thrown_by([&] {
-        is_put ? target.put({&byte, 1}) : target.get({&byte, 1});
-      });
+      const auto refused = test::thrown_by([&] { is_put ? target.put({&byte, 1}) : target.get({&byte, 1}); });
       EXPECT_EQ(refused.ranks, std::vector<Rank>{own ? 10 : 12}) << refused.text;
     }
   }
@@ -425,7 +423,7 @@ TEST(ShmMemory, ThatIsSecretIsNotTakenForTheFaultOfWhatItIsCopiedTo) {
   *mine = std::byte{1};
   shm::AttachedMemory target({mine, nullptr, nullptr, 0}, 10, ::getpid(), 12);
   const Block byte{.bytes = 1};
-  const auto thrown = bootstrap::test::thrown_by([&] { target.put({&byte, 1}); });
+  const auto thrown = test::thrown_by([&] { target.put({&byte, 1}); });
   EXPECT_EQ(thrown.ranks, std::vector<Rank>{12}) << thrown.text;
   ::munmap(memory, bytes);
 #else

@@ -15,6 +15,7 @@
 
 #include "bootstrap/socket.hpp"
 #include "rig.hpp"
+#include "thrown.hpp"
 #include "transport/tcp/tcp_receiver.hpp"
 #include "transport/tcp/tcp_sender.hpp"
 
@@ -264,14 +265,12 @@ TEST_F(TcpCoalescing, ALossIsTheNextCallsToTell) {
   theirs_.reset();
   const std::byte byte{};
   const Deadline deadline(10s);
-  try {
+  const auto error = test::thrown_by([&] {
     while (!deadline.passed())
       if (!sender_->try_send(&byte, 1, 1, false)) sender_->progress();
-    FAIL() << "sent to nobody";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::peer_lost);
-    EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
-  }
+  });
+  EXPECT_EQ(error.code, ErrorCode::peer_lost);
+  EXPECT_EQ(error.ranks, std::vector<Rank>{1});
 }
 
 }  // namespace

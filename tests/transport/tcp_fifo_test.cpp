@@ -11,6 +11,7 @@
 #include "bootstrap/ranks.hpp"
 #include "bootstrap/socket.hpp"
 #include "rig.hpp"
+#include "thrown.hpp"
 #include "transport/tcp/tcp_receiver.hpp"
 #include "transport/tcp/tcp_sender.hpp"
 
@@ -18,8 +19,8 @@ namespace tutti::transport::testing {
 
 namespace {
 
-using bootstrap::test::thrown_by;
 using tcp::Frame;
+using test::thrown_by;
 
 struct SocketPair {
   FileDescriptor ours, theirs;
@@ -141,13 +142,9 @@ TEST(TcpFrame, LongPayloadsBeginAWholeLineBehindTheirHeadersBegin) {
 TEST_F(TcpReceiverTest, RefusesWhatIsNoMessage) {
   put({0x4c4c4548, 7, 1000, 0, {}}, 1000);
   arrive(sizeof(Frame) + 1000);
-  try {
-    receiver_.try_receive(payload_.data(), 1000, 7);
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::system);
-    EXPECT_EQ(error.ranks(), std::vector<Rank>{4});
-  }
+  const auto error = thrown_by([&] { receiver_.try_receive(payload_.data(), 1000, 7); });
+  EXPECT_EQ(error.code, ErrorCode::system);
+  EXPECT_EQ(error.ranks, std::vector<Rank>{4});
 }
 
 TEST_F(TcpReceiverTest, RefusesAMessageOutOfSequence) {
@@ -162,13 +159,9 @@ TEST_F(TcpReceiverTest, AnEndInTheMiddleIsALoss) {
   std::vector<std::byte> into(1000);
   EXPECT_FALSE(receiver_.try_receive(into.data(), 1000, 7));
   socket_.ours.reset();
-  try {
-    receiver_.try_receive(into.data(), 1000, 7);
-    FAIL() << "took half a message";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::peer_lost);
-    EXPECT_EQ(error.ranks(), std::vector<Rank>{4});
-  }
+  const auto error = thrown_by([&] { receiver_.try_receive(into.data(), 1000, 7); });
+  EXPECT_EQ(error.code, ErrorCode::peer_lost);
+  EXPECT_EQ(error.ranks, std::vector<Rank>{4});
 }
 
 /// A page that nobody may touch.
@@ -368,13 +361,9 @@ TEST_F(TcpSenderTest, ABufferThatIsNotThereIsNoLossOfThePeer) {
 TEST_F(TcpSenderTest, AClosedPeerIsALoss) {
   theirs_[0].reset();
   std::byte byte{};
-  try {
-    sender_->try_send(&byte, 1, 0, false);
-    FAIL() << "sent to nobody";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::peer_lost);
-    EXPECT_EQ(error.ranks(), std::vector<Rank>{4});
-  }
+  const auto error = thrown_by([&] { sender_->try_send(&byte, 1, 0, false); });
+  EXPECT_EQ(error.code, ErrorCode::peer_lost);
+  EXPECT_EQ(error.ranks, std::vector<Rank>{4});
 }
 
 }  // namespace

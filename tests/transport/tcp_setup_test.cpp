@@ -23,7 +23,7 @@ namespace tutti::transport::testing {
 
 namespace {
 
-using bootstrap::test::thrown_by;
+using test::thrown_by;
 
 TEST(TcpSetup, ARankOfAnotherBuildIsNamed) {
   const auto listeners = listeners_at("127.0.0.1", 1);
@@ -96,7 +96,7 @@ TEST(TcpSetup, ARankWithoutDescriptorsBlamesItself) {
     const int next = ::dup(0);
     const rlimit none{static_cast<rlim_t>(next), static_cast<rlim_t>(next)};
     if (::close(next) != 0 || ::setrlimit(RLIMIT_NOFILE, &none) != 0) return 1;
-    const auto says_so = [](const bootstrap::test::Thrown& thrown) {
+    const auto says_so = [](const test::Thrown& thrown) {
       return thrown.code == ErrorCode::system && thrown.text.find("ulimit -n") != std::string::npos;
     };
     const auto sending = thrown_by([&] { ranks[0]->sender(1, 0); });

@@ -12,6 +12,7 @@
 #include "bootstrap/socket.hpp"
 #include "rig.hpp"
 #include "tcp_ranks.hpp"
+#include "thrown.hpp"
 #include "transport/tcp/dial.hpp"
 #include "transport/tcp/inbox.hpp"
 #include "transport/tcp/purpose.hpp"
@@ -19,6 +20,8 @@
 namespace tutti::transport::testing {
 
 namespace {
+
+using test::thrown_by;
 
 FileDescriptor call(std::uint16_t port) {
   auto socket = bootstrap::try_connect({"127.0.0.1", port}, Deadline(std::chrono::seconds(10)));
@@ -105,12 +108,10 @@ TEST(TcpDial, AsksWhileItWaits) {
     const auto check = [&] {
       if (++asked == 5) throw Error(ErrorCode::aborted, "enough");
     };
-    try {
+    const auto error = thrown_by([&] {
       tcp::dial(endpoint, tcp_secret, {}, {Deadline(std::chrono::seconds(20)), check});
-      ADD_FAILURE() << "nobody was there";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::aborted) << error.what();
-    }
+    });
+    EXPECT_EQ(error.code, ErrorCode::aborted) << error.text;
     EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));  // between attempts it would take 15
   }
 }
@@ -128,14 +129,10 @@ TEST(TcpDial, IsOneConnectionAnAttempt) {
 TEST(TcpDial, TriesAgainWhereNobodySpeaks) {
   const auto listener = bootstrap::listen_at({"127.0.0.1", 0});
   const Deadline within_two(std::chrono::milliseconds(600));
-  try {
-    tcp::dial(bootstrap::local_endpoint(listener.get()), tcp_secret, {}, within_two);
-    ADD_FAILURE() << "nobody was there";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::timeout);
-    EXPECT_EQ(std::string(error.what()).find("rank"), std::string::npos)
-        << "of which numbering? " << error.what();
-  }
+  const auto error =
+      thrown_by([&] { tcp::dial(bootstrap::local_endpoint(listener.get()), tcp_secret, {}, within_two); });
+  EXPECT_EQ(error.code, ErrorCode::timeout);
+  EXPECT_EQ(error.text.find("rank"), std::string::npos) << "of which numbering? " << error.text;
   for (const bool more : {true, true, false})
     EXPECT_EQ(static_cast<bool>(bootstrap::accept_from(listener.get())), more);
 }

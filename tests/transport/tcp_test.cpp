@@ -15,9 +15,12 @@
 
 #include "rig.hpp"
 #include "tcp_ranks.hpp"
+#include "thrown.hpp"
 #include "transport/tcp/data_socket.hpp"
 
 namespace tutti::transport::testing {
+
+using test::thrown_by;
 
 INSTANTIATE_TEST_SUITE_P(Tcp, Conformance,
                          conformance_of({.name = "ipv4", .make = [](int ranks) { return tcp_ranks(ranks); }}),
@@ -133,13 +136,9 @@ TEST(Tcp, WhatWasSentArrivesAlthoughTheSenderLeftInputUnread) {
 TEST(Tcp, CongestionControlCanBeChosen) {
   const auto fresh = [] { return FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); };
   for (const char* name : {"", "system", "reno"}) tcp::check_congestion(name);  // reno is in every kernel
-  try {
-    tcp::check_congestion("pigeons");
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("\"pigeons\" (TUTTI_TCP_CONGESTION)"));
-  }
+  const auto error = thrown_by([&] { tcp::check_congestion("pigeons"); });
+  EXPECT_EQ(error.code, ErrorCode::invalid_argument);
+  EXPECT_THAT(error.text, ::testing::HasSubstr("\"pigeons\" (TUTTI_TCP_CONGESTION)"));
   tcp::Streams streams(1, "reno");
   auto socket = fresh();
   const int fd = socket.get();
@@ -186,13 +185,9 @@ TEST(Tcp, ConnectingToALostRankFailsAtOnce) {
   ranks[1].reset();
   listeners[1].reset();
   const Deadline soon(std::chrono::seconds(10));  // long before the group's timeout
-  try {
-    ranks[0]->sender(1, 0);
-    FAIL() << "connected to nobody";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::peer_lost);
-    EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
-  }
+  const auto error = thrown_by([&] { ranks[0]->sender(1, 0); });
+  EXPECT_EQ(error.code, ErrorCode::peer_lost);
+  EXPECT_EQ(error.ranks, std::vector<Rank>{1});
   EXPECT_FALSE(soon.passed());
 }
 

@@ -29,7 +29,7 @@ namespace tutti::transport::testing {
 
 namespace {
 
-using bootstrap::test::thrown_by;
+using test::thrown_by;
 using ::testing::HasSubstr;
 
 std::pair<FileDescriptor, FileDescriptor> connected_sockets() {

@@ -7,6 +7,7 @@
 #include <tutti/error.hpp>
 
 #include "rig.hpp"
+#include "thrown.hpp"
 #include "verbs_devices.hpp"
 #include "verbs_faulty.hpp"
 #include "verbs_ranks.hpp"
@@ -15,6 +16,7 @@ namespace tutti::transport::testing {
 
 namespace {
 
+using test::thrown_by;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -153,13 +155,9 @@ TEST_P(VerbsErrors, AReceiveThatIsRefusedNamesBothRanksAndLosesNothing) {
   faults_->receive_error = ENOMEM;
   const std::byte ball{2};
   ASSERT_TRUE(ranks_[1]->sender(0, 0).try_send(&ball, 1, 3, false));
-  try {
-    eventually(ranks_, [] { return false; });
-    ADD_FAILURE() << "no error came";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("posting a receive"), HasSubstr("to rank 1")));
-    EXPECT_EQ(error.ranks(), std::vector<Rank>{0}) << "whose device it is";
-  }
+  const auto error = thrown_by([&] { eventually(ranks_, [] { return false; }); });
+  EXPECT_THAT(error.text, AllOf(HasSubstr("posting a receive"), HasSubstr("to rank 1")));
+  EXPECT_EQ(error.ranks, std::vector<Rank>{0}) << "whose device it is";
   std::byte got{};
   EXPECT_TRUE(ranks_[0]->receiver(1, 0).try_receive(&got, 1, 3));
   EXPECT_EQ(got, ball);
@@ -171,13 +169,9 @@ TEST_P(VerbsErrors, SlotsThatCannotBeRegisteredFailTheirLink) {
   faults_->register_error = ENOMEM;
   std::byte ball{};
   for (int k = 0; k < 2; ++k) {
-    try {
-      ranks_[0]->receiver(1, 3).try_receive(&ball, 1, 1);
-      ADD_FAILURE() << "no error came";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("ulimit -l"));
-      EXPECT_EQ(error.ranks(), std::vector<Rank>{0});
-    }
+    const auto error = thrown_by([&] { ranks_[0]->receiver(1, 3).try_receive(&ball, 1, 1); });
+    EXPECT_THAT(error.text, HasSubstr("ulimit -l"));
+    EXPECT_EQ(error.ranks, std::vector<Rank>{0});
   }
   EXPECT_EQ(faults_->fired, 1);
 }
@@ -190,16 +184,14 @@ TEST_P(VerbsErrors, APostThatIsRefusedBecauseThePeerHasLeftSaysThat) {
   ranks_[1].reset();
   faults_->post_fails_in = 0;
   const std::byte ball{1};
-  try {
+  const auto error = thrown_by([&] {
     for (const Deadline deadline(std::chrono::seconds(20)); !deadline.passed();) {
       ranks_[0]->sender(1, 0).try_send(&ball, 1, 1, false);
       ranks_[0]->progress();
     }
-    ADD_FAILURE() << "no error came";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::peer_lost) << error.what();
-    EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
-  }
+  });
+  EXPECT_EQ(error.code, ErrorCode::peer_lost) << error.text;
+  EXPECT_EQ(error.ranks, std::vector<Rank>{1});
   EXPECT_EQ(faults_->fired, 1);
 }
 
@@ -221,13 +213,9 @@ TEST_P(VerbsErrors, WhatAPeerSentBeforeItLeftIsTakenThoughNoReceiveCanBePostedAg
   EXPECT_TRUE(take());
   EXPECT_EQ(got, ball);
   EXPECT_EQ(faults_->fired, 1);
-  try {
-    take();
-    ADD_FAILURE() << "no error came";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::peer_lost) << error.what();
-    EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
-  }
+  const auto error = thrown_by(take);
+  EXPECT_EQ(error.code, ErrorCode::peer_lost) << error.text;
+  EXPECT_EQ(error.ranks, std::vector<Rank>{1});
 }
 
 TEST_P(VerbsErrors, AnAddressThatIsUnreachableForAWhileIsTriedAgain) {
@@ -258,13 +246,10 @@ TEST_P(VerbsErrors, ASignalOfWhatThereIsNotIsReported) {
     faults_->immediate = signal.pack();
     std::byte ball{1};
     ranks_[1]->sender(0, 0).try_send(&ball, 1, 1, false);
-    try {
-      eventually(ranks_, [&] { return ranks_[0]->receiver(1, 0).try_receive(&ball, 1, 1); });
-      ADD_FAILURE() << "it was not noticed";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("a signal of a channel or device that there is not"));
-      EXPECT_EQ(error.ranks(), std::vector<Rank>{1});
-    }
+    const auto error = thrown_by(
+        [&] { eventually(ranks_, [&] { return ranks_[0]->receiver(1, 0).try_receive(&ball, 1, 1); }); });
+    EXPECT_THAT(error.text, HasSubstr("a signal of a channel or device that there is not"));
+    EXPECT_EQ(error.ranks, std::vector<Rank>{1});
   }
   EXPECT_EQ(faults_->fired, 3);
 }
@@ -294,13 +279,9 @@ TEST(VerbsFakeErrors, FatalEventsFailEverybodyAndOthersNobody) {
   // A look is a millisecond after the one before: one event each would take longer than that poking.
   for (int k = 0; k < 1000; ++k) raise_event(*fake, "fake0", IBV_EVENT_COMM_EST);
   raise_event(*fake, "fake0", IBV_EVENT_DEVICE_FATAL);
-  try {
-    poke();
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("fake0 port 1"), HasSubstr(::ibv_event_type_str(IBV_EVENT_DEVICE_FATAL))));
-  }
+  const auto error = thrown_by(poke);
+  EXPECT_THAT(error.text,
+              AllOf(HasSubstr("fake0 port 1"), HasSubstr(::ibv_event_type_str(IBV_EVENT_DEVICE_FATAL))));
 }
 
 /// Rank 0 sends to two others, and looks at nobody else meanwhile.
@@ -378,13 +359,10 @@ TEST(VerbsFakeErrors, ALostMessageIsNoticedByWhoAwaitsSomebodyElse) {
   eventually(ranks, [&] { return ranks[1]->receiver(0, 0).try_receive(&ball, 1, 1); });
   cut_off(*fake, "fake1");
   ranks[0]->sender(1, 0).try_send(&ball, 1, 2, false);
-  try {
-    eventually(ranks, [&] { return ranks[0]->receiver(2, 0).try_receive(&ball, 1, 1); });
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::peer_lost);
-    EXPECT_EQ(error.ranks(), std::vector<Rank>{1}) << error.what();
-  }
+  const auto error = thrown_by(
+      [&] { eventually(ranks, [&] { return ranks[0]->receiver(2, 0).try_receive(&ball, 1, 1); }); });
+  EXPECT_EQ(error.code, ErrorCode::peer_lost);
+  EXPECT_EQ(error.ranks, std::vector<Rank>{1}) << error.text;
 }
 
 TEST(VerbsFakeErrors, AQueuePairWhoseReceivesAreRefusedTakesNoRoom) {
@@ -418,13 +396,10 @@ TEST(VerbsFakeErrors, AConnectionThatCannotBeUsedFailsItsLinkAlone) {
     EXPECT_NO_THROW(static_cast<void>(ranks[0]->receiver(2, 0).try_receive(&got, 1, 1)));
   ASSERT_EQ(faults->fired, 1);
   for (int k = 0; k < 2; ++k) {
-    try {
-      static_cast<void>(ranks[0]->receiver(1, 0).try_receive(&got, 1, 1));
-      ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("creating a queue pair"), HasSubstr("to rank 1")));
-      EXPECT_EQ(error.ranks(), std::vector<Rank>{0});
-    }
+    const auto error =
+        thrown_by([&] { static_cast<void>(ranks[0]->receiver(1, 0).try_receive(&got, 1, 1)); });
+    EXPECT_THAT(error.text, AllOf(HasSubstr("creating a queue pair"), HasSubstr("to rank 1")));
+    EXPECT_EQ(error.ranks, std::vector<Rank>{0});
   }
   ranks[2]->sender(0, 0).try_send(&ball, 1, 1, false);
   bool taken = false;
@@ -451,13 +426,11 @@ TEST(VerbsFakeErrors, WhoLeavesSaysGoodbyeToPeersBehindOneThatFails) {
   faults->post_fails_in = 0;  // rank 0 asks whether all has arrived, first at rank 1
   ranks[0].reset();
   EXPECT_EQ(faults->fired, 1);
-  try {
+  const auto error = thrown_by([&] {
     while (!deadline.passed()) ranks[2]->receiver(0, 0).try_receive(&ball, 1, 1);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("it said goodbye"));
-    EXPECT_EQ(error.ranks(), std::vector<Rank>{0});
-  }
+  });
+  EXPECT_THAT(error.text, HasSubstr("it said goodbye"));
+  EXPECT_EQ(error.ranks, std::vector<Rank>{0});
 }
 
 }  // namespace

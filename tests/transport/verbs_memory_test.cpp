@@ -17,6 +17,7 @@
 #include "base/fork_guard.hpp"
 #include "base/mappings.hpp"
 #include "bootstrap/ranks.hpp"
+#include "thrown.hpp"
 #include "transport/few_allocations.hpp"
 #include "transport/verbs/memory.hpp"
 #include "verbs_fake.hpp"
@@ -166,12 +167,8 @@ TEST_F(VerbsMemory, RefusalNamesTheLimit) {
       {ENOMEM, "ulimit -l"}, {EPERM, "ulimit -l"}, {EAGAIN, "rdma.max"}};
   for (const auto& [code, limit] : refusals) {
     faults->register_error = code;
-    try {
-      static_cast<void>(other.acquire(memory, page));
-      FAIL() << "registered";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr(limit));
-    }
+    const auto error = test::thrown_by([&] { static_cast<void>(other.acquire(memory, page)); });
+    EXPECT_THAT(error.text, HasSubstr(limit));
   }
   EXPECT_EQ(faults->fired, 3);
 }

@@ -11,12 +11,15 @@
 #include <tutti/error.hpp>
 
 #include "base/deadline.hpp"
+#include "thrown.hpp"
 #include "verbs_faulty.hpp"
 #include "verbs_ranks.hpp"
 
 namespace tutti::transport::testing {
 
 namespace {
+
+using test::thrown_by;
 
 constexpr std::size_t room = 16 * 4096;
 constexpr Tag note_tag = 77;
@@ -96,15 +99,13 @@ TEST(VerbsPlacementFaults, OutsideOfWhatThePeerRegisteredIsRefused) {
       {from.registered.get(), from.bytes().data(), 4096, to.registered->address(), room - 4095}, nullptr, 0,
       note_tag));
   const Deadline deadline(std::chrono::seconds(20));
-  try {
+  const auto error = thrown_by([&] {
     while (!deadline.passed()) {
       EXPECT_FALSE(receiver.try_receive(nullptr, 0, note_tag));
       static_cast<void>(sender.flushed());
     }
-    ADD_FAILURE() << "it was not noticed";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("remote access error"));
-  }
+  });
+  EXPECT_THAT(error.text, ::testing::HasSubstr("remote access error"));
   EXPECT_EQ(to.bytes().back(), std::byte{0});
 }
 
@@ -113,14 +114,10 @@ TEST(VerbsPlacementFaults, MemoryThatNoDeviceReachesIsNamed) {
   const auto faulty = std::make_shared<FaultyVerbs>(fake_verbs(fabric_for(1, 1)), faults);
   const Transports ranks = verbs_ranks(1, same(faulty));
   faults->register_error = EFAULT;
-  try {
-    const Ground refused(*ranks[0]);
-    ADD_FAILURE() << "it was registered";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unsupported);
-    EXPECT_THAT(error.what(),
-                ::testing::HasSubstr("by dma-buf: there is none; by nvidia-peermem: Bad address (modprobe"));
-  }
+  const auto error = thrown_by([&] { const Ground refused(*ranks[0]); });
+  EXPECT_EQ(error.code, ErrorCode::unsupported);
+  EXPECT_THAT(error.text,
+              ::testing::HasSubstr("by dma-buf: there is none; by nvidia-peermem: Bad address (modprobe"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <tutti/error.hpp>
 
 #include "rig.hpp"
+#include "thrown.hpp"
 #include "transport/why_not.hpp"
 #include "verbs_faulty.hpp"
 #include "verbs_ranks.hpp"
@@ -14,6 +15,8 @@
 namespace tutti::transport::testing {
 
 namespace {
+
+using test::thrown_by;
 
 /// When told so, a completion of a send says that it was flushed, as a fatal event of its queue pair comes.
 class FlushingVerbs final : public ForwardingVerbs {
@@ -127,17 +130,15 @@ TEST(VerbsFake, APartitionThatThereIsNotIsRefused) {
   for (const int index : {1, 2}) {
     verbs::VerbsOptions options;
     options.pkey_index = index;
-    try {
+    const auto error = thrown_by([&] {
       static_cast<void>(verbs_ranks(2, same(fake_verbs(devices)),
                                     [&](Rank rank) { return fake_options(rank, 1, options); }));
-      ADD_FAILURE() << "accepted";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-      EXPECT_THAT(error.what(),
-                  ::testing::EndsWith("verbs, fake0 port 1: no partition has index " + std::to_string(index) +
-                                      " (TUTTI_VERBS_PKEY_INDEX); those that there are: "
-                                      "/sys/class/infiniband/fake0/ports/1/pkeys"));
-    }
+    });
+    EXPECT_EQ(error.code, ErrorCode::invalid_argument);
+    EXPECT_THAT(error.text,
+                ::testing::EndsWith("verbs, fake0 port 1: no partition has index " + std::to_string(index) +
+                                    " (TUTTI_VERBS_PKEY_INDEX); those that there are: "
+                                    "/sys/class/infiniband/fake0/ports/1/pkeys"));
   }
 }
 
@@ -158,13 +159,9 @@ TEST(VerbsFake, ADeviceThatCannotBeOpenedIsNamed) {
   EXPECT_TRUE(verbs::choose_ports(devices, {}, 0, why_none).empty());
   EXPECT_EQ(why_none, "no active port on fake0 (which " + why + ")");
   faults->open_error = EACCES;
-  try {
-    static_cast<void>(verbs_ranks(1, same(faulty)));
-    ADD_FAILURE() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), ::testing::EndsWith("RDMA device fake0 " + why));
-  }
+  const auto error = thrown_by([&] { static_cast<void>(verbs_ranks(1, same(faulty))); });
+  EXPECT_EQ(error.code, ErrorCode::invalid_argument);
+  EXPECT_THAT(error.text, ::testing::EndsWith("RDMA device fake0 " + why));
   EXPECT_EQ(faults->fired, 3);
 }
 
@@ -183,13 +180,9 @@ TEST(VerbsFake, RanksOfOtherTransportsAreNamed) {
   const auto listeners = listeners_at("127.0.0.1", 2);
   const auto fake = fake_verbs(fabric_for(2, 1));
   const auto expect_mismatch = [](Rank other, const auto& make) {
-    try {
-      make();
-      ADD_FAILURE() << "accepted";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::mismatch);
-      EXPECT_EQ(error.ranks(), std::vector<Rank>{other});
-    }
+    const auto error = thrown_by(make);
+    EXPECT_EQ(error.code, ErrorCode::mismatch);
+    EXPECT_EQ(error.ranks, std::vector<Rank>{other});
   };
   const std::jthread zero(
       [&] { expect_mismatch(1, [&] { tcp::TcpTransport(groups[0], listeners[0], tcp_secret); }); });
@@ -228,17 +221,15 @@ TEST(VerbsFake, TheEventOfAQueuePairSaysWhyARequestWasFlushed) {
   const auto ranks =
       verbs_ranks(2, [&](Rank rank) -> std::shared_ptr<verbs::Verbs> { return rank == 0 ? flushing : fake; });
   std::byte ball{1};
-  try {
+  const auto error = thrown_by([&] {
     for (const Deadline deadline(std::chrono::seconds(20)); !deadline.passed();) {
       ranks[0]->sender(1, 0).try_send(&ball, 1, 1, false);
       ranks[0]->progress();
       flushing->due = ranks[1]->receiver(0, 0).try_receive(&ball, 1, 1) || flushing->due;
     }
-    ADD_FAILURE() << "no error came";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr(::ibv_event_type_str(IBV_EVENT_QP_FATAL)));
-    EXPECT_EQ(error.ranks(), std::vector<Rank>{0}) << "whose device it is";
-  }
+  });
+  EXPECT_THAT(error.text, ::testing::HasSubstr(::ibv_event_type_str(IBV_EVENT_QP_FATAL)));
+  EXPECT_EQ(error.ranks, std::vector<Rank>{0}) << "whose device it is";
 }
 
 // Its descriptors report an error for good: whoever has nothing to do with it sleeps all the same.

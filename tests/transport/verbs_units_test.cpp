@@ -13,6 +13,7 @@
 
 #include "bootstrap/own_network.hpp"
 #include "bootstrap/ranks.hpp"
+#include "thrown.hpp"
 #include "transport/verbs/choice.hpp"
 #include "transport/verbs/probe.hpp"
 #include "transport/verbs/status.hpp"
@@ -196,29 +197,23 @@ TEST(VerbsChoice, APortThatIsDownIsNoneAndOneThatThereIsNotIsRefused) {
   EXPECT_TRUE(verbs::choose_ports({}, options, 0, why).empty());
   for (const auto& among : {std::vector<std::string>{}, {"all"}}) {
     options.devices = among;
-    try {
-      static_cast<void>(verbs::choose_ports(devices, options, 0, why));
-      ADD_FAILURE() << "accepted";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-      EXPECT_THAT(error.what(), HasSubstr("no RDMA device has a port 3, which TUTTI_VERBS_PORT asks for; "
-                                          "there are: two port 1, two port 2"));
-    }
+    const auto error =
+        test::thrown_by([&] { static_cast<void>(verbs::choose_ports(devices, options, 0, why)); });
+    EXPECT_EQ(error.code, ErrorCode::invalid_argument);
+    EXPECT_THAT(error.text, HasSubstr("no RDMA device has a port 3, which TUTTI_VERBS_PORT asks for; "
+                                      "there are: two port 1, two port 2"));
   }
 }
 
 TEST(VerbsChoice, WhatDoesNotExistIsRefusedWithWhatDoes) {
-  const auto refused = [](const std::vector<verbs::Device>& devices) -> std::string {
+  const auto refused = [](const std::vector<verbs::Device>& devices) {
     verbs::VerbsOptions options;
     options.devices = {"mlx5_9"};
     std::string why;
-    try {
-      static_cast<void>(verbs::choose_ports(devices, options, 0, why));
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-      return error.what();
-    }
-    return "accepted";
+    const auto error =
+        test::thrown_by([&] { static_cast<void>(verbs::choose_ports(devices, options, 0, why)); });
+    EXPECT_EQ(error.code, ErrorCode::invalid_argument);
+    return error.text;
   };
   EXPECT_THAT(refused({device("mlx5_0", 100, 0)}),
               AllOf(HasSubstr("mlx5_9"), HasSubstr("there are: mlx5_0")));
@@ -293,8 +288,7 @@ TEST(VerbsDevices, ThatDoNotSayHowMuchTheyTakeAtOnceTakeAMebibyte) {
 
 TEST(VerbsDevices, OfIwarpHaveTheAddressesOfTheirInterfaceAndItsAliases) {
   bootstrap::test::Child child([] {
-    if (!enter_bare_network() ||
-        !run_ip("link add e0 address 02:00:00:00:00:07 type veth peer name e1") ||
+    if (!enter_bare_network() || !run_ip("link add e0 address 02:00:00:00:00:07 type veth peer name e1") ||
         !run_ip("addr add 10.77.9.1/24 dev e0") || !run_ip("addr add 10.77.8.1/24 dev e0 label e0:1") ||
         !run_ip("addr add 10.77.7.1/24 dev e1"))
       return 77;
@@ -340,15 +334,11 @@ TEST(VerbsProbe, AGidIsTakenOnlyWhenAMessageComesThroughIt) {
   EXPECT_EQ(faults->fired, 1);
   verbs::VerbsOptions options;
   options.gid_index = 9;
-  try {
-    static_cast<void>(verbs::working_gid(faulty, port, options));
-    ADD_FAILURE() << "accepted";
-  } catch (const Error& error) {  // not what makes a transport do without RDMA
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(
-        error.what(),
-        EndsWith("RDMA device fake0 port 1 has no GID 9, which TUTTI_VERBS_GID_INDEX asks for; it has 1, 3"));
-  }
+  const auto error = test::thrown_by([&] { static_cast<void>(verbs::working_gid(faulty, port, options)); });
+  EXPECT_EQ(error.code, ErrorCode::invalid_argument) << "not what makes a transport do without RDMA";
+  EXPECT_THAT(
+      error.text,
+      EndsWith("RDMA device fake0 port 1 has no GID 9, which TUTTI_VERBS_GID_INDEX asks for; it has 1, 3"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <tutti/tutti.hpp>
 
 #include "base/read_file.hpp"
+#include "thrown.hpp"
 #include "topology/discover.hpp"
 #include "tuning/clear_costs.hpp"
 #include "tuning/file.hpp"
@@ -96,13 +97,9 @@ TEST_F(Files, MayBeLarge) {
 }
 
 std::string why_not(const std::string& setting) {
-  try {
-    text_of(setting);
-    return "";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    return error.what();
-  }
+  const auto error = test::thrown_by([&] { text_of(setting); });
+  EXPECT_EQ(error.code, ErrorCode::invalid_argument);
+  return error.text;
 }
 
 TEST_F(Files, ThatAreNamedMustBeRight) {
@@ -116,13 +113,10 @@ TEST_F(Files, ThatAreNamedMustBeRight) {
 TEST_F(Files, AreNotWaitedForWithoutEnd) {
   const std::string fifo = folder_ / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  try {
-    read_file("tuning", fifo, "; a remedy", std::chrono::milliseconds(20));
-    ADD_FAILURE() << "nobody writes there";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("fifo\": nothing came from it"), HasSubstr("; a remedy")));
-  }
+  const auto error =
+      test::thrown_by([&] { read_file("tuning", fifo, "; a remedy", std::chrono::milliseconds(20)); });
+  EXPECT_EQ(error.code, ErrorCode::invalid_argument);
+  EXPECT_THAT(error.text, AllOf(HasSubstr("fifo\": nothing came from it"), HasSubstr("; a remedy")));
   const std::jthread writer([&] {
     std::ofstream late(fifo);
     for (const char* part : {"what ", "comes ", "late"}) {

@@ -12,6 +12,7 @@
 #include <tutti/tutti.hpp>
 
 #include "base/json_depth.hpp"
+#include "thrown.hpp"
 #include "tuning/clear_costs.hpp"
 #include "tuning/decide.hpp"
 #include "tuning/file.hpp"
@@ -169,13 +170,9 @@ TEST(Choices, AreUnderstoodByTheVersionThatWroteThem) {
        {std::string(), text + "all_reduce 3 juggling\n", text + "juggle 3 ring\n", text + "all_reduce\n",
         text + "all_reduce three ring\n", text + "all_reduce -1 ring\n", text + "all_reduce 64 ring\n",
         without_barriers}) {
-    try {
-      choices_from(other);
-      ADD_FAILURE() << "taken: " << other;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::mismatch) << error.what();
-      EXPECT_THAT(error.what(), HasSubstr("different versions"));
-    }
+    const auto error = test::thrown_by([&] { choices_from(other); });
+    EXPECT_EQ(error.code, ErrorCode::mismatch) << error.text << other;
+    EXPECT_THAT(error.text, HasSubstr("different versions"));
   }
 }
 
@@ -321,13 +318,9 @@ TEST(Json, GivesBackConstantsAndChoices) {
 }
 
 void expect_refused(const std::string& text) {
-  try {
-    from_json(text);
-    ADD_FAILURE() << "taken: " << text;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("tutti-tune"), HasSubstr("TUTTI_TUNING=off")));
-  }
+  const auto error = test::thrown_by([&] { from_json(text); });
+  EXPECT_EQ(error.code, ErrorCode::invalid_argument) << text;
+  EXPECT_THAT(error.text, AllOf(HasSubstr("tutti-tune"), HasSubstr("TUTTI_TUNING=off")));
 }
 
 TEST(Json, RefusesWhatIsNoTuning) {

@@ -13,7 +13,6 @@
 namespace tutti::test {
 namespace {
 
-using bootstrap::test::thrown_by;
 using testing::HasSubstr;
 
 class WindowArguments : public OverWays {};

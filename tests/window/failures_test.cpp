@@ -22,7 +22,6 @@ namespace tutti::test {
 namespace {
 
 using namespace std::chrono_literals;
-using bootstrap::test::thrown_by;
 using std::chrono::steady_clock;
 using testing::HasSubstr;
 

@@ -21,7 +21,6 @@
 namespace tutti::test {
 namespace {
 
-using bootstrap::test::thrown_by;
 using testing::HasSubstr;
 
 /// What a way to a target was asked.

@@ -28,7 +28,6 @@
 namespace tutti::test {
 namespace {
 
-using bootstrap::test::thrown_by;
 using testing::HasSubstr;
 
 /// So many more addresses for this process, and no more.

@@ -122,7 +122,7 @@ TEST_F(VerbsSignals, WhoseLimitIsReachedIsNamed) {
   const auto put = [&] { way(0, 1).put({&block, 1}); };
   for (std::atomic<int>* refused : {&faults_->create_pair_error, &faults_->register_error}) {
     *refused = ENOMEM;
-    const auto thrown = bootstrap::test::thrown_by(put);
+    const auto thrown = test::thrown_by(put);
     EXPECT_EQ(thrown.code, ErrorCode::system);
     EXPECT_THAT(thrown.text, ::testing::HasSubstr("ulimit -l"));
     EXPECT_EQ(thrown.ranks, std::vector<Rank>{0}) << thrown.text;
@@ -143,7 +143,7 @@ TEST_F(VerbsSignals, WhoAsksAgainTakesThePlaceThatItHad) {
   });
   const auto before = counters_of(*fake_).pairs;
   const tutti::Block block{.bytes = 8};
-  EXPECT_EQ(bootstrap::test::thrown_by([&] { way(0, 1).put({&block, 1}); }).code, ErrorCode::timeout);
+  EXPECT_EQ(test::thrown_by([&] { way(0, 1).put({&block, 1}); }).code, ErrorCode::timeout);
   for (int k = 0; k < 200; ++k) put_and_notify(0, 1, 8, 3), signalled(1, 3, 0);
   EXPECT_EQ(counters_of(*fake_).pairs, before + 2);
   EXPECT_EQ(signalled(1, 3, 0), 200U);
@@ -247,7 +247,7 @@ TEST_F(VerbsSignals, ADeviceThatIsTakenAwayIsNamedByWhoeverUsesIt) {
   put_and_notify(0, 1, 8, 0);
   take_away(*fake_, "fake0");
   const auto expect_loss = [](const std::function<void()>& use) {
-    const auto thrown = bootstrap::test::thrown_by([&] {
+    const auto thrown = test::thrown_by([&] {
       for (const Deadline deadline(20s); !deadline.passed();) use();
     });
     EXPECT_EQ(thrown.code, ErrorCode::system);
@@ -281,7 +281,7 @@ TEST_F(VerbsSignals, ASourceThatIsGoneHarmsNobodyElse) {
   const tutti::Block block{.bytes = 8};
   way(2, 0).put({&block, 1});
   way(2, 0).submit();
-  EXPECT_EQ(bootstrap::test::thrown_by([&] { way(2, 0).done(); }).code, ErrorCode::peer_lost);
+  EXPECT_EQ(test::thrown_by([&] { way(2, 0).done(); }).code, ErrorCode::peer_lost);
 }
 
 }  // namespace

@@ -16,7 +16,6 @@ namespace tutti::test {
 namespace {
 
 using namespace std::chrono_literals;
-using bootstrap::test::thrown_by;
 using testing::HasSubstr;
 using testing::StartsWith;
 
