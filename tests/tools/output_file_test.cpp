@@ -20,6 +20,7 @@
 
 #include "base/file_descriptor.hpp"
 #include "output_file.hpp"
+#include "own_folder.hpp"
 #include "thrown.hpp"
 
 namespace tutti {
@@ -31,16 +32,13 @@ constexpr std::chrono::milliseconds patience(20);
 
 class OutputFiles : public testing::Test {
  protected:
-  OutputFiles() { fs::create_directory(folder_); }
-  ~OutputFiles() override { fs::remove_all(folder_); }
-
   static std::string text_in(const fs::path& file) {
     std::ifstream in(file);
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  const fs::path folder_ =
-      fs::temp_directory_path() / ("tutti-output-file-test-" + std::to_string(::getpid()));
+  const test::OwnFolder own_;
+  const fs::path& folder_ = own_.path();
   const fs::path file_ = folder_ / "results.json";
 };
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
+#include "own_folder.hpp"
 #include "samples.hpp"
 #include "topology/affinity.hpp"
 #include "topology/assemble.hpp"
@@ -24,16 +24,9 @@ using ::testing::Not;
 /// A file system of the test's own in the place of /sys and /proc.
 class Discover : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "tutti-topology-XXXXXX").string();
-    root_ = ::mkdtemp(name.data());
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-  void file(const std::string& path, const std::string& contents) {
-    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-    std::ofstream(root_ + path) << contents;
-  }
-  std::string root_;
+  void file(const std::string& path, const std::string& contents) { own_.write(path, contents); }
+  const test::OwnFolder own_;
+  const std::string root_ = own_.path();
 };
 
 double rate_of(const Machine& machine, const char* port) {

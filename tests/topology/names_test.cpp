@@ -1,13 +1,11 @@
 // Directories of /sys come and go with their devices, also while they are read.
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <system_error>
 
 #include "base/names_in.hpp"
+#include "own_folder.hpp"
 
 namespace tutti {
 namespace {
@@ -46,12 +44,10 @@ TEST(Names, OfADirectoryThatBreaksMidwayAreThoseBefore) {
 }
 
 TEST(Names, AreSorted) {
-  std::string folder = (std::filesystem::temp_directory_path() / "tutti-names-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  for (const char* name : {"/mlx5_1", "/eth0", "/mlx5_0"}) std::ofstream(folder + name) << "";
-  EXPECT_THAT(names_in(folder), ElementsAre("eth0", "mlx5_0", "mlx5_1"));
-  std::filesystem::remove_all(folder);
-  EXPECT_THAT(names_in(folder), IsEmpty());
+  const test::OwnFolder folder;
+  for (const char* name : {"mlx5_1", "eth0", "mlx5_0"}) folder.write(name, "");
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("eth0", "mlx5_0", "mlx5_1"));
+  EXPECT_THAT(names_in(folder.path() / "none"), IsEmpty());
 }
 
 }  // namespace

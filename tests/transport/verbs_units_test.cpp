@@ -1,11 +1,8 @@
 // The parts of the verbs transport that need no device, or the fake one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <utility>
 
@@ -13,6 +10,7 @@
 
 #include "bootstrap/own_network.hpp"
 #include "bootstrap/ranks.hpp"
+#include "own_folder.hpp"
 #include "thrown.hpp"
 #include "transport/verbs/choice.hpp"
 #include "transport/verbs/probe.hpp"
@@ -308,17 +306,14 @@ TEST(VerbsDevices, OfIwarpHaveTheAddressesOfTheirInterfaceAndItsAliases) {
 }
 
 TEST(VerbsDevices, PlaceAndRateComeFromTheKernel) {
-  const auto root = std::filesystem::temp_directory_path() / ("tutti-sysfs-" + std::to_string(::getpid()));
-  std::filesystem::create_directories(root / "fake0" / "device");
-  std::filesystem::create_directories(root / "fake0" / "ports" / "1");
-  std::ofstream(root / "fake0" / "ports" / "1" / "rate") << "800 Gb/sec (4X XDR)\n";
-  std::ofstream(root / "fake0" / "device" / "numa_node") << "1\n";
+  const test::OwnFolder root;
+  root.write("fake0/ports/1/rate", "800 Gb/sec (4X XDR)\n");
+  root.write("fake0/device/numa_node", "1\n");
   const auto fake = fake_verbs(fake_devices(1));
-  const auto devices = verbs::discover(*fake, root.string());
+  const auto devices = verbs::discover(*fake, root.path());
   EXPECT_EQ(devices[0].numa_node, 1);
   EXPECT_EQ(devices[0].ports[0].gigabits, 800);
   EXPECT_THAT(devices[0].pci_path, HasSubstr("fake0/device"));
-  std::filesystem::remove_all(root);
 }
 
 TEST(VerbsProbe, AGidIsTakenOnlyWhenAMessageComesThroughIt) {

@@ -15,6 +15,7 @@
 #include <tutti/tutti.hpp>
 
 #include "base/read_file.hpp"
+#include "own_folder.hpp"
 #include "thrown.hpp"
 #include "topology/discover.hpp"
 #include "tuning/clear_costs.hpp"
@@ -28,18 +29,12 @@ using testing::HasSubstr;
 
 class Files : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/tutti-tuning-XXXXXX";
-    folder_ = ::mkdtemp(name);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   std::string write(const std::string& name, const Tuning& tuning) {
-    const std::filesystem::path file = folder_ / name;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << to_json(tuning);
-    return file;
+    own_.write(name, to_json(tuning));
+    return folder_ / name;
   }
-  std::filesystem::path folder_;
+  const test::OwnFolder own_;
+  const std::filesystem::path& folder_ = own_.path();
 };
 
 // What a communicator of four ranks says of a call of 8 KiB.

@@ -21,6 +21,7 @@
 
 #include "base/file_descriptor.hpp"
 #include "command.hpp"
+#include "own_folder.hpp"
 #include "own_ranks.hpp"
 #include "tune/check.hpp"
 #include "tune/settings.hpp"
@@ -32,12 +33,6 @@ using testing::HasSubstr;
 
 class Tune : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/tutti-tune-XXXXXX";
-    folder_ = ::mkdtemp(name);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   int run(const std::string& arguments, const std::string& environment = "TUTTI_TUNING=") {
     const test::Outcome outcome = test::run_command("XDG_CACHE_HOME=" + folder_.string() + " " + environment +
                                                     " " TUTTI_TUNE " " + arguments);
@@ -49,7 +44,8 @@ class Tune : public testing::Test {
     return nlohmann::json::parse(in);
   }
 
-  std::filesystem::path folder_;
+  const test::OwnFolder own_;
+  const std::filesystem::path& folder_ = own_.path();
   std::string output_;
 };
 
