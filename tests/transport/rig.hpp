@@ -59,6 +59,21 @@ inline void require_filled(std::span<const std::byte> bytes, std::uint64_t seed,
 /// What a caller does to memory that is its own again.
 inline void scribble(std::span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0xee}); }
 
+/// A message from one rank to another, of its sender and of its receiver in this thread.
+inline void pass(Transport& from, Transport& to, Rank sender, Rank receiver, int channel, Tag tag) {
+  std::vector<std::byte> bytes(10'000);
+  fill(bytes, tag);
+  require(from.sender(receiver, channel).try_send(bytes.data(), bytes.size(), tag, false), "nothing is sent");
+  scribble(bytes);
+  const Deadline deadline(std::chrono::seconds(20));
+  while (!to.receiver(sender, channel).try_receive(bytes.data(), bytes.size(), tag)) {
+    require(!deadline.passed(), "a message does not arrive");
+    from.progress();
+    to.wait(std::chrono::milliseconds(100));
+  }
+  require_filled(bytes, tag, "a message");
+}
+
 /// The ranks of one check.
 class Rig {
  public:

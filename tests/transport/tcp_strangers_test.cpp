@@ -28,25 +28,10 @@ FileDescriptor call(std::uint16_t port) {
   return socket ? std::move(*socket) : FileDescriptor();
 }
 
-void pass(Transport& from, Transport& to, int channel, Tag tag) {
-  std::vector<std::byte> bytes(10'000);
-  fill(bytes, tag);
-  Sender& sender = from.sender(1, channel);
-  ASSERT_TRUE(sender.try_send(bytes.data(), bytes.size(), tag, false));
-  scribble(bytes);
-  const Deadline deadline(std::chrono::seconds(20));
-  while (!to.receiver(0, channel).try_receive(bytes.data(), bytes.size(), tag)) {
-    ASSERT_FALSE(deadline.passed());
-    from.progress();
-    to.wait(std::chrono::milliseconds(10));
-  }
-  require_filled(bytes, tag, "a message");
-}
-
 TEST(TcpStrangers, DisturbNobody) {
   const auto listeners = listeners_at("127.0.0.1", 2);
   const auto ranks = tcp_over(listeners, local_groups(2));
-  pass(*ranks[0], *ranks[1], 0, 1);
+  pass(*ranks[0], *ranks[1], 0, 1, 0, 1);
   std::vector<FileDescriptor> silent;  // more than the listener keeps
   for (int i = 0; i < 400; ++i) silent.push_back(call(listeners[1]->port()));
   std::atomic<bool> stop{false};
@@ -59,7 +44,7 @@ TEST(TcpStrangers, DisturbNobody) {
     }
   });
   for (Tag tag = 2; tag < 200 || noisy < 20; ++tag)
-    pass(*ranks[0], *ranks[1], static_cast<int>(tag % 4), tag);
+    pass(*ranks[0], *ranks[1], 0, 1, static_cast<int>(tag % 4), tag);
   stop = true;
   EXPECT_GE(noisy, 20);
 }
@@ -157,7 +142,7 @@ TEST(TcpInbox, GivesOutNoConnectionThatWasGivenUp) {
 TEST(TcpFork, AChildNeitherDisturbsNorKeepsAlive) {
   auto listeners = listeners_at("127.0.0.1", 2);
   auto ranks = tcp_over(listeners, local_groups(2));
-  pass(*ranks[0], *ranks[1], 0, 1);
+  pass(*ranks[0], *ranks[1], 0, 1, 0, 1);
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);
   const pid_t child = ::fork();
@@ -168,7 +153,7 @@ TEST(TcpFork, AChildNeitherDisturbsNorKeepsAlive) {
     ::close(pipe[1]);
     ::_exit(::read(pipe[0], &byte, 1) == 0 ? 0 : 1);  // until the parent has seen what it wants
   }
-  for (Tag tag = 2; tag < 10; ++tag) pass(*ranks[0], *ranks[1], static_cast<int>(tag % 2), tag);
+  for (Tag tag = 2; tag < 10; ++tag) pass(*ranks[0], *ranks[1], 0, 1, static_cast<int>(tag % 2), tag);
   ranks[0].reset();
   std::byte byte{};
   const Deadline deadline(std::chrono::seconds(10));

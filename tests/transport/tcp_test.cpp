@@ -32,21 +32,6 @@ INSTANTIATE_TEST_SUITE_P(TcpStreams, Conformance,
 
 namespace {
 
-/// Sends a message of known bytes from rank `from` to rank `to` and receives it, in this thread.
-void pass(Transport& from, Transport& to, Rank sender, Rank receiver, int channel, Tag tag) {
-  std::vector<std::byte> bytes(1000);
-  fill(bytes, tag);
-  ASSERT_TRUE(from.sender(receiver, channel).try_send(bytes.data(), bytes.size(), tag, false));
-  scribble(bytes);
-  const Deadline deadline(std::chrono::seconds(20));
-  while (!to.receiver(sender, channel).try_receive(bytes.data(), bytes.size(), tag)) {
-    ASSERT_FALSE(deadline.passed());
-    from.progress();
-    to.wait(std::chrono::milliseconds(100));
-  }
-  require_filled(bytes, tag, "a message");
-}
-
 std::size_t open_sockets() {
   std::size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
