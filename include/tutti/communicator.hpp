@@ -145,10 +145,9 @@ class Registration {
 /// it passes to another thread.
 ///
 /// Destroying it, which takes a few seconds at most, tells the others that this rank left in order;
-/// destroying it while an exception passes through tells them that it failed. If there is a Gpu of it, that
-/// waits for the Gpu's end. After fork, every call in the child throws Error(forked), except `rank`, `size`,
-/// `local_rank`, `local_size`, `host`, `hosts`, `stats` and `use_default`; `abort` and destruction reach
-/// nobody there.
+/// destroying it while an exception passes through tells them that it failed. After fork, every call in the
+/// child throws Error(forked), except `rank`, `size`, `local_rank`, `local_size`, `host`, `hosts`, `stats`
+/// and `use_default`; `abort` and destruction reach nobody there.
 class Communicator : public Operations<Communicator, void> {
  public:
   /// Has no group.
@@ -278,7 +277,7 @@ class Communicator : public Operations<Communicator, void> {
   explicit Communicator(std::unique_ptr<detail::Impl> impl);
   void submit(const Call& call);
   std::pair<std::shared_ptr<detail::Region>, void*> allocate_bytes(std::size_t bytes);
-  std::shared_ptr<detail::Impl> impl_;  ///< a Gpu of it keeps it, too
+  std::unique_ptr<detail::Impl> impl_;
 };
 
 }  // namespace tutti

@@ -186,8 +186,9 @@ class Gpu {
   /// Of no communicator, as one that was moved from: may only be destroyed, assigned to, or asked whether it
   /// is of one.
   Gpu() noexcept;
-  /// On the calling thread's current device. Collective over the communicator, which it keeps: handles of
-  /// both may be destroyed, and assigned to, in any order. Throws Error(unsupported) in a build without CUDA,
+  /// On the calling thread's current device. Collective over the communicator, which must outlive it, in
+  /// assignments, too: the default one of a class that holds both would end the communicator first, so that
+  /// the Gpu has to be ended before it (`gpu = Gpu()`). Throws Error(unsupported) in a build without CUDA,
   /// without a driver or device, and for more than 64 ranks; Error(invalid_argument) for `GpuOptions::blocks`
   /// out of range, or more than the device runs side by side; Error(mismatch) when options differ;
   /// Error(system) when what is written by one rank does not arrive at another, by any way. What is wrong on

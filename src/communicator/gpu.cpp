@@ -27,11 +27,9 @@ class GpuNetwork final : public gpu::Network {
   std::unique_ptr<Impl> impl_;
 };
 
-gpu::Setting setting_of(const std::shared_ptr<Impl>& owner, const GpuOptions& options) {
-  Impl& impl = *owner;
+gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   impl.ensure_usable();
   gpu::Setting setting;
-  setting.communicator = owner;
   setting.group = impl.group;
   setting.options = options;
   setting.algorithm = impl.options.algorithm;
@@ -61,8 +59,7 @@ gpu::Setting setting_of(const std::shared_ptr<Impl>& owner, const GpuOptions& op
   return setting;
 }
 
-std::unique_ptr<detail::GpuState> make_gpu_state(const std::shared_ptr<Impl>& impl,
-                                                 const GpuOptions& options) {
+std::unique_ptr<detail::GpuState> make_gpu_state(Impl& impl, const GpuOptions& options) {
   gpu::Setting setting = setting_of(impl, options);
   std::shared_ptr<gpu::Api> api;
   transport::do_together(setting.group, [&] {
@@ -75,6 +72,6 @@ std::unique_ptr<detail::GpuState> make_gpu_state(const std::shared_ptr<Impl>& im
 }  // namespace
 
 Gpu::Gpu(Communicator& communicator, const GpuOptions& options)
-    : state_(communicator.impl_->with_others([&] { return make_gpu_state(communicator.impl_, options); })) {}
+    : state_(communicator.impl_->with_others([&] { return make_gpu_state(*communicator.impl_, options); })) {}
 
 }  // namespace tutti

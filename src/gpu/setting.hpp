@@ -27,8 +27,7 @@ class Network {
 };
 
 struct Setting {
-  std::shared_ptr<void> communicator;  ///< of whose functions are those below
-  transport::Group group;              ///< with an `all_gather` that works
+  transport::Group group;  ///< `all_gather` works for as long as the communicator lives
   GpuOptions options;
   std::string algorithm;  ///< forced, or empty
   bool rank_order = false;

@@ -382,39 +382,6 @@ TEST_F(GpuTest, WithAFactorBlocksAreCopiedWithoutTheirGaps) {
       quick());
 }
 
-// A class that holds both, with the assignment that the language gives it, lets go of the communicator first.
-TEST_F(GpuTest, KeepsItsCommunicatorUntilItsOwnEnd) {
-  struct Both {
-    Communicator communicator;
-    Gpu gpu;
-  };
-  run_local(
-      3,
-      [&](Communicator& comm) {
-        for (const bool over_network : {false, true}) {
-          const GpuOptions options = over_network ? hosts_of(1) : small;
-          const auto both = [&] {
-            Both made{comm.duplicate(), {}};
-            made.gpu = Gpu(made.communicator, options);
-            return made;
-          };
-          Both kept = both();
-          kept = both();
-          exercise(memory, kept.communicator, kept.gpu, 700);
-          kept.communicator = Communicator();
-          const OnGpu<float> buffer(memory, std::vector<float>(700, 1));
-          comm.barrier();
-          kept.gpu.on(nullptr).all_reduce(buffer.data(), buffer.data(), 700, DataType::float32);
-          api->synchronize(nullptr);
-          kept.gpu.check();
-          EXPECT_EQ(buffer.values(), std::vector<float>(700, 3));
-          comm.barrier();
-        }
-      },
-      quick());
-  EXPECT_EQ(api->bytes_held(), 0U) << "of a Gpu that ended without the others nothing is freed";
-}
-
 TEST_F(GpuTest, AnotherDeviceMayBeTheCurrentOne) {
   run_local(
       2,
