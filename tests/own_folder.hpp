@@ -2,10 +2,14 @@
 /// A folder of a test's own.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 namespace tutti::test {
 
@@ -14,9 +18,14 @@ class OwnFolder {
  public:
   OwnFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "tutti-test-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
+    if (::mkdtemp(name.data()) == nullptr) throw std::system_error(errno, std::generic_category(), name);
+    path_ = name;
   }
-  ~OwnFolder() { std::filesystem::remove_all(path_); }
+  ~OwnFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+    EXPECT_FALSE(error) << path_ << ": " << error.message();
+  }
   OwnFolder(const OwnFolder&) = delete;
   OwnFolder& operator=(const OwnFolder&) = delete;
 

@@ -63,7 +63,7 @@ std::string_view name(Within within) {
     case Within::predict:
       return "predict()";
     case Within::meeting:
-      return "split(), duplicate(), predict() or making a window or a Gpu";
+      return "split(), duplicate(), predict(), or making a window, a Gpu or memory of one";
   }
   return "invalid";
 }

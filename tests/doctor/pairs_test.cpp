@@ -12,6 +12,7 @@
 namespace tutti::doctor {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -99,7 +100,7 @@ TEST(DoctorPairs, RanksOfAPairAreThoseOfTheJob) {
   ASSERT_EQ(findings.size(), 4U);
   EXPECT_THAT(findings[0].what, HasSubstr("waiting for rank 1 (rank 0 is 2 here, rank 1 is 3)"));
   EXPECT_THAT(findings[1].what, HasSubstr("no usable RDMA device) (rank 0 is 0 here, rank 1 is 2)"));
-  EXPECT_THAT(findings[2].what, testing::EndsWith("no usable RDMA device)"));
+  EXPECT_THAT(findings[2].what, EndsWith("no usable RDMA device)"));
   EXPECT_THAT(findings[3].data.at("pairs").at(1).at("explanation"), HasSubstr("rank 1 is 2"));
 }
 

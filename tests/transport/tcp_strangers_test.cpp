@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <stop_token>
+#include <thread>
 
 #include "bootstrap/authenticate.hpp"
 #include "bootstrap/ranks.hpp"
@@ -34,18 +36,17 @@ TEST(TcpStrangers, DisturbNobody) {
   pass(*ranks[0], *ranks[1], 0, 1, 0, 1);
   std::vector<FileDescriptor> silent;  // more than the listener keeps
   for (int i = 0; i < 400; ++i) silent.push_back(call(listeners[1]->port()));
-  std::atomic<bool> stop{false};
   std::atomic<int> noisy{0};
-  std::jthread noise([&] {
+  std::jthread noise([&](const std::stop_token& stop) {
     const std::vector<std::byte> garbage(500, std::byte{'x'});
-    while (!stop) {
+    while (!stop.stop_requested()) {
       const auto socket = call(listeners[1]->port());
       noisy += socket && ::send(socket.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL) > 0 ? 1 : 0;
     }
   });
   for (Tag tag = 2; tag < 200 || noisy < 20; ++tag)
     pass(*ranks[0], *ranks[1], 0, 1, static_cast<int>(tag % 4), tag);
-  stop = true;
+  noise.request_stop();
   EXPECT_GE(noisy, 20);
 }
 

@@ -20,7 +20,7 @@ struct Timing {
 struct Method {
   int iterations = 0;  ///< calls in a batch; 0: as many as take about 5 ms
   int batches = 5;
-  int warmups = 20;  ///< with the three that say how many take 5 ms, all that ways are tried in at first
+  int warmups = 21;  ///< in which the library tries its ways of long calls
 };
 
 /// Calls `call` over and over. Collective; equal on all ranks. With `prepare`, every call is timed alone:

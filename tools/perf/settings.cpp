@@ -84,7 +84,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
       ->check(positive);
   app.add_option("--batches", settings.batches, "Batches; the time is their median (default 5)")
       ->check(positive);
-  app.add_option("-w,--warmup_iters", settings.warmups, "Calls before the first batch (default 20)")
+  app.add_option("-w,--warmup_iters", settings.warmups, "Calls before the first batch (default 21)")
       ->check(natural);
   app.add_option("-c,--check", settings.checks,
                  "Calls that are checked before the measurement, and as many after it, each with other "

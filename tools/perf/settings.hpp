@@ -22,7 +22,7 @@ struct Settings {
   int root = 0;        ///< all_roots: every rank in turn
   int iterations = 0;  ///< calls in a batch; 0: as many as take about 5 ms
   int batches = 5;
-  int warmups = 20;
+  int warmups = 21;
   int checks = 1;  ///< checked calls before and after the measured ones, each with its own inputs; 0: none
   bool registered = false;
   bool rewrite = false;

@@ -83,8 +83,8 @@ class PathTrial {
   static constexpr double cold = 100'000;  ///< ns; a first attach took 20 to 50 us more than the next
 
   static constexpr std::size_t pairs = 2;
-  /// Nanoseconds of a call by each path: means of two calls in a row, the same ones on all ranks. 0: they
-  /// were not timed.
+  /// Nanoseconds of a call by each path: means of two calls in a row, the same ones on all ranks that timed
+  /// all of them. 0: they were not timed.
   using Times = std::array<std::array<std::uint32_t, pairs>, all_paths.size()>;
   /// The same over all ranks: of the pair that was shortest.
   using Costs = std::array<std::uint32_t, all_paths.size()>;
