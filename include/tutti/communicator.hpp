@@ -264,8 +264,8 @@ class Communicator : public Operations<Communicator, void> {
   /// each kind of pair and why better ones are refused, lanes, chunk and predicted time of the fastest
   /// candidate, and why the next ones lose (docs/topology.md). The text is not for programs to parse; it
   /// takes milliseconds to seconds. Collective, with equal calls: the first time, ranks exchange their
-  /// machines, about 100 bytes a rank and each kind of machine once. Throws as `explain`; where the simulator
-  /// cannot follow, the text says why.
+  /// machines, about 100 bytes a rank and each kind of machine once, behind collectives that were started
+  /// before. Throws as `explain`; where the simulator cannot follow, the text says why.
   [[nodiscard]] std::string predict(const Call& call);
   /// What this rank's calls have moved so far. Throws nothing.
   [[nodiscard]] Stats stats() const;

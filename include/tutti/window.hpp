@@ -132,12 +132,12 @@ class Window {
   /// Of no communicator, as one that was moved from: may only be destroyed, assigned to, or asked whether it
   /// is of one.
   Window() noexcept;
-  /// Collective. `memory` is this rank's part: any memory, of any size, also empty; sizes may differ. It must
-  /// stay until the window is gone. Memory from `Communicator::allocate` or registered is reached fastest by
-  /// ranks of this host; `path` says how each is reached. Throws Error: mismatch (other `notifications`), and
-  /// on all ranks what is wrong on one: invalid_argument (a null pointer with a size, memory of a CUDA
-  /// device, `notifications` out of range), system (also where it cannot map a peer's memory); the
-  /// communicator then stays usable.
+  /// Collective, and waits for collectives that were started before. `memory` is this rank's part: any
+  /// memory, of any size, also empty; sizes may differ. It must stay until the window is gone. Memory from
+  /// `Communicator::allocate` or registered is reached fastest by ranks of this host; `path` says how each
+  /// is reached. Throws Error: mismatch (other `notifications`), and on all ranks what is wrong on one:
+  /// invalid_argument (a null pointer with a size, memory of a CUDA device, `notifications` out of range),
+  /// system (also where it cannot map a peer's memory); the communicator then stays usable.
   Window(Communicator& communicator, std::span<std::byte> memory, const WindowOptions& options = {});
   /// Of what operations take: std::vector, Buffer, std::array, ... (see WritableElements).
   template <WritableElements Range>
