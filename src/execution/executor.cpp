@@ -23,7 +23,7 @@ auto naming(Rank peer, const Look& look) {
 
 [[gnu::noinline]] void copy_long(std::byte* to, const std::byte* from, std::size_t bytes,
                                  std::uint64_t streaming) {
-  kernels::copy({&to, 1}, from, bytes, streaming);
+  kernels::copy({&to, 1}, from, bytes, {.streaming_sinks = streaming});
 }
 
 bool of_peer(Base base) { return base == Base::peer_input || base == Base::peer_output; }
@@ -221,9 +221,8 @@ void Execution::reach_peers(const Instruction& instruction, std::uint64_t iterat
   }
 }
 
-void Execution::fold(const Instruction& instruction, std::size_t bytes, std::uint64_t streaming_slots) {
-  kernels::FoldModifiers modifiers;
-  modifiers.streaming_sinks = instruction.streaming_sinks | streaming_slots;
+void Execution::fold(const Instruction& instruction, std::size_t bytes, kernels::FoldModifiers modifiers) {
+  modifiers.streaming_sinks |= instruction.streaming_sinks;
   modifiers.divisor = instruction.completes ? program_->divisor : 1;
   for (std::uint32_t left = instruction.segments;; --left) {
     kernels::fold_to_all(program_->kernel, program_->element_bytes, {sinks_.data(), instruction.sinks},
@@ -253,19 +252,20 @@ bool Execution::try_fold(const Instruction& instruction, std::uint64_t iteration
       sources_[i] = local(sources[i].base, sources[i].offset, iteration);
     }
   }
-  std::uint64_t streaming_slots = 0;
+  kernels::FoldModifiers modifiers;
   for (std::uint32_t i = 0; i < instruction.sinks; ++i) {
     if (sinks[i].sender != nullptr) {
       if ((sinks_[i] = sinks[i].sender->try_reserve(message)) == nullptr) return false;
-      if (message >= kernels::StoreTrial::least && i < 64 && sinks[i].sender->past_caches(message))
-        streaming_slots |= std::uint64_t{1} << i;
+      if (message >= kernels::StoreTrial::least && i < 64)
+        (sinks[i].sender->past_caches(message) ? modifiers.streaming_sinks : modifiers.shared_sinks) |=
+            std::uint64_t{1} << i;
     } else if (!of_peer(sinks[i].base)) {
       sinks_[i] = local(sinks[i].base, sinks[i].offset, iteration);
     }
   }
   if (bytes != 0 && (peers_ == nullptr || !copy_from_peer(instruction, iteration, bytes))) {
     if (peers_ != nullptr) reach_peers(instruction, iteration, bytes);
-    fold(instruction, bytes, streaming_slots);
+    fold(instruction, bytes, modifiers);
   }
   for (std::uint32_t i = 0; i < instruction.sources; ++i)
     if (sources[i].receiver != nullptr) sources[i].receiver->release();

@@ -14,26 +14,25 @@ namespace tutti::kernels::HWY_NAMESPACE {
 /// Whole groups of vectors only; returns the bytes copied. The sink is often a slot that another core read
 /// last, so that waiting for the right to write its lines is most of the time.
 std::size_t copy_groups_here(std::byte* sink, const std::byte* source, std::size_t bytes) {
-  constexpr std::size_t ahead = 512;
   using Format = Native<std::uint8_t>;
   const hn::ScalableTag<std::uint8_t> d;
   const std::size_t group = unroll<Format>() * hn::Lanes(d);
   const std::array<std::byte*, 1> sinks{sink};
   const std::array<const std::byte*, 1> sources{source};
-  const GeneralJob<std::uint8_t> job(sinks, sources, {});
+  const GeneralJob<std::uint8_t> job(sinks, sources, {.shared_sinks = 1});
   std::size_t done = 0;
   for (; bytes - done >= group; done += group) {
-    for (std::size_t line = 0; line < group; line += 64) prefetch_for_write(sink + done + ahead + line);
+    prefetch_shared_sinks(job, done, group);
     fold_vectors<Format, Sum, unroll<Format>()>(d, job, done);
   }
   return done;
 }
 
 /// A fold of one source: the operation is never applied.
-void copy_general_here(Sinks sinks, const std::byte* source, std::size_t bytes,
-                       std::uint64_t streaming_sinks) {
-  const FoldModifiers modifiers{.streaming_sinks = streaming_sinks};
-  fold_general<Native<std::uint8_t>, Sum>(sinks, {&source, 1}, bytes, modifiers);
+void copy_general_here(Sinks sinks, const std::byte* source, std::size_t bytes, const FoldModifiers& hints) {
+  fold_general<Native<std::uint8_t>, Sum>(
+      sinks, {&source, 1}, bytes,
+      {.streaming_sinks = hints.streaming_sinks, .shared_sinks = hints.shared_sinks});
 }
 
 }  // namespace tutti::kernels::HWY_NAMESPACE
@@ -82,14 +81,14 @@ void copy_block(std::byte* sink, const std::byte* source, std::size_t bytes) {
 }
 
 void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_t bytes,
-          std::uint64_t streaming_sinks, bool block_copies) {
-  if (block_copies && streaming_sinks == 0) {
+          const FoldModifiers& hints, bool block_copies) {
+  if (block_copies && hints.streaming_sinks == 0) {
     for (std::byte* sink : sinks)
       if (sink != source) copy_block(sink, source, bytes);
     return;
   }
-  if (sinks.size() > 1 || (streaming_sinks & 1) != 0) {
-    return HWY_DYNAMIC_DISPATCH(copy_general_here)(sinks, source, bytes, streaming_sinks);
+  if (sinks.size() > 1 || (hints.streaming_sinks & 1) != 0) {
+    return HWY_DYNAMIC_DISPATCH(copy_general_here)(sinks, source, bytes, hints);
   }
   if (sinks[0] == source) return;
   // Less is over before a prefetch helps; more is not a slot, and memcpy goes past the caches where that is
@@ -102,15 +101,16 @@ void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_
 }
 
 void fold_to_all(Fold fold, std::size_t element_bytes, std::span<std::byte* const> sinks,
-                 std::span<const std::byte* const> sources, std::size_t count, const FoldModifiers& modifiers,
+                 std::span<const std::byte* const> sources, std::size_t count, FoldModifiers modifiers,
                  bool block_copies) {
+  if (!block_copies) return fold(sinks, sources, count, modifiers);
+  modifiers.shared_sinks = 0;
   const std::size_t bytes = count * element_bytes;
   constexpr std::size_t slot_like_least = 2048;
-  if (!block_copies || modifiers.streaming_sinks != 0 || bytes < slot_like_least ||
-      (sinks.size() == 1 && sources.size() > 1))
+  if (modifiers.streaming_sinks != 0 || bytes < slot_like_least || (sinks.size() == 1 && sources.size() > 1))
     return fold(sinks, sources, count, modifiers);
   if (sources.size() == 1 && modifiers.scaled_sources == 0 && modifiers.divisor == 1)
-    return copy(sinks, sources[0], bytes, 0, true);
+    return copy(sinks, sources[0], bytes, {}, true);
   const std::size_t piece = std::size_t{8192} / element_bytes;
   constexpr std::size_t most_sources = 64;
   if (sources.size() > most_sources) return fold(sinks, sources, count, modifiers);

@@ -7,10 +7,13 @@
 #define TUTTI_KERNELS_FOLD_INL
 #endif
 
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 
+#include "base/prefetch.hpp"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/formats-inl.hpp"
@@ -89,6 +92,17 @@ HWY_INLINE void prefetch_sources(const Job& job, std::size_t offset, std::size_t
   }
 }
 
+/// Asks for `bytes` of every sink that another core read last, some way ahead of `offset`: waiting for the
+/// right to write its lines would be most of the time. Any address will do.
+template <class Job>
+HWY_INLINE void prefetch_shared_sinks(const Job& job, std::size_t offset, std::size_t bytes) {
+  constexpr std::size_t ahead = 512;
+  for (std::uint64_t left = job.shared_sinks(); left != 0; left &= left - 1) {
+    std::byte* const sink = job.sink(static_cast<std::size_t>(std::countr_zero(left))) + offset + ahead;
+    for (std::size_t line = 0; line < bytes; line += 64) prefetch_for_write(sink + line);
+  }
+}
+
 /// Elements [begin, end).
 template <class Format, class Op, class Job>
 HWY_INLINE void fold_range(const Job& job, std::size_t begin, std::size_t end) {
@@ -102,6 +116,7 @@ HWY_INLINE void fold_range(const Job& job, std::size_t begin, std::size_t end) {
     const bool prefetches = (end - begin) * size >= from_memory;
     for (; end - begin >= group * lanes; begin += group * lanes) {
       if (prefetches) prefetch_sources(job, begin * size, group * lanes * size);
+      prefetch_shared_sinks(job, begin * size, group * lanes * size);
       fold_vectors<Format, Op, group>(d, job, begin * size);
     }
   }
@@ -125,9 +140,10 @@ HWY_NOINLINE void fold_general(Sinks sinks, Sources sources, std::size_t count,
 
 /// Two sources, one or two sinks, no modifiers.
 template <class Format, class Op>
-HWY_NOINLINE void fold_two(Sinks sinks, Sources sources, std::size_t count, const FoldModifiers&) {
-  if (sinks.size() == 1) return fold_range<Format, Op>(PlainJob<1>(sinks, sources), 0, count);
-  fold_range<Format, Op>(PlainJob<2>(sinks, sources), 0, count);
+HWY_NOINLINE void fold_two(Sinks sinks, Sources sources, std::size_t count, const FoldModifiers& modifiers) {
+  const std::uint64_t shared = modifiers.shared_sinks;
+  if (sinks.size() == 1) return fold_range<Format, Op>(PlainJob<1>(sinks, sources, shared), 0, count);
+  fold_range<Format, Op>(PlainJob<2>(sinks, sources, shared), 0, count);
 }
 
 /// What is common enough to have code of its own.
@@ -146,7 +162,7 @@ void fold_elements(Sinks sinks, Sources sources, std::size_t count, const FoldMo
     }
   }
   if (sources.size() == 1 && !does_arithmetic(modifiers, 1)) {
-    return copy(sinks, sources[0], count * sizeof(typename Format::Stored), modifiers.streaming_sinks);
+    return copy(sinks, sources[0], count * sizeof(typename Format::Stored), modifiers);
   }
   kGeneral(sinks, sources, count, modifiers);
 }

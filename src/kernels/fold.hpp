@@ -18,6 +18,8 @@ struct FoldModifiers {
   double factor = 1.0;
   std::int64_t divisor = 1;           ///< divides the result, > 0 (1: not); integers truncate toward zero
   std::uint64_t streaming_sinks = 0;  ///< bit i: write sink i past the caches (a hint)
+  /// Bit i: another core read sink i last, so its lines are asked for ahead (a hint, of those not streamed).
+  std::uint64_t shared_sinks = 0;
   bool operator==(const FoldModifiers&) const = default;
 };
 
@@ -52,14 +54,14 @@ inline constexpr bool can_pass_caches = false;
 /// as a vector from malloc does and a page does not (glibc bug 30994; measured: docs/experiments.md).
 void copy_block(std::byte* sink, const std::byte* source, std::size_t bytes);
 
-/// Copies bytes to every sink.
+/// Copies bytes to every sink. Of the modifiers, the hints count.
 void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_t bytes,
-          std::uint64_t streaming_sinks, bool block_copies = block_copies_win());
+          const FoldModifiers& hints, bool block_copies = block_copies_win());
 
 /// `fold` to every sink, with the same result in either way: in one pass, or into the first sink and from
 /// there by block copies into the others, a cacheable piece at a time.
 void fold_to_all(Fold fold, std::size_t element_bytes, std::span<std::byte* const> sinks,
-                 std::span<const std::byte* const> sources, std::size_t count, const FoldModifiers& modifiers,
+                 std::span<const std::byte* const> sources, std::size_t count, FoldModifiers modifiers,
                  bool block_copies = block_copies_win());
 
 /// Asks the processor what it has, once a process: a hundred microseconds in a virtual machine, where every

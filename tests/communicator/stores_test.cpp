@@ -10,11 +10,11 @@ namespace tutti {
 
 namespace {
 
-std::uint64_t asked_for = 0;  // streaming sinks of the last fold
+kernels::FoldModifiers asked_for;  // of the last fold
 
 void note(std::span<std::byte* const>, std::span<const std::byte* const>, std::size_t,
           const kernels::FoldModifiers& modifiers) {
-  asked_for = modifiers.streaming_sinks;
+  asked_for = modifiers;
 }
 
 class PastCaches final : public transport::Sender {
@@ -30,9 +30,9 @@ class PastCaches final : public transport::Sender {
   std::vector<std::byte> room_;
 };
 
-/// Which sinks of a fold of two inputs into memory, a message that goes past the caches, and one that does
-/// not, are written past the caches.
-std::uint64_t streamed(std::size_t bytes, std::uint64_t by_program) {
+/// What a fold of two inputs into memory, a message that goes past the caches, and one that does not, is
+/// asked for.
+kernels::FoldModifiers folded(std::size_t bytes, std::uint64_t by_program) {
   PastCaches past(bytes);
   test::Queue usual;
   execution::Program program;
@@ -53,17 +53,24 @@ std::uint64_t streamed(std::size_t bytes, std::uint64_t by_program) {
   std::vector<std::byte> input(bytes), output(bytes);
   execution::Execution execution;
   execution.begin(program, {.input = input.data(), .output = output.data()}, 1);
-  asked_for = 0;
+  asked_for = {};
   EXPECT_TRUE(execution.advance());
   EXPECT_TRUE(execution.done());
   return asked_for;
 }
 
-TEST(Stores, OnlyTheMessageThatAsksForItGoesPastTheCaches) { EXPECT_EQ(streamed(8192, 0), 0b010U); }
+TEST(Stores, OnlyTheMessageThatAsksForItGoesPastTheCaches) {
+  EXPECT_EQ(folded(8192, 0).streaming_sinks, 0b010U);
+}
 
-TEST(Stores, ResultsGoTheirOwnWay) { EXPECT_EQ(streamed(8192, 0b001), 0b011U); }
+TEST(Stores, ResultsGoTheirOwnWay) { EXPECT_EQ(folded(8192, 0b001).streaming_sinks, 0b011U); }
 
-TEST(Stores, ShortMessagesDoNotAsk) { EXPECT_EQ(streamed(512, 0), 0U); }
+TEST(Stores, OfOtherMessagesTheLinesAreAskedForAhead) { EXPECT_EQ(folded(8192, 0).shared_sinks, 0b100U); }
+
+TEST(Stores, ShortMessagesDoNotAsk) {
+  EXPECT_EQ(folded(512, 0).streaming_sinks, 0U);
+  EXPECT_EQ(folded(512, 0).shared_sinks, 0U);
+}
 
 }  // namespace
 

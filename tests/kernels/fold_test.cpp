@@ -118,7 +118,7 @@ TEST_P(FoldTest, SinkMayBeASource) {
 }
 
 TEST_P(FoldTest, ScalesDividesAndStreams) {
-  const std::array<kernels::FoldModifiers, 7> all{{
+  const std::array<kernels::FoldModifiers, 9> all{{
       {.divisor = 3},
       {.divisor = 8, .streaming_sinks = 1},
       {.scaled_sources = 0b101, .factor = 0.3},
@@ -126,6 +126,8 @@ TEST_P(FoldTest, ScalesDividesAndStreams) {
       {.scaled_sources = 0b10, .factor = 1e30},
       {.scaled_sources = 0b1, .factor = 1.0, .streaming_sinks = ~std::uint64_t{0}},
       {.streaming_sinks = 0b11},
+      {.shared_sinks = ~std::uint64_t{0}},
+      {.divisor = 2, .streaming_sinks = 0b01, .shared_sinks = 0b10},
   }};
   for (const auto& chosen_modifiers : all) {
     modifiers = chosen_modifiers;

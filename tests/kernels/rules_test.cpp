@@ -165,7 +165,8 @@ TEST_P(RulesTest, CopiesToEverySink) {
       for (Buffer& sink : sinks) pointers.push_back(sink.data());
       for (std::size_t count = 1; count <= sinks.size(); ++count) {
         for (const bool block_copies : {false, true}) {
-          kernels::copy(std::span(pointers).first(count), source.data(), bytes, streaming, block_copies);
+          kernels::copy(std::span(pointers).first(count), source.data(), bytes,
+                        {.streaming_sinks = streaming, .shared_sinks = ~streaming}, block_copies);
           for (std::size_t k = 0; k < count; ++k) {
             EXPECT_TRUE(sinks[k].holds(source)) << bytes << " bytes, sink " << k << " of " << count;
             std::fill_n(pointers[k], bytes, std::byte{});

@@ -48,7 +48,7 @@ std::size_t longest_in_lines(int ranks, int channel) {
 
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool past_caches) {
   std::byte* const sinks[] = {to};
-  kernels::copy(sinks, from, bytes, past_caches ? 1 : 0);
+  kernels::copy(sinks, from, bytes, {.streaming_sinks = past_caches ? 1U : 0U});
 }
 
 }  // namespace

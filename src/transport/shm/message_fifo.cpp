@@ -221,7 +221,7 @@ std::size_t MessageReceiver::copy_offered(std::byte* into, std::size_t bytes) {
   } const leave{direct_};
   bytes = std::min(bytes, bytes_in_one_go);  // meanwhile nobody can close them
   if (direct_.reach(place_) == Reach::mapped)
-    kernels::copy({&into, 1}, direct_.map(writer(), place_) + received_, bytes, 0);
+    kernels::copy({&into, 1}, direct_.map(writer(), place_) + received_, bytes, {});
   else
     direct_.read(writer(), place_.address + received_, into, bytes);
   return bytes;
