@@ -7,7 +7,6 @@
 #define TUTTI_KERNELS_FOLD_INL
 #endif
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -97,9 +96,10 @@ HWY_INLINE void prefetch_sources(const Job& job, std::size_t offset, std::size_t
 template <class Job>
 HWY_INLINE void prefetch_shared_sinks(const Job& job, std::size_t offset, std::size_t bytes) {
   constexpr std::size_t ahead = 512;
-  for (std::uint64_t left = job.shared_sinks(); left != 0; left &= left - 1) {
-    std::byte* const sink = job.sink(static_cast<std::size_t>(std::countr_zero(left))) + offset + ahead;
-    for (std::size_t line = 0; line < bytes; line += 64) prefetch_for_write(sink + line);
+  for (std::size_t k = 0; k < job.sinks(); ++k) {
+    if (!job.shared(k)) continue;
+    for (std::size_t line = 0; line < bytes; line += 64)
+      prefetch_for_write(job.sink(k) + offset + ahead + line);
   }
 }
 

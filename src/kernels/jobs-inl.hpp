@@ -28,17 +28,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Sinks = std::span<std::byte* const>;
 using Sources = std::span<const std::byte* const>;
 
-/// The lowest `count` bits.
-constexpr std::uint64_t first_of(std::uint64_t bits, std::size_t count) {
-  return count < 64 ? bits & ((std::uint64_t{1} << count) - 1) : bits;
-}
-
 /// Two sources into `kSinks` sinks, and nothing else.
 template <std::size_t kSinks>
 class PlainJob {
  public:
   PlainJob(Sinks sinks, Sources sources, std::uint64_t shared_sinks)
-      : sources_{sources[0], sources[1]}, shared_(first_of(shared_sinks, kSinks)) {
+      : sources_{sources[0], sources[1]}, shared_(shared_sinks) {
     std::copy_n(sinks.begin(), kSinks, sinks_.begin());
   }
   static constexpr std::size_t sinks() { return kSinks; }
@@ -46,7 +41,7 @@ class PlainJob {
   [[nodiscard]] HWY_INLINE std::byte* sink(std::size_t k) const { return sinks_[k]; }
   [[nodiscard]] HWY_INLINE const std::byte* source(std::size_t s) const { return sources_[s]; }
   [[nodiscard]] static constexpr bool streams(std::size_t) { return false; }
-  [[nodiscard]] std::uint64_t shared_sinks() const { return shared_; }
+  [[nodiscard]] HWY_INLINE bool shared(std::size_t k) const { return ((shared_ >> k) & 1) != 0; }
   template <class D, class V = hn::Vec<D>>
   HWY_INLINE V scaled(D, std::size_t, V v) const {
     return v;
@@ -71,7 +66,7 @@ class GeneralJob {
         sources_(sources),
         scaled_(scales(modifiers, sources.size()) ? modifiers.scaled_sources : 0),
         streaming_(modifiers.streaming_sinks),
-        shared_(first_of(modifiers.shared_sinks, sinks.size())),
+        shared_(modifiers.shared_sinks),
         factor_(static_cast<Lane>(modifiers.factor)),
         divisor_(static_cast<Lane>(modifiers.divisor)),
         divides_(modifiers.divisor != 1) {
@@ -84,7 +79,7 @@ class GeneralJob {
   [[nodiscard]] HWY_INLINE bool streams(std::size_t k) const {
     return k < 64 && ((streaming_ >> k) & 1) != 0;
   }
-  [[nodiscard]] std::uint64_t shared_sinks() const { return shared_; }
+  [[nodiscard]] HWY_INLINE bool shared(std::size_t k) const { return k < 64 && ((shared_ >> k) & 1) != 0; }
   template <class D, class V = hn::Vec<D>>
   HWY_INLINE V scaled(D d, std::size_t s, V v) const {
     if constexpr (std::is_floating_point_v<Lane>) {
