@@ -87,6 +87,16 @@ transport::Transport& Routes::to(Rank peer) {
   return *tcp_;
 }
 
+transport::Sender& Routes::stream_sender(Rank peer, int channel) {
+  transport::Transport& on = to(peer);
+  return on.sender(peer, &on == shm_ ? transport::stream_channel : channel);
+}
+
+transport::Receiver& Routes::stream_receiver(Rank peer, int channel) {
+  transport::Transport& on = to(peer);
+  return on.receiver(peer, &on == shm_ ? transport::stream_channel : channel);
+}
+
 transport::Sender* Routes::multicast_sender(int channel) { return shm_->multicast_sender(channel); }
 
 transport::Receiver* Routes::multicast_receiver(Rank from, int channel) {

@@ -67,6 +67,8 @@ class Routes final : public execution::Channels {
   transport::Transport& to(Rank peer);
   transport::Sender& sender(Rank peer, int channel) override { return to(peer).sender(peer, channel); }
   transport::Receiver& receiver(Rank peer, int channel) override { return to(peer).receiver(peer, channel); }
+  transport::Sender& stream_sender(Rank peer, int channel) override;
+  transport::Receiver& stream_receiver(Rank peer, int channel) override;
   [[nodiscard]] bool multicasts() const override { return multicast_; }
   transport::Sender* multicast_sender(int channel) override;
   transport::Receiver* multicast_receiver(Rank from, int channel) override;

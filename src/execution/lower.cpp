@@ -273,7 +273,9 @@ class Lowering {
       s.peer = o.rank;
       if (multicasts(o.rank, o.channel))
         s.receiver = channels_.multicast_receiver(o.rank, multicast_channel(o));
-      if (s.receiver == nullptr) s.receiver = &channels_.receiver(o.rank, o.channel);
+      if (s.receiver == nullptr)
+        s.receiver = overview_.one_way ? &channels_.stream_receiver(o.rank, o.channel)
+                                       : &channels_.receiver(o.rank, o.channel);
       return s;
     }
     std::tie(s.base, s.owner) = base(o);
@@ -289,10 +291,13 @@ class Lowering {
       if (o.kind == Operand::Kind::message) {
         if (std::find(multicast.begin(), multicast.end(), o.channel) != multicast.end()) continue;
         if (multicasts(rank_, o.channel)) s.sender = channels_.multicast_sender(multicast_channel(o));
-        if (s.sender != nullptr)
+        if (s.sender != nullptr) {
           multicast.push_back(o.channel);
-        else
-          s.sender = &channels_.sender(o.rank, o.channel), s.peer = o.rank;
+        } else {
+          s.sender = overview_.one_way ? &channels_.stream_sender(o.rank, o.channel)
+                                       : &channels_.sender(o.rank, o.channel);
+          s.peer = o.rank;
+        }
       } else {
         std::tie(s.base, s.owner) = base(o);
         s.offset = offset(o);

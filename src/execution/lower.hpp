@@ -41,6 +41,9 @@ class Channels {
   virtual ~Channels() = default;
   virtual transport::Sender& sender(Rank peer, int channel) = 0;
   virtual transport::Receiver& receiver(Rank peer, int channel) = 0;
+  /// Of a schedule in which no rank both sends and receives, and all messages are of that channel.
+  virtual transport::Sender& stream_sender(Rank peer, int channel) { return sender(peer, channel); }
+  virtual transport::Receiver& stream_receiver(Rank peer, int channel) { return receiver(peer, channel); }
   /// Whether a message to all others can be one.
   [[nodiscard]] virtual bool multicasts() const { return false; }
   /// nullptr when there is no such thing. `channel`: of a schedule, or transport::lone_channel.

@@ -28,19 +28,28 @@ struct Multicasts {
 Overview overview_of(const Schedule& schedule) {
   Overview overview;
   const int others = schedule.ranks - 1;
+  bool both_ways = false;
+  std::array<bool, max_channels> used{};
   for (const auto& lanes : schedule.lanes) {
     Multicasts of_rank;
+    bool receives = false;
     for (const Lane& lane : lanes)
       for (const Step& step : lane) {
         of_rank.add(step, others);
         for (const auto* operands : {&step.sources, &step.sinks})
           for (const Operand& o : *operands)
-            if (o.kind == Operand::Kind::message)
+            if (o.kind == Operand::Kind::message) {
+              receives = receives || operands == &step.sources;
               overview.largest_count = std::max(overview.largest_count, o.count);
+            }
       }
-    for (std::size_t c = 0; c < max_channels; ++c)
+    for (std::size_t c = 0; c < max_channels; ++c) {
+      both_ways = both_ways || (receives && of_rank.used[c]);
+      used[c] = used[c] || of_rank.used[c];
       overview.multicasts.push_back(others > 1 && of_rank.used[c] && !of_rank.broken[c]);
+    }
   }
+  overview.one_way = !both_ways && std::count(used.begin(), used.end(), true) == 1;
   overview.lone_multicast = std::count(overview.multicasts.begin(), overview.multicasts.end(), true) == 1;
   return overview;
 }

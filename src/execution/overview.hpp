@@ -16,6 +16,7 @@ struct Overview {
   /// or more of them. Senders and receivers decide by this.
   std::vector<bool> multicasts;
   bool lone_multicast = false;  ///< one rank multicasts, and on one channel
+  bool one_way = false;         ///< no rank both sends and receives, and all messages are of one channel
 };
 
 Overview overview_of(const Schedule& schedule);

@@ -42,6 +42,9 @@ inline constexpr std::size_t bytes_in_one_go = std::size_t{512} << 10;
 /// Number of the multicast FIFO of a rank that is the only one of its schedule to multicast, on whatever
 /// channel.
 inline constexpr int lone_channel = channels;
+/// Number of the FIFO to a rank of the same host for schedules in which no rank both sends and receives:
+/// message follows message, so that short ones, too, do not wait for each other's return.
+inline constexpr int stream_channel = lone_channel + 1;
 
 /// The sending end.
 class Sender {

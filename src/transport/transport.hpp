@@ -70,7 +70,8 @@ class Transport {
   [[nodiscard]] virtual double port_rate() const { return 0; }
 
   /// The FIFO ends between this rank and `peer`; made on first use, which may block for a while (bounded by
-  /// the group's timeout; Error(timeout), Error(peer_lost)), then owned by the transport. channel < channels.
+  /// the group's timeout; Error(timeout), Error(peer_lost)), then owned by the transport. channel < channels;
+  /// of shared memory also stream_channel.
   virtual Sender& sender(Rank peer, int channel) = 0;
   virtual Receiver& receiver(Rank peer, int channel) = 0;
   /// One FIFO to all other ranks of the group, when the transport reaches all of them and can do it better

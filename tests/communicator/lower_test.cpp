@@ -65,6 +65,51 @@ TEST(Lower, OnlyOneRankOfABroadcastMulticasts) {
   EXPECT_FALSE(lone(Collective::all_reduce, "two_shot", 4));
 }
 
+TEST(Lower, KnowsSchedulesThatGoOneWay) {
+  const auto one_way = [](Collective collective, std::string_view name, int ranks) {
+    return execution::overview_of(find_algorithm(collective, name)->make(ranks, 0, 1)).one_way;
+  };
+  for (const int ranks : {2, 4}) {
+    for (const Collective collective :
+         {Collective::broadcast, Collective::reduce, Collective::gather, Collective::scatter})
+      EXPECT_TRUE(one_way(collective, "all_pairs", ranks)) << name(collective);
+    EXPECT_FALSE(one_way(Collective::all_gather, "all_pairs", ranks));
+    EXPECT_FALSE(one_way(Collective::all_to_all, "pairwise", ranks));
+    EXPECT_FALSE(one_way(Collective::all_reduce, "two_shot", ranks));
+  }
+  EXPECT_TRUE(one_way(Collective::broadcast, "tree", 2));
+  EXPECT_FALSE(one_way(Collective::broadcast, "tree", 4));  // its second rank sends on
+  EXPECT_FALSE(one_way(Collective::gather, "all_pairs", 1));
+}
+
+TEST(Lower, SchedulesThatGoOneWayHaveFifosOfTheirOwn) {
+  struct Streams final : execution::Channels {
+    transport::Sender& sender(Rank peer, int channel) override { return pairs.sender(peer, channel); }
+    transport::Receiver& receiver(Rank peer, int channel) override { return pairs.receiver(peer, channel); }
+    transport::Sender& stream_sender(Rank peer, int channel) override {
+      ++streams;
+      return pairs.sender(peer, channel);
+    }
+    transport::Receiver& stream_receiver(Rank peer, int channel) override {
+      ++streams;
+      return pairs.receiver(peer, channel);
+    }
+    gpu::NamedChannels pairs;
+    int streams = 0;
+  };
+  const auto streams = [](Collective collective, std::string_view name, Rank rank) {
+    const Schedule schedule = find_algorithm(collective, name)->make(4, 0, 1);
+    Streams channels;
+    (void)execution::lower(schedule, execution::overview_of(schedule), rank, blocks(1000),
+                           {.piece = 64 << 10, .max_message = 64 << 10}, channels);
+    return channels.streams;
+  };
+  EXPECT_EQ(streams(Collective::scatter, "all_pairs", 0), 3);
+  EXPECT_EQ(streams(Collective::scatter, "all_pairs", 1), 1);
+  EXPECT_EQ(streams(Collective::gather, "all_pairs", 0), 3);
+  EXPECT_EQ(streams(Collective::all_to_all, "pairwise", 0), 0);
+}
+
 TEST(Lower, ALoneWriterHasAMulticastOfItsOwn) {
   struct Multicasts final : execution::Channels {
     transport::Sender& sender(Rank peer, int channel) override { return pairs.sender(peer, channel); }

@@ -238,6 +238,26 @@ TEST(Shm, ATakenRingIsWrittenFromItsFrontAgain) {
             (shm::most_units - 8) * shm::unit_bytes);
 }
 
+// In lines 13 of these would fit.
+TEST(Shm, AStreamHoldsManyShortMessages) {
+  constexpr std::size_t size = 1024;
+  const auto ranks = shm_ranks(2);
+  Sender& sender = ranks[0]->sender(1, stream_channel);
+  Receiver& receiver = ranks[1]->receiver(0, stream_channel);
+  std::vector<std::byte> bytes(size);
+  for (std::uint32_t i = 0; i < shm::most_units; ++i) {
+    std::fill(bytes.begin(), bytes.end(), static_cast<std::byte>(i));
+    ASSERT_TRUE(sender.try_send(bytes.data(), size, 7, false)) << i;
+  }
+  EXPECT_FALSE(sender.try_send(bytes.data(), size, 7, false));
+  EXPECT_FALSE(ranks[1]->receiver(0, 0).try_receive(bytes.data(), size, 7));
+  for (std::uint32_t i = 0; i < shm::most_units; ++i) {
+    ASSERT_TRUE(receiver.try_receive(bytes.data(), size, 7)) << i;
+    EXPECT_EQ(bytes, std::vector<std::byte>(size, static_cast<std::byte>(i)));
+  }
+  EXPECT_TRUE(sender.try_send(bytes.data(), size, 7, false));
+}
+
 TEST(Shm, ARingIsNotRewoundWhileItHoldsSomethingOrRoomIsReserved) {
   const auto ranks = shm_ranks(5);
   Sender& sender = ranks[0]->sender(1, 0);

@@ -41,7 +41,7 @@ inline bool arrived(std::uint64_t found, std::uint32_t position, Tag tag) {
 // Where block copies win, slots pay sooner, and soonest between two ranks; and where one rank sends message
 // after message, for lines hold few of them. docs/experiments.md.
 std::size_t longest_in_lines(int ranks, int channel) {
-  if (channel == lone_channel) return line_message_max / 8;
+  if (channel == lone_channel || channel == stream_channel) return line_message_max / 8;
   if (!kernels::block_copies_win()) return line_message_max;
   return ranks <= 2 ? line_message_max / 4 : line_message_max / 2;
 }
@@ -179,6 +179,14 @@ void ShmSender::publish_slot(std::size_t bytes, Tag tag) {
   wakes_.owe(readers_);
 }
 
+// As of lines; longer messages ask for theirs while they are written.
+void ShmSender::prefetch_next_slot(std::size_t bytes) {
+  if (bytes > line_message_max) return;
+  const std::byte* const next = memory_.slots + (unit_ % memory_.units) * unit_bytes;
+  for (std::size_t at = 0; at < bytes; at += 64) prefetch_for_write(next + at);
+  prefetch_for_write(reinterpret_cast<const std::byte*>(&flag(unit_)));
+}
+
 void ShmSender::copy_in(std::byte* room, const std::byte* data, std::size_t bytes) {
   copies_.begin(bytes);
   copy(room, data, bytes, copies_.past_caches());
@@ -201,6 +209,7 @@ void ShmSender::publish(std::size_t bytes, Tag tag) {
   }
   fills_.end(bytes);
   publish_slot(bytes, tag);
+  if (!fills_.past_caches()) prefetch_next_slot(bytes);
   count_sent(bytes);
 }
 
@@ -226,6 +235,7 @@ bool ShmSender::try_send_long(const std::byte* data, std::size_t bytes, Tag tag,
   if (room == nullptr) return false;
   copy_in(room, data, bytes);
   publish_slot(bytes, tag);
+  if (!copies_.past_caches()) prefetch_next_slot(bytes);
   count_sent(bytes);
   return true;
 }

@@ -83,6 +83,8 @@ class ShmSender : public Sender {
   [[nodiscard]] std::uint32_t slot_position(std::size_t bytes) const;
   void copy_in(std::byte* room, const std::byte* data, std::size_t bytes);
   void publish_slot(std::size_t bytes, Tag tag);
+  /// Takes the lines of the next message of this length back from who read them last.
+  void prefetch_next_slot(std::size_t bytes);
   void count_sent(std::size_t bytes);
   /// Of the next message, at least.
   [[nodiscard]] std::uint32_t position() const { return unit_; }

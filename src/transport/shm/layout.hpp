@@ -4,7 +4,7 @@
 /// | part | offset | size |
 /// |---|---|---|
 /// | Header, one Control a rank | 0 | a few pages |
-/// | FIFOs [writer][reader][channel] | `fifo_offset` | `fifo.stride` each |
+/// | FIFOs [writer][reader][channel], the last one for streams | `fifo_offset` | `fifo.stride` each |
 /// | multicast FIFOs of lone writers, one a rank | `lone_offset` | `lone.stride` each |
 /// | heap windows, one a rank | `window_offset` | `window_bytes` each |
 ///
@@ -105,7 +105,7 @@ struct Layout {
     const auto n = static_cast<std::size_t>(n_ranks);
     control_offset = round_up(sizeof(Header));
     fifo_offset = round_up(control_offset + n * control_bytes);
-    lone_offset = fifo_offset + n * n * channels * fifo.stride;
+    lone_offset = fifo_offset + n * n * pair_fifos * fifo.stride;
     mapped_bytes = lone_offset + n * lone.stride;
     window_offset = round_up(mapped_bytes, window_alignment);
     file_bytes = window_offset + n * window_bytes;
@@ -118,8 +118,8 @@ struct Layout {
     if (channel == lone_channel) return lone_offset + static_cast<std::size_t>(writer) * lone.stride;
     const auto index = (static_cast<std::size_t>(writer) * static_cast<std::size_t>(ranks) +
                         static_cast<std::size_t>(reader)) *
-                           channels +
-                       static_cast<std::size_t>(channel);
+                           pair_fifos +
+                       static_cast<std::size_t>(channel == stream_channel ? channels : channel);
     return fifo_offset + index * fifo.stride;
   }
   [[nodiscard]] constexpr std::size_t max_message() const {
@@ -134,6 +134,7 @@ struct Layout {
     return crowded() ? fifo.units / 8 * (channel_credits + 1) : fifo.units;
   }
 
+  static constexpr std::size_t pair_fifos = channels + 1;
   static constexpr std::size_t control_bytes = 20480;
   static constexpr std::size_t window_alignment = std::size_t{1} << 30;
   static constexpr std::size_t window_bytes = std::size_t{1} << 36;

@@ -106,7 +106,7 @@ bool are_near(Rank a, Rank b, int ranks) {
   return std::min(apart, ranks - apart) <= near_to_either_side;
 }
 
-constexpr int fifo_numbers = lone_channel + 1;  // 0 to lone_channel
+constexpr int fifo_numbers = stream_channel + 1;  // 0 to stream_channel
 // Of the ends of one FIFO with one rank, in `ends_`.
 std::size_t place_of(Rank local, int channel) {
   return static_cast<std::size_t>(local) * fifo_numbers + static_cast<std::size_t>(channel);
@@ -194,8 +194,8 @@ void ShmTransport::populate() {
   };
   make_multicast(0, lone_channel);
   for (Rank r = 0; r < n; ++r)
-    for (int channel = 0; channel < 2; ++channel) {
-      make_multicast(r, channel);
+    for (const int channel : {0, 1, stream_channel}) {
+      if (channel != stream_channel) make_multicast(r, channel);
       if (r == local_rank_ || (n > 2 && channel == 1) || !are_near(r, local_rank_, n)) continue;
       fault_in_channel(local_rank_, r, channel);
       fault_in_channel(r, local_rank_, channel);
@@ -212,7 +212,7 @@ std::string ShmTransport::explain(Rank peer) const {
 }
 
 ShmTransport::Ends& ShmTransport::ends(int local, int channel) {
-  assert(channel >= 0 && channel <= lone_channel && local >= 0);
+  assert(channel >= 0 && channel < fifo_numbers && local >= 0);
   return ends_[place_of(local, channel)];
 }
 
