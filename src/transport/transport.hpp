@@ -2,6 +2,8 @@
 /// What a transport offers a communicator: FIFOs to the peers it reaches.
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -100,6 +102,11 @@ class Transport {
   virtual void cancel_wait() {}
   /// Sleeps until something may have arrived or room may have come free; at most `longest`. May return early.
   virtual void wait(std::chrono::microseconds longest) = 0;
+  /// In place of `wait`, for who sleeps on several transports (sleep.hpp): appends what poll(2) is to wait
+  /// for. False: something may have come since `prepare_wait`, so `cancel_wait` follows.
+  [[nodiscard]] virtual bool add_waits(std::vector<pollfd>& waits) = 0;
+  /// And then: what poll(2) found of these. Ends what `prepare_wait` began.
+  virtual void end_wait(std::span<const pollfd> waits) = 0;
   [[nodiscard]] virtual Traffic traffic() const = 0;
 
   /// Lets adapters send from this memory, and peers place bytes in it (`Sender::try_place`). Throws

@@ -68,7 +68,8 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{Fault::forgets_on_leaving, "leaving_delivers"}, Planted{Fault::writes_too_far, "pair_random"},
         Planted{Fault::counts_wrongly, "traffic_is_counted"},
         Planted{Fault::drops_a_message, "sleeper_is_woken"},
-        Planted{Fault::sleeps_through, "sleeper_is_woken"}),
+        Planted{Fault::sleeps_through, "sleeper_is_woken"},
+        Planted{Fault::sleeps_through, "sleeper_on_several_is_woken"}),
     [](const auto& planted) { return std::to_string(planted.index) + "_" + planted.param.caught_by; });
 
 TEST(Suite, NamesAreUnique) {

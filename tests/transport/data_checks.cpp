@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <atomic>
 
+#include "shm_ranks.hpp"
 #include "traffic.hpp"
+#include "transport/sleep.hpp"
 
 namespace tutti::transport::testing {
 
@@ -150,19 +152,22 @@ void reserved_room_stays(const Subject& subject) {
   require_filled(buffer, 5, "a reserved message");
 }
 
-/// Two ranks take turns, and the one that waits sleeps. A message ends the sleep, if not each time (an
-/// implementation may miss one), then mostly.
-void sleeper_is_woken(const Subject& subject) {
+/// Two ranks take turns, and the one that waits sleeps, on `beside`, too. A message ends the sleep, if not
+/// each time (an implementation may miss one), then mostly.
+void take_turns_asleep(const Subject& subject, const Transports& beside) {
   Rig rig(subject, 2);
   constexpr Tag rounds = 40;
-  constexpr std::chrono::milliseconds sleep(100);
-  const Deadline enough(rounds * sleep / 2);
+  constexpr std::chrono::milliseconds longest(100);
+  const Deadline enough(rounds * longest / 2);
   rig.run([&](Rank rank) {
     Sender& sender = rig[rank].sender(1 - rank, 0);
     Receiver& receiver = rig[rank].receiver(1 - rank, 0);
     std::byte ball{};
+    std::vector<Transport*> on{&rig[rank]};
+    if (!beside.empty()) on.push_back(beside[static_cast<std::size_t>(rank)].get());
+    Sleep sleep(std::move(on));
     for (Tag round = 0; round < rounds; ++round) {
-      rig[rank].cancel_wait();
+      sleep.cancel();
       if (round % 2 == static_cast<Tag>(rank)) {
         rig.until(rank, "to serve", [&] { return sender.try_send(&ball, 1, round, false); });
         continue;
@@ -170,9 +175,9 @@ void sleeper_is_woken(const Subject& subject) {
       const Deadline deadline(subject.patience);
       while (!receiver.try_receive(&ball, 1, round)) {
         require(!deadline.passed(), "a sleeping rank was never woken, in round " + std::to_string(round));
-        rig[rank].prepare_wait();
+        sleep.prepare();
         if (receiver.try_receive(&ball, 1, round)) break;
-        rig[rank].wait(sleep);
+        sleep.wait(longest);
       }
     }
     // Who served last stays until that is on its way: only its own calls move it.
@@ -180,6 +185,9 @@ void sleeper_is_woken(const Subject& subject) {
   });
   require(!enough.passed(), "waits are not ended by messages");
 }
+
+void sleeper_is_woken(const Subject& subject) { take_turns_asleep(subject, {}); }
+void sleeper_on_several_is_woken(const Subject& subject) { take_turns_asleep(subject, shm_ranks(2)); }
 
 /// Once flushed, all that was sent arrives although its sender turns to other work; `stable` or not.
 void flushed_is_enough(const Subject& subject) {
@@ -254,6 +262,7 @@ std::vector<Check> data_checks() {
           {"view_stays", view_stays},
           {"reserved_room_stays", reserved_room_stays},
           {"sleeper_is_woken", sleeper_is_woken},
+          {"sleeper_on_several_is_woken", sleeper_on_several_is_woken},
           {"flushed_is_enough", flushed_is_enough},
           {"traffic_is_counted", traffic_is_counted},
           {"answers_questions", answers_questions}};

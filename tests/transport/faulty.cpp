@@ -171,6 +171,12 @@ class FaultyTransport final : public Transport {
     else
       inner_->wait(longest);
   }
+  [[nodiscard]] bool add_waits(std::vector<pollfd>& waits) override {
+    return fault_ == Fault::sleeps_through || inner_->add_waits(waits);
+  }
+  void end_wait(std::span<const pollfd> waits) override {
+    if (fault_ != Fault::sleeps_through) inner_->end_wait(waits);
+  }
   [[nodiscard]] Traffic traffic() const override {
     auto traffic = inner_->traffic();
     if (fault_ == Fault::counts_wrongly) traffic.bytes_received += 1;

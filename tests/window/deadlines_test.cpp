@@ -100,6 +100,8 @@ class SlowTransport final : public transport::Transport {
   }
   void progress() override {}
   void wait(std::chrono::microseconds longest) override { std::this_thread::sleep_for(longest); }
+  [[nodiscard]] bool add_waits(std::vector<pollfd>&) override { return false; }
+  void end_wait(std::span<const pollfd>) override {}
   [[nodiscard]] transport::Traffic traffic() const override { return {}; }
 
  private:

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "transport/remote_memory.hpp"
 #include "transport/transport.hpp"
@@ -49,6 +50,8 @@ class Exposing final : public transport::Transport {
   }
   void progress() override {}
   void wait(std::chrono::microseconds) override {}
+  [[nodiscard]] bool add_waits(std::vector<pollfd>&) override { return false; }
+  void end_wait(std::span<const pollfd>) override {}
   [[nodiscard]] transport::Traffic traffic() const override { return {}; }
 
   int gone = 0;

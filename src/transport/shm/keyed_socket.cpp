@@ -12,8 +12,8 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <string>
+#include <exception>
+#include <string_view>
 #include <utility>
 
 #include <tutti/error.hpp>
@@ -27,17 +27,17 @@ namespace tutti::transport::shm {
 namespace {
 
 // The socket's name is visible to every user of the machine, so it must not contain the key itself.
-std::pair<sockaddr_un, socklen_t> address_of(const Key& key) {
+std::pair<sockaddr_un, socklen_t> address_of(const Key& key) noexcept {
   std::array<unsigned char, 16> digest{};
   crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(key.data()),
                      key.size(), nullptr, 0);
-  std::array<char, 33> hex{};
-  sodium_bin2hex(hex.data(), hex.size(), digest.data(), digest.size());
-  const std::string name = "tutti-" + std::string(hex.data());
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
+  constexpr std::string_view prefix = "tutti-";
+  constexpr std::size_t digits = 2 * sizeof digest;
+  char* const hex = std::ranges::copy(prefix, address.sun_path + 1).out;
+  sodium_bin2hex(hex, digits + 1, digest.data(), digest.size());
+  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + prefix.size() + digits)};
 }
 
 ucred peer_of(int connection) {
@@ -165,5 +165,30 @@ FileDescriptor connect_to(const Key& key, Rank holder, const bootstrap::Limit& l
 }
 
 pid_t process_of(int connection) { return peer_of(connection).pid; }
+
+int Bell::fd() noexcept {
+  if (socket_) return socket_.get();
+  try {
+    FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const auto [address, length] = address_of(mine_);
+    if (socket && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0)
+      socket_ = PrivateDescriptor(std::move(socket));
+  } catch (const std::exception&) {  // no memory to guard it
+  }
+  return socket_.get();
+}
+
+// Those of strangers may come without an end.
+void Bell::clear() const noexcept {
+  std::byte byte{};
+  for (int most = 16; most > 0 && ::recv(socket_.get(), &byte, 1, MSG_DONTWAIT) >= 0;) --most;
+}
+
+// Where there is no room for one more, enough have come to wake whoever it is.
+void Bell::ring(const Key& key) noexcept {
+  const std::byte byte{};
+  const auto [address, length] = address_of(key);
+  ::sendto(fd(), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), length);
+}
 
 }  // namespace tutti::transport::shm

@@ -11,6 +11,7 @@
 #include <tutti/types.hpp>
 
 #include "base/file_descriptor.hpp"
+#include "base/fork_guard.hpp"
 #include "bootstrap/socket.hpp"
 
 namespace tutti::transport::shm {
@@ -45,5 +46,22 @@ FileDescriptor call(const Key& key, Rank holder, const bootstrap::Limit& limit);
 FileDescriptor connect_to(const Key& key, Rank holder, const bootstrap::Limit& limit);
 /// Of whoever is at the other end.
 pid_t process_of(int connection);
+
+/// Wakes one who sleeps in poll(2), as no futex does: by datagrams, so that nobody connects, waits or fails.
+/// Its socket is made at first use; where there can be none, nobody is woken.
+class Bell {
+ public:
+  explicit Bell(const Key& mine) : mine_(mine) {}
+  /// Readable once somebody has rung for its key, or a stranger has; -1: never.
+  int fd() noexcept;
+  /// It was readable.
+  void clear() const noexcept;
+  /// Where nobody listens for `key`, that one has left.
+  void ring(const Key& key) noexcept;
+
+ private:
+  Key mine_;
+  PrivateDescriptor socket_;
+};
 
 }  // namespace tutti::transport::shm

@@ -162,9 +162,13 @@ struct CallCounts {
 inline constexpr std::uint64_t call_log_entries = std::uint64_t{2} * line_count;
 inline constexpr std::uint64_t counts_log_entries = 32;
 
+/// What `Control::sleeping` says: how the rank sleeps, or is about to. On that word (futex), or in poll(2),
+/// where its bell wakes it.
+inline constexpr std::uint32_t awake = 0, on_word = 1, in_poll = 2;
+
 /// Written by its rank (`sleeping` by all).
 struct Control {
-  alignas(64) std::atomic<std::uint32_t> sleeping;  ///< 1 while the rank sleeps on it, or is about to
+  alignas(64) std::atomic<std::uint32_t> sleeping;  ///< see above
   std::atomic<std::uint32_t> processor;             ///< that it last left, counted from 1; 0: it has not yet
   std::atomic<std::uint32_t> inside;                ///< 1 while it may touch buffers of others
   std::atomic<std::uint32_t> steps_inside;          ///< how often it has moved something meanwhile

@@ -39,7 +39,7 @@ const std::uint64_t probe_word = probe_value;
 // What ranks tell each other before they share memory.
 struct Introduction {
   topology::HostId host;
-  Key key;  // of the arena this rank would make
+  Key key;  // of the arena this rank would make, and of its bell
   pid_t pid;
   std::uint64_t probe;  // address of a word that peers try to read
   std::uint64_t last_cache;
@@ -133,6 +133,7 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
   cpus_ = count_all(cpus);
 
   std::vector<pid_t> pids;
+  std::vector<Key> keys;
   for (Rank r = 0; r < group.size; ++r) {
     const Introduction& peer = all[static_cast<std::size_t>(r)];
     if (peer.host != mine.host) continue;
@@ -140,6 +141,7 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     local_of_[static_cast<std::size_t>(r)] = static_cast<int>(locals_.size());
     locals_.push_back(r);
     pids.push_back(peer.pid);
+    keys.push_back(peer.key);
   }
   std::map<topology::HostId, int> numbers;
   for (const Introduction& peer : all) numbers.try_emplace(peer.host, static_cast<int>(numbers.size()));
@@ -165,7 +167,7 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     if (leader.pid == mine.pid) require_arena(leader.key, locals_[0], group.check_members);
     arena_ = attach_arena(leader.key, n, locals_[0], group.timeout, group.check_members);
   }
-  wakes_ = std::make_unique<Wakes>(arena_);
+  wakes_ = std::make_unique<Wakes>(arena_, std::move(keys), mine.key);
   direct_ = std::make_unique<DirectMemory>(arena_, local_rank_, std::move(pids), locals_, can_attach);
   ends_.resize(static_cast<std::size_t>(n) * fifo_numbers);
   if (expect_use) populate();
@@ -267,7 +269,7 @@ void ShmTransport::prepare_wait() {
   if (waiting_) return;
   wakes_->settle();
   waiting_ = true;
-  arena_->control(local_rank_).sleeping.store(1);
+  arena_->control(local_rank_).sleeping.store(on_word);
   arena_->header().sleepers.fetch_add(1);
 }
 
@@ -275,13 +277,25 @@ void ShmTransport::cancel_wait() {
   if (!waiting_) return;
   waiting_ = false;
   arena_->header().sleepers.fetch_sub(1);
-  arena_->control(local_rank_).sleeping.store(0);
+  arena_->control(local_rank_).sleeping.store(awake);
 }
 
 void ShmTransport::wait(std::chrono::microseconds longest) {
   prepare_wait();
-  futex_wait(arena_->control(local_rank_).sleeping, 1, longest);
+  futex_wait(arena_->control(local_rank_).sleeping, on_word, longest);
   cancel_wait();
+}
+
+// Who still found `on_word` has sent something before, and woken nobody.
+bool ShmTransport::add_waits(std::vector<pollfd>& waits) {
+  waits.push_back({wakes_->bell().fd(), POLLIN, 0});
+  std::uint32_t before = on_word;
+  return arena_->control(local_rank_).sleeping.compare_exchange_strong(before, in_poll);
+}
+
+void ShmTransport::end_wait(std::span<const pollfd> waits) {
+  cancel_wait();
+  if (waits.front().revents != 0) wakes_->bell().clear();
 }
 
 void ShmTransport::leave_processor(std::chrono::nanoseconds worked) {

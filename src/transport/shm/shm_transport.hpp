@@ -38,6 +38,8 @@ class ShmTransport final : public Transport {
   void prepare_wait() override;
   void cancel_wait() override;
   void wait(std::chrono::microseconds longest) override;
+  [[nodiscard]] bool add_waits(std::vector<pollfd>& waits) override;
+  void end_wait(std::span<const pollfd> waits) override;
   [[nodiscard]] Traffic traffic() const override;
   /// Parts that others have copied so far, of messages that stay with this rank until they are received.
   [[nodiscard]] std::uint32_t parts_taken() const;

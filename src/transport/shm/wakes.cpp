@@ -13,7 +13,10 @@ void Wakes::wake_all() {
   for (const Rank rank : owed_) {
     is_owed_[static_cast<std::size_t>(rank)] = 0;
     auto& word = arena_->control(rank).sleeping;
-    if (word.load(std::memory_order_relaxed) != 0 && word.exchange(0) != 0) futex_wake(word);
+    if (word.load(std::memory_order_relaxed) == awake) continue;
+    const std::uint32_t slept = word.exchange(awake);
+    if (slept == on_word) futex_wake(word);
+    if (slept == in_poll) bell_.ring(keys_[static_cast<std::size_t>(rank)]);
   }
   owed_.clear();
 }

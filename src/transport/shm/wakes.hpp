@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,16 +13,20 @@
 #include <vector>
 
 #include "transport/shm/arena.hpp"
+#include "transport/shm/keyed_socket.hpp"
 
 namespace tutti::transport::shm {
 
 /// Of one rank; one thread at a time.
 class Wakes {
  public:
-  explicit Wakes(std::shared_ptr<Arena> arena)
+  /// `keys`: of the bells of this host's ranks; `mine`: of this one's. Without them nobody sleeps in poll(2).
+  explicit Wakes(std::shared_ptr<Arena> arena, std::vector<Key> keys = {}, const Key& mine = {})
       : arena_(std::move(arena)),
         sleepers_(&arena_->header().sleepers),
-        is_owed_(static_cast<std::size_t>(arena_->layout().ranks)) {}
+        is_owed_(static_cast<std::size_t>(arena_->layout().ranks)),
+        keys_(std::move(keys)),
+        bell_(mine) {}
   /// There is news for `ranks` of this host. Without a fence between publishing it and looking here, one who
   /// just falls asleep can be missed; sleeps are therefore short.
   template <class Ranks>
@@ -34,6 +39,8 @@ class Wakes {
     if (!owed_.empty()) [[unlikely]]
       wake_all();
   }
+  /// What wakes this rank while its word says `in_poll`.
+  [[nodiscard]] Bell& bell() { return bell_; }
 
  private:
   void note(std::span<const Rank> ranks);
@@ -42,6 +49,8 @@ class Wakes {
   const std::atomic<std::uint32_t>* sleepers_;
   std::vector<Rank> owed_;
   std::vector<std::uint8_t> is_owed_;  ///< by rank of this host
+  std::vector<Key> keys_;              ///< likewise
+  Bell bell_;
 };
 
 }  // namespace tutti::transport::shm

@@ -194,20 +194,29 @@ void TcpTransport::progress() {
 
 void TcpTransport::wait(std::chrono::microseconds longest) {
   waits_.clear();
+  const timespec limit = timespec_of(longest);
+  if (add_waits(waits_)) ::ppoll(waits_.data(), waits_.size(), &limit, nullptr);
+  end_wait(waits_);
+}
+
+bool TcpTransport::add_waits(std::vector<pollfd>& waits) {
   for (const auto& sender : senders_)
-    if (sender) sender->add_waits(waits_);
+    if (sender) sender->add_waits(waits);
   bool expects_connection = false;
   for (const auto& receiver : receivers_) {
     if (!receiver || !receiver->waiting()) continue;
     if (receiver->wait_fd() >= 0)
-      waits_.push_back({receiver->wait_fd(), POLLIN, 0});
+      waits.push_back({receiver->wait_fd(), POLLIN, 0});
     else
       expects_connection = true;
   }
-  if (expects_connection) waits_.push_back({inbox_->event(), POLLIN, 0});
-  const timespec limit = timespec_of(longest);
-  ::ppoll(waits_.data(), waits_.size(), &limit, nullptr);
-  if (expects_connection && waits_.back().revents != 0) inbox_->clear_event();
+  if (expects_connection) waits.push_back({inbox_->event(), POLLIN, 0});
+  return true;
+}
+
+void TcpTransport::end_wait(std::span<const pollfd> waits) {
+  if (!waits.empty() && waits.back().fd == inbox_->event() && waits.back().revents != 0)
+    inbox_->clear_event();
 }
 
 }  // namespace tutti::transport::tcp

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,8 @@ class TcpTransport final : public Transport {
   }
   [[nodiscard]] bool backlogged() const override { return counters_.backlogged != 0; }
   void wait(std::chrono::microseconds longest) override;
+  [[nodiscard]] bool add_waits(std::vector<pollfd>& waits) override;
+  void end_wait(std::span<const pollfd> waits) override;
   [[nodiscard]] Traffic traffic() const override { return counters_.traffic; }
   /// Bytes that sockets have taken or given, also of messages that are not complete.
   [[nodiscard]] std::uint64_t moved() const { return counters_.moved.load(std::memory_order_relaxed); }

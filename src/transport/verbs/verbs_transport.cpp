@@ -396,33 +396,35 @@ bool VerbsTransport::backlogged() const {
   return std::ranges::any_of(peers_, [](const Peer& peer) { return peer.link && peer.link->backlogged(); });
 }
 
-// The rails' completions first, then all that is looked around for.
-void VerbsTransport::add_waits() {
+void VerbsTransport::wait(std::chrono::microseconds longest) {
   waits_.clear();
-  for (const auto& rail : shared_.rails) waits_.push_back({rail->event_fd(), POLLIN, 0});
-  waits_.push_back({inbox_->event(), POLLIN, 0});
-  waits_.push_back({shared_.looks.get(), POLLIN, 0});
-  for (const auto& rail : shared_.rails)
-    if (rail->manager() != nullptr) waits_.push_back({rail->manager()->event_fd(), POLLIN, 0});
+  const timespec limit = timespec_of(longest);
+  if (add_waits(waits_) && ::ppoll(waits_.data(), waits_.size(), &limit, nullptr) > 0) end_wait(waits_);
 }
 
-void VerbsTransport::wait(std::chrono::microseconds longest) {
+// The rails' completions first, then all that is looked around for.
+bool VerbsTransport::add_waits(std::vector<pollfd>& waits) {
   for (auto& rail : shared_.rails) rail->arm();
   // What came before the queues were armed, and what follows from completions that were taken since the last
   // look.
   const auto changing = [](const Peer& peer) { return peer.link && peer.link->changing(); };
   if (std::ranges::any_of(peers_, changing)) next_look_ = {};
-  if (poll()) return;
-  add_waits();
-  const timespec limit = timespec_of(longest);
-  if (::ppoll(waits_.data(), waits_.size(), &limit, nullptr) <= 0) return;
+  if (poll()) return false;
+  for (const auto& rail : shared_.rails) waits.push_back({rail->event_fd(), POLLIN, 0});
+  waits.push_back({inbox_->event(), POLLIN, 0});
+  waits.push_back({shared_.looks.get(), POLLIN, 0});
+  for (const auto& rail : shared_.rails)
+    if (rail->manager() != nullptr) waits.push_back({rail->manager()->event_fd(), POLLIN, 0});
+  return true;
+}
+
+void VerbsTransport::end_wait(std::span<const pollfd> waits) {
   const auto rails = shared_.rails.size();
   const auto happened = [](const pollfd& one) { return one.revents != 0; };
   for (std::size_t k = 0; k < rails; ++k)
-    if (happened(waits_[k])) shared_.rails[k]->clear_events();
-  if (happened(waits_[rails])) inbox_->clear_event();
-  if (std::any_of(waits_.begin() + static_cast<std::ptrdiff_t>(rails), waits_.end(), happened))
-    next_look_ = {};
+    if (happened(waits[k])) shared_.rails[k]->clear_events();
+  if (happened(waits[rails])) inbox_->clear_event();
+  if (std::ranges::any_of(waits.subspan(rails), happened)) next_look_ = {};
   poll();
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ class VerbsTransport final : public Transport {
   void progress() override;
   [[nodiscard]] bool backlogged() const override;
   void wait(std::chrono::microseconds longest) override;
+  [[nodiscard]] bool add_waits(std::vector<pollfd>& waits) override;
+  void end_wait(std::span<const pollfd> waits) override;
   [[nodiscard]] Traffic traffic() const override;
 
   /// May outlive the transport. What is under way from the memory keeps it registered for so long.
@@ -91,7 +94,6 @@ class VerbsTransport final : public Transport {
   void take_events(std::size_t rail);
   void fail_by(std::size_t rail, const DeviceEvents::Event& event);
   bool take_outcomes(std::size_t rail);
-  void add_waits();
   void deliver();
 
   Group group_;
