@@ -172,13 +172,17 @@ void Impl::connect() {
   routes = std::make_unique<Routes>(network_only ? nullptr : shm.get(), verbs.get(), tcp.get(), all_shared);
   const std::array<transport::Transport*, 3> all{verbs.get(), tcp.get(), shm.get()};
   sleepers.reserve(all.size());
+  std::vector<transport::Transport*> used;
   for (transport::Transport* const one : all) {
     if (one == nullptr) continue;
     std::vector<std::uint8_t> others(static_cast<std::size_t>(group.size));
     for (Rank r = 0; r < group.size; ++r)
       others[static_cast<std::size_t>(r)] = r != group.rank && &routes->to(r) != one ? 1 : 0;
-    sleepers.push_back({one, std::move(others)});
+    if (group.size > 1 && std::ranges::count(others, 0) == 1) continue;  // leads to nobody
+    sleepers.push_back({transport::Sleep({one}), std::move(others)});
+    used.push_back(one);
   }
+  on_all = transport::Sleep(std::move(used));
 }
 
 std::size_t Impl::max_message() const {

@@ -222,7 +222,7 @@ struct Impl {
   [[noreturn]] void throw_not_done(const Task& unfinished);
   [[nodiscard]] bool waits_for_peer(const Task& task) const;
   [[nodiscard]] bool gains_by_leaving(const Wait& wait, const Task& task);
-  [[nodiscard]] transport::Transport& sleeper_for(const Task& task) const;
+  [[nodiscard]] transport::Sleep& sleeper_for(const Task& task);
   void idle(Wait& wait, Task& task);
   void look_for_parts(Wait& wait, Clock::time_point now) const;
   void look_now_and_then(Wait& wait, Task& task, Clock::time_point now);
@@ -348,10 +348,10 @@ struct Impl {
   std::unique_ptr<Routes> routes;
   /// A transport to sleep on, and by rank: not 0 for those whose messages come over another one.
   struct Sleeper {
-    transport::Transport* on;
+    transport::Sleep on;
     std::vector<std::uint8_t> others;
   };
-  std::vector<Sleeper> sleepers;  ///< where several are waited for, it is the first
+  std::vector<Sleeper> sleepers;  ///< of those that `routes` leads over
   std::unique_ptr<Planner> planner;
   std::optional<topology::World> world;  ///< where the ranks are; once somebody asked
   std::array<std::unique_ptr<execution::Program>, 2> offer_programs;
@@ -405,6 +405,8 @@ struct Impl {
       std::make_unique_for_overwrite<std::byte[]>(std::size_t{16} << 10U);
   std::exception_ptr failed;
   std::string failed_text;
+  transport::Sleep on_all;                        ///< `sleepers` at once
+  std::chrono::microseconds longest_sleep{1000};  ///< tests have longer ones
 };
 
 /// Moves what this thread has started on any communicator. True when something moved. Throws nothing:

@@ -16,8 +16,7 @@ using namespace std::chrono_literals;
 // Nothing happens between looks but polls, so a loss, an abort or a deadline is noticed this much late at
 // most.
 constexpr auto look_interval = 1ms;
-constexpr auto yield_for = 2ms;  // then sleep
-constexpr auto longest_sleep = 1000us;
+constexpr auto yield_for = 2ms;          // then sleep
 constexpr unsigned spin_paired = 800;    // polls, where ranks share processors, for one that is on its own
 constexpr unsigned looks_for_peer = 16;  // polls between looks whether the peer of a message runs
 constexpr auto suspect_after = 20ms;     // before asking whether the ranks mean the same call
@@ -390,23 +389,22 @@ bool Impl::gains_by_leaving(const Wait& wait, const Task& task) {
          task.execution.waits_for_any(shm->absent());
 }
 
-// Who sleeps is woken over one transport only: where all comes over one that this communicator waits for now,
-// over that one, unless another one needs this rank.
-transport::Transport& Impl::sleeper_for(const Task& task) const {
-  transport::Transport& first = *sleepers.front().on;
-  if (sleepers.size() == 1 || !task.begun) return first;
+// To sleep on one transport is cheaper, for who wakes this rank, too: where all comes over one that this
+// communicator waits for now, on that one, unless another one needs this rank.
+transport::Sleep& Impl::sleeper_for(const Task& task) {
+  if (sleepers.size() == 1 || !task.begun) return on_all;
   const auto only_by = [this, &task](const Sleeper& one) {
     const auto waits_for_others = [&one](const Task& some) {
       return some.begun && !some.done && some.execution.waits_for_any(one.others, false);
     };
-    const auto needs_it = [&one](const Sleeper& other) { return &other != &one && other.on->backlogged(); };
+    const auto needs_it = [&one](const Sleeper& other) { return &other != &one && other.on.backlogged(); };
     return !waits_for_others(task) && std::ranges::none_of(sleepers, needs_it) &&
            (collectives.empty() || !waits_for_others(*collectives.front().task)) &&
            std::ranges::none_of(point_to_point, [&](const Queued& q) { return waits_for_others(*q.task); }) &&
            std::ranges::none_of(together, [&](const auto& member) { return waits_for_others(*member); });
   };
   const auto found = std::ranges::find_if(sleepers, only_by);
-  return found == sleepers.end() ? first : *found->on;
+  return found == sleepers.end() ? on_all : found->on;
 }
 
 void Impl::idle(Wait& wait, Task& task) {
@@ -439,12 +437,12 @@ void Impl::idle(Wait& wait, Task& task) {
   // Between looking and sleeping something may arrive, so look once more after saying so.
   if (wait.prepared == nullptr) {
     wait.prepared = &sleeper_for(task);
-    wait.prepared->prepare_wait();
+    wait.prepared->prepare();
     return;
   }
-  transport::Transport& sleeper = *std::exchange(wait.prepared, nullptr);
   shm->leave_processor(take_work(now));
-  sleeper.wait(longest_sleep);
+  wait.prepared->wait(longest_sleep);
+  wait.prepared = nullptr;
   shm->be_back();
   take_work(about_now());  // sleep is none
 }

@@ -13,7 +13,7 @@
 
 #include "base/deadline.hpp"
 #include "communicator/task.hpp"
-#include "transport/transport.hpp"
+#include "transport/sleep.hpp"
 
 namespace tutti::detail {
 
@@ -66,7 +66,7 @@ struct Wait {
   Clock::time_point part;        ///< when a part of a message of this communicator was seen to have moved
   Clock::time_point other_part;  ///< of any
   bool reported = false;
-  transport::Transport* prepared = nullptr;  ///< whose next `wait` may sleep
+  transport::Sleep* prepared = nullptr;  ///< whose next `wait` may sleep
 
   Wait() = default;
   Wait(const Wait&) = delete;
@@ -81,7 +81,7 @@ struct Wait {
   void others_moved() {
     polls = 0;
     since = {};
-    if (prepared != nullptr) std::exchange(prepared, nullptr)->cancel_wait();
+    if (prepared != nullptr) std::exchange(prepared, nullptr)->cancel();
   }
   /// This rank looks again, for the first time since `checked`.
   void look(Clock::time_point now) {

@@ -4,11 +4,14 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <thread>
+#include <utility>
 
 #include <tutti/unique_id.hpp>
 
@@ -21,8 +24,12 @@ namespace {
 
 using namespace std::chrono_literals;
 using bootstrap::test::Child;
+using transport::shm::in_poll;
+using transport::shm::on_word;
 
 constexpr int size = 3;
+/// Sleeps that nothing ends last longer than these tests wait for what ends them.
+constexpr auto too_long = 50s;
 
 bool to_another_host() {
   return ::unshare(::geteuid() == 0 ? CLONE_NEWPID : CLONE_NEWUSER | CLONE_NEWPID) == 0;
@@ -35,11 +42,13 @@ std::unique_ptr<detail::Impl> join(const UniqueId& id, Rank rank) {
   group.size = size;
   group.communicator = 1;
   group.world = {0, 1, 2};
-  group.timeout = 60s;
+  group.timeout = 120s;
   group.all_gather = [watch](std::span<const std::byte> mine) {
     return watch->session().all_gather(mine, 60s);
   };
-  return std::make_unique<detail::Impl>(watch, nullptr, std::move(group), Options{},
+  Options options;
+  options.timeout = group.timeout;
+  return std::make_unique<detail::Impl>(watch, nullptr, std::move(group), options,
                                         tuning::Tuning::defaults());
 }
 
@@ -52,12 +61,15 @@ class Asleep : public testing::Test {
     if (Child([] { return to_another_host() ? 0 : 77; }).wait() != 0)
       GTEST_SKIP() << "no process namespaces here";
   }
-  /// Whether rank 0 sleeps within that time, so that ranks of its host wake it.
-  static bool sleeps(const detail::Impl& beside, std::chrono::milliseconds within) {
-    const auto& sleeping = beside.shm->control(0).sleeping;
-    for (const Deadline deadline(within); !deadline.passed();)
-      if (sleeping.load() != 0) return true;
+  template <class Condition>
+  static bool within_limit(Condition holds) {
+    for (const Deadline deadline(20s); !deadline.passed(); std::this_thread::yield())
+      if (holds()) return true;
     return false;
+  }
+  /// Whether rank 0 sleeps before long, so that ranks of its host wake it in this way.
+  static bool sleeps(const detail::Impl& beside, std::uint32_t how) {
+    return within_limit([&] { return beside.shm->control(0).sleeping == how; });
   }
   static Call receive_from(Rank rank, std::byte& into) {
     return {.operation = Operation::receive, .root = rank, .out = &into, .count = 1};
@@ -82,14 +94,13 @@ TEST_F(Asleep, ARankIsWokenByThoseOfItsHostWhoeverElseThereIs) {
   });
   const auto impl = join(id, 1);
   EXPECT_NE(impl->tcp, nullptr);
-  EXPECT_TRUE(sleeps(*impl, 20s)) << "rank 0 waits for this one, and sleeps where this one wakes nobody";
+  EXPECT_TRUE(sleeps(*impl, on_word)) << "rank 0 waits for this one, and sleeps where this one wakes nobody";
   send_to(*impl, 0);
   meet(*impl);
   EXPECT_EQ(other.wait(), 0);
 }
 
-// Whichever of them is asked for first.
-TEST_F(Asleep, ARankThatWaitsForOtherHostsTooIsWokenByThose) {
+TEST_F(Asleep, ARankThatWaitsForItsHostAndForOthersIsWokenByBoth) {
   const UniqueId id = UniqueId::create("lo");
   Child other([&] {
     if (!to_another_host()) return 77;
@@ -104,19 +115,30 @@ TEST_F(Asleep, ARankThatWaitsForOtherHostsTooIsWokenByThose) {
            })
         .wait();
   });
+  std::atomic<int> calls_done = 0;
   std::jthread sleeper([&] {
     const auto impl = join(id, 0);
-    std::array<std::byte, 2> messages{};
-    const std::array calls{receive_from(1, messages[0]), receive_from(2, messages[1])};
+    const auto usual = std::exchange(impl->longest_sleep, too_long);
+    std::array<std::byte, 3> messages{};
+    const std::array calls{receive_from(1, messages[0]), receive_from(2, messages[1]),
+                           receive_from(1, messages[2])};
     impl->run(calls);
+    ++calls_done;
     impl->wait(*impl->start(calls), std::nullopt);
+    ++calls_done;
+    impl->longest_sleep = usual;
     meet(*impl);
   });
   const auto impl = join(id, 1);
-  for (const char* const how : {"a group", "asynchronous"}) {
-    EXPECT_FALSE(sleeps(*impl, 100ms)) << how << ": rank 0 sleeps where rank 2 wakes nobody";
+  for (const int call : {1, 2}) {
+    SCOPED_TRACE(call == 1 ? "a group" : "asynchronous");
+    EXPECT_TRUE(sleeps(*impl, in_poll)) << "rank 0 sleeps where one of the others wakes nobody";
     send_to(*impl, 0);
+    EXPECT_TRUE(sleeps(*impl, in_poll)) << "its host has not woken it";
     send_to(*impl, 2);
+    EXPECT_TRUE(sleeps(*impl, on_word)) << "the other host has not woken it";
+    send_to(*impl, 0);
+    EXPECT_TRUE(within_limit([&] { return calls_done == call; }));
   }
   meet(*impl);
   EXPECT_EQ(other.wait(), 0);
