@@ -36,9 +36,9 @@ inline constexpr int operation_count = 14;  ///< of them
 /// The name as written in this header; "invalid" outside the enumeration. Never throws.
 std::string_view name(Operation operation) noexcept;
 
-/// Which call of the caller's this one is a step of, if it is one. `gpu`: a Gpu that begins or ends.
-/// `meeting`: sends and receives by which ranks make a communicator, a window or a Gpu, or tell each other of
-/// their machines; they keep an order of their own, apart from the caller's.
+/// Which call of the caller's this one is a step of, if it is one. `gpu`, `gpu_end`: a Gpu that begins or
+/// ends. `meeting`: sends and receives by which ranks make a communicator, a window, a Gpu or memory of one,
+/// or tell each other of their machines; they keep an order of their own, apart from the caller's.
 enum class Within : std::uint8_t {
   nothing,
   split,
@@ -46,6 +46,9 @@ enum class Within : std::uint8_t {
   allocate,
   register_memory,
   gpu,
+  gpu_end,
+  gpu_allocate,
+  gpu_register_memory,
   window,
   predict,
   meeting

@@ -170,7 +170,9 @@ class GpuRegistration {
 
 /// The GPU of one rank of a communicator, and its ways to those of the others. One thread at a time uses it.
 /// Its making, `allocate`, `register_memory` and its end are calls of the communicator, too: on that one's
-/// thread, and in their place among its calls on all ranks.
+/// thread, in their place among its calls on all ranks, and behind collectives that were started before.
+/// Calls on streams have no such place: one in place of a call of the communicator is found by the deadline
+/// only.
 ///
 /// All ranks call the same operations in the same order, as with a communicator; calls on several streams are
 /// put in the order of the calls. Kernels of all ranks must be able to run side by side: ranks that are

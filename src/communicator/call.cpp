@@ -57,7 +57,13 @@ std::string_view name(Within within) {
     case Within::register_memory:
       return "register_memory()";
     case Within::gpu:
-      return "making or destroying a Gpu";
+      return "making a Gpu";
+    case Within::gpu_end:
+      return "destroying a Gpu";
+    case Within::gpu_allocate:
+      return "Gpu::allocate()";
+    case Within::gpu_register_memory:
+      return "Gpu::register_memory()";
     case Within::window:
       return "making a window";
     case Within::predict:

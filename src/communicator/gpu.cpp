@@ -38,7 +38,7 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
   setting.choices = impl.planner->setting().choices;
   setting.group.all_gather = [&impl](std::span<const std::byte> mine) { return impl.exchange(mine); };
   setting.ensure_usable = [&impl] { impl.ensure_usable(); };
-  setting.meet = [&impl] { impl.run({.operation = Operation::barrier, .within = Within::gpu}); };
+  setting.meet = [&impl](Within within) { impl.run({.operation = Operation::barrier, .within = within}); };
   setting.same_host = [&impl](Rank rank) { return impl.shm->reaches(rank); };
   setting.make_network = [&impl] { return std::make_unique<GpuNetwork>(impl); };
   setting.interrupted = [&impl]() -> std::optional<Error> {
@@ -61,6 +61,8 @@ gpu::Setting setting_of(Impl& impl, const GpuOptions& options) {
 
 std::unique_ptr<detail::GpuState> make_gpu_state(Impl& impl, const GpuOptions& options) {
   gpu::Setting setting = setting_of(impl, options);
+  // What follows is sends and receives. Who calls something else learns of that here, not at its deadline.
+  setting.meet(Within::gpu);
   std::shared_ptr<gpu::Api> api;
   transport::do_together(setting.group, [&] {
     detail::GpuState::check_setting(setting);

@@ -39,8 +39,9 @@ struct Setting {
   }
   /// Throws when the communicator cannot be used any more. On the caller's thread.
   std::function<void()> ensure_usable;
-  /// Returns when all ranks have called it. Throws when not all come.
-  std::function<void()> meet;
+  /// Returns when all ranks have called it. Throws when not all come, at once where one makes another call
+  /// than the one that this is a step of.
+  std::function<void(Within)> meet;
   std::function<bool(Rank)> same_host;
   /// Collective.
   std::function<std::unique_ptr<Network>()> make_network;

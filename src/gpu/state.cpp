@@ -93,11 +93,11 @@ void GpuState::abandon() noexcept {
 // When kernels are through everywhere, nobody needs the network any more, nor the memory of others; when
 // nobody looks at it, and all have closed what is not theirs, it may go.
 void GpuState::meet() {
-  setting_.meet();
+  setting_.meet(Within::gpu_end);
   proxy_.reset();
   regions_.close_peers();
   connection_.close_peers();
-  setting_.meet();
+  setting_.meet(Within::gpu_end);
   connection_.end();
 }
 
@@ -129,7 +129,7 @@ bool GpuState::reachable(const Call& call, const Sizes& sizes) const {
 gpu::Regions::Allocated GpuState::allocate(std::size_t bytes) {
   const OnDevice here = on_device();
   sentry_->check();
-  setting_.ensure_usable();
+  setting_.meet(Within::gpu_allocate);
   // Kernels read what is about to change.
   transport::do_together(setting_.group, [&] { timeline_->finish(); });
   return regions_.allocate(bytes);
@@ -148,7 +148,7 @@ void GpuState::check_registrable(const void* data, std::size_t bytes) {
 gpu::Regions::Token GpuState::register_memory(void* data, std::size_t bytes) {
   const OnDevice here = on_device();
   sentry_->check();
-  setting_.ensure_usable();
+  setting_.meet(Within::gpu_register_memory);
   transport::do_together(setting_.group, [&] {
     check_registrable(data, bytes);
     timeline_->finish();

@@ -70,6 +70,8 @@ std::vector<Mismatch> mismatches() {
        [](Communicator& c) { c.all_gather(a, b, 8, DataType::uint8); }, "split()", "all_gather(8 x uint8"},
       {"allocate", [](Communicator& c) { (void)c.allocate<float>(10); }, [](Communicator& c) { c.barrier(); },
        "allocate()", "barrier()"},
+      {"register_memory", [](Communicator& c) { (void)c.register_memory(a, sizeof a); },
+       [](Communicator& c) { (void)c.allocate<float>(10); }, "register_memory()", "allocate()"},
       {"window", [](Communicator& c) { const Window window(c, std::span(a)); },
        [](Communicator& c) { c.barrier(); }, "making a window", "barrier()"},
       {"predict", [](Communicator& c) { (void)c.predict({.operation = Operation::barrier}); },
