@@ -35,6 +35,8 @@
 
 namespace tutti::detail {
 
+class WindowState;
+
 /// The order of sends to one peer, or of receives from one: that of their calls.
 struct Tickets {
   std::uint64_t given = 0, served = 0;
@@ -307,6 +309,9 @@ struct Impl {
   /// Those that share a byte with `memory`.
   [[nodiscard]] std::vector<std::shared_ptr<void>> regions_of(std::span<const std::byte> memory) const;
 
+  /// window.cpp. Peers over TCP reach the windows made from this one no more.
+  void end_windows() noexcept;
+
   // groups.cpp
   /// A number for the next communicator, or window, made from this one. Collective: all ranks count them
   /// alike. `color` tells those apart that one call makes; windows have -1.
@@ -357,6 +362,7 @@ struct Impl {
   std::array<std::unique_ptr<execution::Program>, 2> offer_programs;
   std::shared_ptr<transport::shm::DirectMemory*> direct_handle;  ///< what regions hold weakly
   std::vector<std::weak_ptr<Region>> regions;                    ///< made last, and those that still are
+  std::vector<std::weak_ptr<WindowState>> windows;               ///< likewise
   std::vector<std::shared_ptr<std::byte>> left_counters;         ///< of windows that were refused
   unsigned spin_polls = 0;                                       ///< fruitless polls before a rank yields
   unsigned looks_a_poll = 1;                                     ///< at messages of this host

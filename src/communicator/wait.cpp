@@ -77,6 +77,7 @@ Impl::~Impl() {
   if (fork_generation == tutti::fork_generation()) {
     const std::lock_guard lock(abort_under_way);
   }
+  end_windows();
   const auto may_be_read = [](const Queued& queued) {
     return queued.task->begun && !queued.task->done && queued.task->call.operation == Operation::send;
   };

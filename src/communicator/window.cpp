@@ -84,7 +84,13 @@ std::shared_ptr<detail::WindowState> make_state(Impl& impl, std::span<std::byte>
     if (impl.unusable.load(std::memory_order_acquire)) impl.left_counters.push_back(std::move(counters));
   };
   try {
-    return impl.with_others([&] { return std::make_shared<detail::WindowState>(std::move(setting)); });
+    return impl.with_others([&] {
+      std::erase_if(impl.windows, [](const auto& one) { return one.expired(); });
+      auto& place = impl.windows.emplace_back();
+      auto state = std::make_shared<detail::WindowState>(std::move(setting));
+      place = state;
+      return state;
+    });
   } catch (const Error& error) {
     keep_counters();
     // What others fail with has another code here. Windows outlive a failure, and would wait for this rank.
@@ -97,6 +103,13 @@ std::shared_ptr<detail::WindowState> make_state(Impl& impl, std::span<std::byte>
 }
 
 }  // namespace
+
+// Their counters, and memory of `allocate`, go with the communicator. What peers have sent by then may still
+// come, whatever they have heard.
+void detail::Impl::end_windows() noexcept {
+  for (const auto& one : windows)
+    if (const auto window = one.lock()) window->stop_serving();
+}
 
 Window::Window(Communicator& communicator, std::span<std::byte> memory, const WindowOptions& options)
     : Window(make_state(*communicator.impl_, memory, options)) {}

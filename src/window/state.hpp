@@ -55,6 +55,8 @@ class WindowState : public std::enable_shared_from_this<WindowState> {
   [[nodiscard]] const transport::Group& group() const { return setting_.group; }
   [[nodiscard]] const WindowPeer& peer(Rank rank) const;
   WindowPeer& peer(Rank rank);
+  /// Returns when nothing that peers send to this rank's server is done any more. Once the communicator ends.
+  void stop_serving() { peers_->server.reset(); }
 
   // state.cpp: starting.
   enum class Direction : std::uint8_t { put, get };

@@ -1,6 +1,7 @@
 // Windows when a rank dies, stops, leaves or aborts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -348,6 +349,31 @@ TEST(WindowSetup, AWindowThatOutlivesItsCommunicatorSaysSo) {
   EXPECT_EQ(thrown_by([&] { static_cast<void>(window.test_notification(1)); }).code, ErrorCode::aborted);
   EXPECT_EQ(thrown_by([&] { window.flush(); }).code, ErrorCode::aborted);
 }
+
+#ifndef __SANITIZE_THREAD__  // which sees one process
+// Its counters went with the communicator, which its peer hears of a little later.
+TEST(WindowSetup, AWindowThatOutlivesItsCommunicatorCountsNothingMore) {
+  run_processes(2, over("shm", 20s), [](Communicator& comm) {
+    auto child = std::optional(comm.duplicate());
+    ASSERT_EQ(::prctl(PR_SET_DUMPABLE, 0), 0);  // to the other one no way leads but TCP
+    std::vector<std::byte> memory(64);
+    Window window(*child, std::span(memory));
+    const Rank other = 1 - comm.rank();
+    ASSERT_THAT(window.path(other), testing::StartsWith("tcp to "));
+    if (comm.rank() == 0) {
+      const auto thrown = thrown_by([&] {
+        for (;;) window.notify(other, 0);
+      });
+      EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+    } else {
+      window.wait_notification(0, 1000);
+      child.reset();
+      EXPECT_EQ(thrown_by([&] { window.wait_notification(0); }).code, ErrorCode::aborted);
+    }
+    comm.barrier();
+  });
+}
+#endif
 
 TEST(WindowSetup, AForkedChildMayNotUseIt) {
   run(Way::attached, 1, [](Seat& seat) {
