@@ -38,12 +38,13 @@ inline bool arrived(std::uint64_t found, std::uint32_t position, Tag tag) {
   return false;
 }
 
-// Where block copies win, slots pay sooner, and soonest between two ranks; and where one rank sends message
-// after message, for lines hold few of them. docs/experiments.md.
+// Slots pay soonest between two ranks, and where one rank sends message after message, for lines hold few of
+// them. docs/experiments.md.
 std::size_t longest_in_lines(int ranks, int channel) {
-  if (channel == lone_channel || channel == stream_channel) return line_message_max / 8;
-  if (!kernels::block_copies_win()) return line_message_max;
-  return ranks <= 2 ? line_message_max / 4 : line_message_max / 2;
+  if (channel == lone_channel || channel == stream_channel) return line_message_max / 4;
+  if (ranks > 2) return line_message_max;
+  if (kernels::block_copies_win()) return line_message_max / 2;
+  return channel == message_channel ? line_message_max : line_message_max / 4;
 }
 
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool past_caches) {
@@ -181,7 +182,8 @@ void ShmSender::publish_slot(std::size_t bytes, Tag tag) {
 
 // As of lines; longer messages ask for theirs while they are written.
 void ShmSender::prefetch_next_slot(std::size_t bytes) {
-  if (bytes > line_message_max) return;
+  constexpr std::size_t most = 2048;
+  if (bytes > most) return;
   const std::byte* const next = memory_.slots + (unit_ % memory_.units) * unit_bytes;
   for (std::size_t at = 0; at < bytes; at += 64) prefetch_for_write(next + at);
   prefetch_for_write(reinterpret_cast<const std::byte*>(&flag(unit_)));

@@ -36,7 +36,7 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t to = page) {
 inline constexpr std::size_t line_payload = 56;
 inline constexpr std::uint32_t line_count = 256;
 /// Longest message that ever travels in lines; longer ones take slots.
-inline constexpr std::size_t line_message_max = 2048;
+inline constexpr std::size_t line_message_max = 1024;
 /// A reader returns credits after this many lines: rarely, since each return moves a cache line between
 /// cores.
 inline constexpr std::uint32_t line_ack_interval = line_count / 4;
