@@ -99,8 +99,10 @@ TEST(Lower, SchedulesThatGoOneWayHaveFifosOfTheirOwn) {
   };
   const auto streams = [](Collective collective, std::string_view name, Rank rank) {
     const Schedule schedule = find_algorithm(collective, name)->make(4, 0, 1);
+    execution::Shape shape;
+    shape.input = shape.output = execution::equal_blocks(1000, 4);
     Streams channels;
-    (void)execution::lower(schedule, execution::overview_of(schedule), rank, blocks(1000),
+    (void)execution::lower(schedule, execution::overview_of(schedule), rank, shape,
                            {.piece = 64 << 10, .max_message = 64 << 10}, channels);
     return channels.streams;
   };

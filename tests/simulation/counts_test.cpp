@@ -76,11 +76,13 @@ std::size_t memory_held(const Case& c, Rank rank) {
   add(*first, {.bytes = sizeof(float)});
   add(*c.algorithm, workload(c));
   std::set<std::pair<Rank, int>> fifos;  // a multicast is one
-  for (Rank peer = 0; peer < c.ranks; ++peer)
+  for (Rank peer = 0; peer < c.ranks; ++peer) {
+    if (peer != rank) fifos.insert({peer, transport::stream_channel});
     for (const int channel : {0, 1}) {
       if (peer == rank && c.ranks > 2) fifos.insert({rank, max_channels + channel});
       if (peer != rank && (c.ranks == 2 || channel == 0)) fifos.insert({peer, channel});
     }
+  }
   constexpr int lone = max_channels + transport::lone_channel;
   if (rank == 0 && c.ranks > 2) fifos.insert({rank, lone});
   for (const FifoKind& fifo : all.fifos)

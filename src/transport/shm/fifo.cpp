@@ -38,10 +38,11 @@ inline bool arrived(std::uint64_t found, std::uint32_t position, Tag tag) {
   return false;
 }
 
-// Slots pay soonest between two ranks, and where one rank sends message after message, for lines hold few of
-// them. docs/experiments.md.
-std::size_t longest_in_lines(int ranks, int channel) {
-  if (channel == lone_channel || channel == stream_channel) return line_message_max / 4;
+// Slots pay soonest between two ranks, and where one rank sends message after message and the ring holds more
+// of them than lines do. docs/experiments.md.
+std::size_t longest_in_lines(int ranks, int channel, std::uint32_t room) {
+  if (channel == lone_channel || channel == stream_channel)
+    return std::clamp(line_payload * line_count / room, line_message_max / 4, line_message_max);
   if (ranks > 2) return line_message_max;
   if (kernels::block_copies_win()) return line_message_max / 2;
   return channel == message_channel ? line_message_max : line_message_max / 4;
@@ -64,7 +65,7 @@ FifoMemory::FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel
   slots = base + parts.slots_offset;
   units = parts.units;
   room = writer == reader ? units : layout.pair_units();
-  line_message = longest_in_lines(layout.ranks, channel);
+  line_message = longest_in_lines(layout.ranks, channel, room);
   longest = layout.max_message();
   rewinds = layout.crowded() && channel != lone_channel;
 }
@@ -183,10 +184,11 @@ void ShmSender::publish_slot(std::size_t bytes, Tag tag) {
 // As of lines; longer messages ask for theirs while they are written.
 void ShmSender::prefetch_next_slot(std::size_t bytes) {
   constexpr std::size_t most = 2048;
-  if (bytes > most) return;
-  const std::byte* const next = memory_.slots + (unit_ % memory_.units) * unit_bytes;
+  const std::uint32_t start = slot_position(bytes);
+  if (bytes > most || start + units_for(bytes) - units_taken_ > memory_.units) return;
+  const std::byte* const next = memory_.slots + (start % memory_.units) * unit_bytes;
   for (std::size_t at = 0; at < bytes; at += 64) prefetch_for_write(next + at);
-  prefetch_for_write(reinterpret_cast<const std::byte*>(&flag(unit_)));
+  prefetch_for_write(reinterpret_cast<const std::byte*>(&flag(start)));
 }
 
 void ShmSender::copy_in(std::byte* room, const std::byte* data, std::size_t bytes) {

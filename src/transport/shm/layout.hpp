@@ -157,8 +157,8 @@ struct CallCounts {
   std::atomic<std::uint64_t> order;     ///< of the call, from 1; 0: none yet
   std::atomic<std::uint64_t> first[8];  ///< of all blocks, or of those it sends
 };
-/// By so many short calls a rank may be ahead of another one in two FIFOs. Where it is by more, over TCP say,
-/// an error names it, but not its call.
+/// By so many short calls a rank may be ahead of another one in the lines of two FIFOs. Where it is by more,
+/// in slots of these or over TCP, an error names it, but not its call.
 inline constexpr std::uint64_t call_log_entries = std::uint64_t{2} * line_count;
 inline constexpr std::uint64_t counts_log_entries = 32;
 

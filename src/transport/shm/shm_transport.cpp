@@ -99,7 +99,7 @@ int consecutive(const std::vector<Introduction>& all) {
 }
 
 // So many ranks to either side are likely to be used: all of 16. The rings of all pairs of 192 ranks would be
-// 3.6 GB a communicator, those of these pairs are 0.2 GB.
+// 7 GB a communicator, those of these pairs are 0.4 GB.
 constexpr int near_to_either_side = 8;
 bool are_near(Rank a, Rank b, int ranks) {
   const int apart = std::abs(a - b);
