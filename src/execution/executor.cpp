@@ -221,7 +221,7 @@ void Execution::reach_peers(const Instruction& instruction, std::uint64_t iterat
   }
 }
 
-void Execution::fold(const Instruction& instruction, std::size_t bytes, kernels::FoldModifiers modifiers) {
+void Execution::fold(const Instruction& instruction, std::size_t bytes, kernels::FoldModifiers& modifiers) {
   modifiers.streaming_sinks |= instruction.streaming_sinks;
   modifiers.divisor = instruction.completes ? program_->divisor : 1;
   for (std::uint32_t left = instruction.segments;; --left) {

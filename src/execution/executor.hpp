@@ -94,8 +94,8 @@ class Execution {
   bool try_fold(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes,
                 transport::Tag tag);
   void reach_peers(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes);
-  /// `modifiers`: hints about sinks that are messages.
-  void fold(const Instruction& instruction, std::size_t bytes, kernels::FoldModifiers modifiers);
+  /// `modifiers`: hints about sinks that are messages; the rest is filled in.
+  void fold(const Instruction& instruction, std::size_t bytes, kernels::FoldModifiers& modifiers);
   bool copy_from_peer(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes);
   [[nodiscard]] const Source* sources_of(const Instruction& instruction) const {
     return program_->sources.data() + instruction.first_source;

@@ -101,9 +101,10 @@ void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_
 }
 
 void fold_to_all(Fold fold, std::size_t element_bytes, std::span<std::byte* const> sinks,
-                 std::span<const std::byte* const> sources, std::size_t count, FoldModifiers modifiers,
+                 std::span<const std::byte* const> sources, std::size_t count, const FoldModifiers& hinted,
                  bool block_copies) {
-  if (!block_copies) return fold(sinks, sources, count, modifiers);
+  if (!block_copies) return fold(sinks, sources, count, hinted);
+  FoldModifiers modifiers = hinted;
   modifiers.shared_sinks = 0;
   const std::size_t bytes = count * element_bytes;
   constexpr std::size_t slot_like_least = 2048;

@@ -61,7 +61,7 @@ void copy(std::span<std::byte* const> sinks, const std::byte* source, std::size_
 /// `fold` to every sink, with the same result in either way: in one pass, or into the first sink and from
 /// there by block copies into the others, a cacheable piece at a time.
 void fold_to_all(Fold fold, std::size_t element_bytes, std::span<std::byte* const> sinks,
-                 std::span<const std::byte* const> sources, std::size_t count, FoldModifiers modifiers,
+                 std::span<const std::byte* const> sources, std::size_t count, const FoldModifiers& hinted,
                  bool block_copies = block_copies_win());
 
 /// Asks the processor what it has, once a process: a hundred microseconds in a virtual machine, where every
