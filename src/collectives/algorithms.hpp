@@ -20,6 +20,7 @@ struct Algorithm {
   bool one_sided = false;  ///< reads or writes other ranks' memory, and sends nothing but tokens
   bool writes_peers = false;
   Schedule (*by_nodes)(int ranks, int node_size) = nullptr;  ///< instead of `flat`
+  bool in_place_in_turn = false;  ///< not `in_place`, but proved so with the lanes of each rank `in_turn`
 
   /// The schedule. `node_size`: nodes are so many consecutive ranks, of which the last may have fewer; 0: all
   /// ranks are one node. Only algorithms `by_nodes` look at it.

@@ -1,6 +1,7 @@
 #include "collectives/passes.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace tutti {
@@ -41,6 +42,16 @@ Schedule sent_from_memory(Schedule schedule) {
       for (const Step& step : lane) split(step, steps);
       lane = std::move(steps);
     }
+  return schedule;
+}
+
+Schedule in_turn(Schedule schedule) {
+  for (auto& lanes : schedule.lanes) {
+    if (lanes.empty()) continue;
+    Lane all;
+    for (Lane& lane : lanes) std::ranges::move(lane, std::back_inserter(all));
+    lanes = {std::move(all)};
+  }
   return schedule;
 }
 

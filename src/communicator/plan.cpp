@@ -60,6 +60,12 @@ bool sends_from_memory(const Planner::Setting& setting, const Algorithm& algorit
   return !setting.shared_memory && algorithm.views;
 }
 
+// Without a copy of the input. Where messages are read from the caller's memory, what comes would be written
+// over what is still to leave.
+bool runs_in_place(const Planner::Setting& setting, const Algorithm& algorithm) {
+  return algorithm.in_place || (algorithm.in_place_in_turn && setting.shared_memory);
+}
+
 // Of what is received and not folded. Ranks that do nothing else gain soonest, two that also send or fold
 // never.
 std::size_t received_stream_from(Operation operation, const Planner::Setting& setting) {
@@ -148,17 +154,20 @@ Planner::Planner(Setting setting) : setting_(std::move(setting)) {
   // What the first call would wait for.
   kernels::prepare();
   if (setting_.size > few_ranks) return;
-  for (const auto& [key, algorithm] : setting_.choices->all()) (void)prepared(*algorithm, 0);
+  for (const auto& [key, algorithm] : setting_.choices->all()) (void)prepared(*algorithm, 0, false);
 }
 
-const Planner::Prepared& Planner::prepared(const Algorithm& algorithm, Rank root) {
-  if (const auto kept = prepared_.find({&algorithm, root}); kept != prepared_.end()) return kept->second;
+const Planner::Prepared& Planner::prepared(const Algorithm& algorithm, Rank root, bool in_place) {
+  const bool turns = in_place && !algorithm.in_place;
+  if (const auto kept = prepared_.find({&algorithm, root, turns}); kept != prepared_.end())
+    return kept->second;
   if (setting_.size > few_ranks || prepared_.size() >= most_prepared) prepared_.clear();
   Schedule made = algorithm.make(setting_.size, root, setting_.node_size);
   if (sends_from_memory(setting_, algorithm)) made = sent_from_memory(std::move(made));
+  if (turns) made = in_turn(std::move(made));
   execution::Overview overview = execution::overview_of(made);
   return prepared_
-      .insert_or_assign({&algorithm, root},
+      .insert_or_assign({&algorithm, root, turns},
                         Prepared{.schedule = std::move(made), .overview = std::move(overview)})
       .first->second;
 }
@@ -250,9 +259,12 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   const User* user = schedule_of_user(call, shape);
   if (user != nullptr) plan.choice = {.piece = plan.choice.piece, .why = "given by the user"};
   const Algorithm* algorithm = plan.choice.algorithm;
-  const Prepared& source = user != nullptr ? user->prepared : prepared(*algorithm, call.root);
-  const bool runs_in_place = user != nullptr ? user->in_place : algorithm->in_place;
-  plan.copies_input = plan.key.scaled || (sizes.in_place && !runs_in_place);
+  plan.copies_input =
+      plan.key.scaled ||
+      (sizes.in_place && !(user != nullptr ? user->in_place : runs_in_place(setting_, *algorithm)));
+  const Prepared& source = user != nullptr
+                               ? user->prepared
+                               : prepared(*algorithm, call.root, sizes.in_place && !plan.copies_input);
   if (plan.copies_input) close_gaps(shape);
   plan.name = source.schedule.name;
 
@@ -290,7 +302,7 @@ bool Planner::tries_stores(const Circumstances& circumstances) const {
 LazyProgram Planner::lazily(const Algorithm& algorithm, const execution::LowerSettings& settings,
                             std::int64_t divisor, bool copies_input) {
   return LazyProgram([this, settings, &algorithm, divisor, copies_input](const Call& call) {
-    const auto& [schedule, overview] = prepared(algorithm, call.root);
+    const auto& [schedule, overview] = prepared(algorithm, call.root, settings.in_place);
     execution::Shape shape = shape_of(call, setting_.rank, setting_.size);
     if (copies_input) close_gaps(shape);
     auto program = execution::lower(schedule, overview, setting_.rank, shape, settings, *setting_.channels);

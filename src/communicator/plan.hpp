@@ -133,9 +133,9 @@ class Planner {
                                                         const Sizes& sizes, bool sends_from_memory) const;
   void lower_to_messages(Plan& plan, const Call& call, const Prepared& source, const execution::Shape& shape,
                          const execution::LowerSettings& settings) const;
-  /// As this communicator runs it. Those of few ranks are kept, since building one takes longer than a short
-  /// call; then the reference holds as long as the planner, else until the next schedule.
-  const Prepared& prepared(const Algorithm& algorithm, Rank root);
+  /// As this communicator runs it, in place or not. Those of few ranks are kept, since building one takes
+  /// longer than a short call; then the reference holds as long as the planner, else until the next schedule.
+  const Prepared& prepared(const Algorithm& algorithm, Rank root, bool in_place);
   /// `sizes_known`: by all ranks.
   void add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_known,
                      const execution::LowerSettings& settings);
@@ -156,7 +156,8 @@ class Planner {
   static constexpr int few_ranks = 16;
   static constexpr std::size_t most_prepared = 64;
   Setting setting_;
-  std::map<std::pair<const Algorithm*, Rank>, Prepared> prepared_;
+  /// By algorithm, root, and whether its lanes go in turn.
+  std::map<std::tuple<const Algorithm*, Rank, bool>, Prepared> prepared_;
   std::shared_ptr<const Plan> cache_[cache_entries];     ///< made here, and not const before others have them
   const std::shared_ptr<const Plan>* latest_ = nullptr;  ///< in `cache_`
   std::uint64_t generation_ = 1;

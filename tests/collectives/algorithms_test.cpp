@@ -170,11 +170,27 @@ TEST_P(EveryAlgorithm, IsProvedAsClaimed) {
   }
 }
 
+// Also with sends apart, as short ones run.
+TEST_P(EveryAlgorithm, IsProvedInTurnAsClaimed) {
+  if (!GetParam().in_place_in_turn) return;
+  for (int ranks = 1; ranks <= most_ranks; ++ranks)
+    for (const Rank root : roots(GetParam(), ranks))
+      for (const int node_size : node_sizes(GetParam(), ranks))
+        for (const bool apart : {false, true})
+          for (const int count : pieces(ranks)) {
+            const Schedule schedule = in_turn(GetParam().make(ranks, root, node_size));
+            const auto fault = verify(apart ? with_sends_apart(schedule) : schedule, {0, count, true, false});
+            ASSERT_FALSE(fault) << to_string(*fault) << "\nranks " << ranks << " root " << root
+                                << " node size " << node_size << " pieces " << count << " apart " << apart;
+          }
+}
+
 TEST_P(EveryAlgorithm, ClaimsAllThatHolds) {
-  const auto holds = [&](bool in_place, bool views) {
+  const auto holds = [&](bool in_place, bool views, bool turns = false) {
     for (int ranks = 1; ranks <= 9; ++ranks) {
       for (const int node_size : node_sizes(GetParam(), ranks)) {
-        const Schedule schedule = GetParam().make(ranks, 0, node_size);
+        Schedule schedule = GetParam().make(ranks, 0, node_size);
+        if (turns) schedule = in_turn(std::move(schedule));
         if (verify(views ? sent_from_memory(schedule) : schedule, {0, 3, in_place, views})) return false;
       }
     }
@@ -182,6 +198,7 @@ TEST_P(EveryAlgorithm, ClaimsAllThatHolds) {
   };
   EXPECT_EQ(GetParam().in_place, holds(true, false));
   EXPECT_EQ(GetParam().views, holds(GetParam().in_place, true) && holds(false, true));
+  EXPECT_EQ(GetParam().in_place_in_turn, !GetParam().in_place && holds(true, false, true));
 }
 
 TEST_P(EveryAlgorithm, HasTheShapeThatExecutorsRun) {

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tutti/verify.hpp>
+
 #include "collectives/algorithms.hpp"
 
 namespace tutti {
@@ -44,6 +46,22 @@ TEST(SentFromMemory, NoStepOfAnAllGatherBothStoresAndSends) {
       for (const Step& step : lane)
         EXPECT_TRUE(std::ranges::all_of(step.sinks, is_message) ||
                     std::ranges::none_of(step.sinks, is_message));
+}
+
+TEST(InTurn, LanesOfEachRankBecomeOneInTheirOrder) {
+  const Step first{{in(0)}, {message(1)}}, second{{message(1)}, {out(0)}}, third{{in(1)}, {out(1)}};
+  Schedule schedule;
+  schedule.ranks = 3;
+  schedule.lanes = {{{first, third}, {}, {second}}, {{second}}, {}};
+  EXPECT_EQ(in_turn(schedule).lanes,
+            (std::vector<std::vector<Lane>>{{{first, third, second}}, {{second}}, {}}));
+}
+
+// In place, what is still to be sent must not be written over.
+TEST(InTurn, AnExchangeHoldsInPlace) {
+  const Schedule schedule = find_algorithm(Collective::all_to_all, "pairwise")->make(3, 0);
+  EXPECT_TRUE(verify(schedule, {0, 2, true, false}));
+  EXPECT_FALSE(verify(in_turn(schedule), {0, 2, true, false}));
 }
 
 }  // namespace

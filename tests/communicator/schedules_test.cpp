@@ -79,6 +79,39 @@ TEST(SchedulesInMemory, OfTheUserAreNotTakenApart) {
       over("shm"));
 }
 
+// In shared memory, a rank in place sends each piece before another comes, and needs no copy of its input.
+// What others get is the same, in place or not.
+TEST_P(Schedules, OfAnExchangeHoldInPlaceInTurn) {
+  const bool shared = std::string_view(GetParam()) == "shm";
+  run_local(
+      4,
+      [shared](Communicator& comm) {
+        for (const std::size_t count : {1, 1000, 100'000}) {
+          std::vector<std::int32_t> data(4 * count), other(4 * count);
+          std::int32_t* const in = data.data();
+          std::int32_t* const out = comm.rank() == 1 ? other.data() : in;
+          const Call call{.operation = Operation::all_to_all,
+                          .type = DataType::int32,
+                          .in = in,
+                          .out = out,
+                          .count = count};
+          EXPECT_FALSE(shared && comm.explain(call).find("reads a copy") != std::string::npos);
+          for (std::int32_t round = 0; round < 3; ++round) {
+            for (std::size_t i = 0; i < data.size(); ++i)
+              data[i] = static_cast<std::int32_t>(i) + 1'000'000 * comm.rank() + round;
+            comm.all_to_all(in, out, count, DataType::int32);
+            std::size_t wrong = 0;
+            for (std::size_t i = 0; i < data.size(); ++i) {
+              const auto sent = static_cast<std::int32_t>(i % count + count * comm.rank());
+              wrong += out[i] != sent + 1'000'000 * static_cast<std::int32_t>(i / count) + round ? 1U : 0U;
+            }
+            EXPECT_EQ(wrong, 0U) << count << " elements a block, round " << round;
+          }
+        }
+      },
+      over(GetParam()));
+}
+
 // Every algorithm of the library can be handed in; those without a proof in place read a copy of the input.
 TEST_P(Schedules, OfTheLibraryAsTheUsers) {
   run_local(

@@ -10,7 +10,7 @@ namespace {
 
 using enum Collective;
 
-// name, collective, flat, in_place, views, one_sided, writes_peers, by_nodes
+// name, collective, flat, in_place, views, one_sided, writes_peers, by_nodes, in_place_in_turn
 constexpr std::array table = {
     Algorithm{"all_pairs", all_reduce, make::all_reduce_all_pairs, true, false, false, false},
     Algorithm{"two_shot", all_reduce, make::all_reduce_two_shot, true, true, false, false},
@@ -58,7 +58,7 @@ constexpr std::array table = {
     Algorithm{"all_pairs", scatter, make::scatter_all_pairs, true, true, false, false},
     Algorithm{"direct_pull", scatter, make::scatter_direct_pull, true, true, true, false},
 
-    Algorithm{"pairwise", all_to_all, make::all_to_all_pairwise, false, true, false, false},
+    Algorithm{"pairwise", all_to_all, make::all_to_all_pairwise, false, true, false, false, nullptr, true},
     Algorithm{"exchange", all_to_all, make::all_to_all_exchange, true, false, false, false},
     Algorithm{"bruck", all_to_all, make::all_to_all_bruck, true, false, false, false},
     Algorithm{"hierarchical", all_to_all, nullptr, false, false, false, false, make::all_to_all_hierarchical},
