@@ -102,8 +102,20 @@ class Group : public Operations<Group, void> {
 template <Element T>
 class Buffer {
  public:
-  /// Empty.
+  /// Empty, of size() 0 at nullptr, as one that was moved from.
   Buffer() = default;
+  Buffer(const Buffer&) = default;
+  Buffer(Buffer&& other) noexcept
+      : region_(std::move(other.region_)),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
+  Buffer& operator=(Buffer other) noexcept {
+    region_.swap(other.region_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~Buffer() = default;
   /// All of it, `size()` elements; any thread may ask.
   [[nodiscard]] std::span<T> span() const noexcept { return {static_cast<T*>(data_), size_}; }
   [[nodiscard]] T* data() const noexcept { return static_cast<T*>(data_); }

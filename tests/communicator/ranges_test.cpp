@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <utility>
 
 #include "communicator/ranks.hpp"
 
@@ -49,6 +50,28 @@ TEST(Ranges, OfEveryKind) {
         std::vector<std::byte> bytes(3, std::byte(me + 7));
         comm.broadcast(bytes, 1);
         EXPECT_EQ(bytes, std::vector<std::byte>(3, std::byte(8)));
+      },
+      over("shm"));
+}
+
+TEST(Ranges, BuffersThatWereMovedFromAreEmpty) {
+  run_local(
+      2,
+      [](Communicator& comm) {
+        auto made = comm.allocate<int>(2);
+        int* const data = made.data();
+        auto moved = std::move(made);
+        EXPECT_EQ(made.data(), nullptr);
+        EXPECT_EQ(made.size(), 0U);
+        EXPECT_EQ(made.begin(), made.end());
+        EXPECT_EQ(moved.data(), data);
+        made = std::move(moved);
+        EXPECT_EQ(moved.data(), nullptr);
+        EXPECT_TRUE(moved.span().empty());
+        moved = made;
+        EXPECT_EQ(made.data(), data) << "that was a copy";
+        EXPECT_EQ(moved.data(), data);
+        EXPECT_EQ(moved.size(), 2U);
       },
       over("shm"));
 }
