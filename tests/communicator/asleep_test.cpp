@@ -67,9 +67,14 @@ class Asleep : public testing::Test {
       if (holds()) return true;
     return false;
   }
-  /// Whether rank 0 sleeps before long, so that ranks of its host wake it in this way.
+  /// Whether rank 0 sleeps before long, so that ranks of its host wake it in this way; anew, where it was
+  /// asked before. Who leaves its processor says so before it sleeps, and takes that back when it is awake.
   static bool sleeps(const detail::Impl& beside, std::uint32_t how) {
-    return within_limit([&] { return beside.shm->control(0).sleeping == how; });
+    constexpr std::uint32_t left = 1, left_and_seen = 2;
+    auto& rank = beside.shm->control(0);
+    const bool asleep = within_limit([&] { return rank.away == left && rank.sleeping == how; });
+    if (asleep) rank.away = left_and_seen;
+    return asleep;
   }
   static Call receive_from(Rank rank, std::byte& into) {
     return {.operation = Operation::receive, .root = rank, .out = &into, .count = 1};
