@@ -96,8 +96,9 @@ class Transport {
   virtual void progress() = 0;
   /// Whether something that was sent, or a connection, waits for `progress`.
   [[nodiscard]] virtual bool backlogged() const { return false; }
-  /// What arrives from now on, and room that comes free, ends the next `wait` at once: whoever looks once
-  /// more after this, finds nothing and waits, misses nothing. Ends with `wait`, or with `cancel_wait`.
+  /// What arrives from now on, and room that comes free, ends the next `wait` at once, also where `progress`
+  /// has found it in between: whoever looks once more after this, finds nothing and waits, misses nothing.
+  /// Ends with `wait`, or with `cancel_wait`.
   virtual void prepare_wait() {}
   virtual void cancel_wait() {}
   /// Sleeps until something may have arrived or room may have come free; at most `longest`. May return early.

@@ -241,6 +241,25 @@ TEST(Tcp, WaitEndsWhenTheNetworkTakesMore) {
   EXPECT_EQ(sent, before + 1);
 }
 
+TEST(Tcp, RoomThatProgressHasMadeEndsTheNextWait) {
+  const auto ranks = tcp_ranks(2);
+  Sender& sender = ranks[0]->sender(1, 0);
+  std::vector<std::byte> bytes(ranks[0]->max_message_bytes());
+  Tag sent = 0;
+  while (sender.try_send(bytes.data(), bytes.size(), sent, false)) ++sent;
+  ranks[0]->prepare_wait();
+  Tag taken = 0;
+  for (const Deadline deadline(std::chrono::seconds(20)); !sender.flushed() && !deadline.passed();) {
+    taken += ranks[1]->receiver(0, 0).try_receive(bytes.data(), bytes.size(), taken) ? 1 : 0;
+    ranks[0]->progress();
+  }
+  ASSERT_TRUE(sender.flushed());
+  std::vector<pollfd> waits;
+  EXPECT_FALSE(ranks[0]->add_waits(waits)) << "nothing else would";
+  ranks[0]->prepare_wait();
+  EXPECT_TRUE(ranks[0]->add_waits(waits));
+}
+
 // Longer than the TCP_USER_TIMEOUT with which connections are made.
 TEST(Tcp, AReaderMayBeBusyForLong) {
   const auto ranks = tcp_ranks(2);

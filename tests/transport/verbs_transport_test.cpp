@@ -215,6 +215,28 @@ TEST(VerbsFake, QueuePairsAreMadeOnFirstUse) {
   EXPECT_EQ(counters_of(*fake).pairs, 2U);  // one for both directions and all channels, at each end
 }
 
+TEST(VerbsFake, WhatProgressHasTakenEndsTheNextWait) {
+  const auto ranks = fake_ranks(2);
+  std::byte ball{};
+  Receiver& receiver = ranks[1]->receiver(0, 0);
+  const auto send = [&](Tag tag) { return ranks[0]->sender(1, 0).try_send(&ball, 1, tag, false); };
+  ASSERT_TRUE(send(1));
+  ASSERT_TRUE(eventually(ranks, [&] { return receiver.try_receive(&ball, 1, 1); }));
+  std::vector<pollfd> waits;
+  ASSERT_TRUE(eventually(ranks, [&] {
+    ranks[1]->prepare_wait();
+    return ranks[1]->add_waits(waits);
+  }));
+  EXPECT_FALSE(receiver.try_receive(&ball, 1, 2));
+  ranks[1]->prepare_wait();
+  ASSERT_TRUE(send(2));
+  ranks[1]->progress();
+  EXPECT_FALSE(ranks[1]->add_waits(waits)) << "its completion, which would, was taken";
+  EXPECT_TRUE(receiver.try_receive(&ball, 1, 2));
+  ranks[1]->prepare_wait();
+  EXPECT_TRUE(ranks[1]->add_waits(waits));
+}
+
 TEST(VerbsFake, TheEventOfAQueuePairSaysWhyARequestWasFlushed) {
   const auto fake = fake_verbs(fabric_for(2, 1));
   const auto flushing = std::make_shared<FlushingVerbs>(fake);

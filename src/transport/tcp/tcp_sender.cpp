@@ -222,6 +222,12 @@ void TcpSender::progress() {
   if (backlogged_) write();
 }
 
+std::uint64_t TcpSender::taken() const {
+  std::uint64_t all = 0;
+  for (const auto& stream : streams_) all += stream.next;
+  return all;
+}
+
 void TcpSender::flush_held(std::vector<pollfd>& blocked) noexcept {
   if (!holds_) return;
   try {

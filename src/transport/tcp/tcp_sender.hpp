@@ -46,6 +46,9 @@ class TcpSender final : public Sender {
 
   /// Writes queued messages as far as the kernel takes them.
   void progress();
+  /// Grows with each message that the kernel has taken wholly: then there is more room. Under the lock of
+  /// `late`.
+  [[nodiscard]] std::uint64_t taken() const;
   /// Appends the sockets that have to become writable.
   void add_waits(std::vector<pollfd>& waits);
   /// For LateFlush, under its lock: what is held back goes as far as the kernel takes it; appends the sockets

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include <tutti/error.hpp>
 
@@ -192,6 +193,19 @@ void TcpTransport::progress() {
     if (sender) sender->progress();
 }
 
+std::uint64_t TcpTransport::taken() const {
+  const auto locked = late_->lock();
+  std::uint64_t all = 0;
+  for (const auto& sender : senders_)
+    if (sender) all += sender->taken();
+  return all;
+}
+
+void TcpTransport::prepare_wait() {
+  taken_before_wait_.reset();
+  if (backlogged()) taken_before_wait_ = taken();
+}
+
 void TcpTransport::wait(std::chrono::microseconds longest) {
   waits_.clear();
   const timespec limit = timespec_of(longest);
@@ -199,7 +213,10 @@ void TcpTransport::wait(std::chrono::microseconds longest) {
   end_wait(waits_);
 }
 
+// A socket that has taken all is awaited no more, so the room that this made is to be used before.
 bool TcpTransport::add_waits(std::vector<pollfd>& waits) {
+  const auto before = std::exchange(taken_before_wait_, std::nullopt);
+  if (before && *before != taken()) return false;
   for (const auto& sender : senders_)
     if (sender) sender->add_waits(waits);
   bool expects_connection = false;

@@ -54,6 +54,7 @@ class TcpTransport final : public Transport {
     progress();
   }
   [[nodiscard]] bool backlogged() const override { return counters_.backlogged != 0; }
+  void prepare_wait() override;
   void wait(std::chrono::microseconds longest) override;
   [[nodiscard]] bool add_waits(std::vector<pollfd>& waits) override;
   void end_wait(std::span<const pollfd> waits) override;
@@ -78,6 +79,8 @@ class TcpTransport final : public Transport {
   std::shared_ptr<Streams>& streams(Rank peer, int channel);
   void connect(Streams& streams, Rank peer, int channel);
   PrivateDescriptor await_connection(Rank peer, int channel, int stream, const Deadline& deadline);
+  /// Grows with each message that the kernel has taken wholly.
+  [[nodiscard]] std::uint64_t taken() const;
 
   Group group_;
   std::uint64_t generation_ = fork_generation();  ///< a child made by fork has no part in the group
@@ -92,6 +95,7 @@ class TcpTransport final : public Transport {
   std::vector<std::shared_ptr<Streams>> streams_;        ///< by peer and channel; made on first use
   std::vector<std::unique_ptr<TcpSender>> senders_;      ///< by peer and channel; made on first use
   std::vector<std::unique_ptr<TcpReceiver>> receivers_;  ///< likewise
+  std::optional<std::uint64_t> taken_before_wait_;       ///< where something was queued at `prepare_wait`
   std::vector<pollfd> waits_;                            ///< kept for its capacity
 };
 

@@ -251,6 +251,13 @@ void Link::complete(std::size_t rail, const ibv_wc& completion) {
   }
 }
 
+std::uint64_t Link::completions_taken() const {
+  std::uint64_t all = 0;
+  for (std::size_t rail = 0; rail < pairs_.size(); ++rail)
+    all += signals_taken_.at(rail) + pairs_[rail]->last_completed();
+  return all;
+}
+
 // What came counts, also where no other can come in its place because the peer has left.
 void Link::take_signal(std::size_t rail, const ibv_wc& completion) {
   const auto immediate = Immediate::unpack(shared_.rails[rail]->immediate_of(completion));

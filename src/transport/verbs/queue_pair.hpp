@@ -85,6 +85,8 @@ class QueuePair {
   void ring();
   /// A completion said that all up to `number` are done.
   void completed(std::uint64_t number);
+  /// The number of the last `completed`.
+  [[nodiscard]] std::uint64_t last_completed() const { return completed_; }
   /// A completion will say that all that was posted is done.
   [[nodiscard]] bool will_complete() const { return last_signalled_ == added_; }
   /// All that was posted is done.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cassert>
 #include <thread>
+#include <utility>
 
 #include <tutti/error.hpp>
 
@@ -316,7 +317,16 @@ bool VerbsTransport::look_around() {
   rest_idle();
   for (std::size_t k = 0; k < shared_.rails.size(); ++k) moved = take_outcomes(k) || moved;
   next_look_ = Clock::now() + (connecting ? look_connecting : look_connected);
+  looks_that_moved_ += moved ? 1 : 0;
   return moved;
+}
+
+// Counted here, where a rank is about to sleep, not where completions are taken.
+std::uint64_t VerbsTransport::changes() const {
+  std::uint64_t all = looks_that_moved_;
+  for (const Peer& peer : peers_)
+    if (peer.link) all += peer.link->completions_taken();
+  return all;
 }
 
 // Where a device holds fewer queue pairs than there are peers, there is room for one more once others idle.
@@ -409,7 +419,8 @@ bool VerbsTransport::add_waits(std::vector<pollfd>& waits) {
   // look.
   const auto changing = [](const Peer& peer) { return peer.link && peer.link->changing(); };
   if (std::ranges::any_of(peers_, changing)) next_look_ = {};
-  if (poll()) return false;
+  const auto before = std::exchange(changes_before_wait_, std::nullopt);
+  if (poll() || (before && *before != changes())) return false;
   for (const auto& rail : shared_.rails) waits.push_back({rail->event_fd(), POLLIN, 0});
   waits.push_back({inbox_->event(), POLLIN, 0});
   waits.push_back({shared_.looks.get(), POLLIN, 0});

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,7 @@ class VerbsTransport final : public Transport {
   std::unique_ptr<RemoteAccess> expose(const Exposure& exposure) override;
   void progress() override;
   [[nodiscard]] bool backlogged() const override;
+  void prepare_wait() override { changes_before_wait_ = changes(); }
   void wait(std::chrono::microseconds longest) override;
   [[nodiscard]] bool add_waits(std::vector<pollfd>& waits) override;
   void end_wait(std::span<const pollfd> waits) override;
@@ -89,6 +91,8 @@ class VerbsTransport final : public Transport {
   bool poll();
   bool take_completions();
   bool look_around();
+  /// Another number whenever `poll` has moved something since.
+  [[nodiscard]] std::uint64_t changes() const;
   [[nodiscard]] int most_idle_links() const;
   void rest_idle();
   void take_events(std::size_t rail);
@@ -107,6 +111,8 @@ class VerbsTransport final : public Transport {
   std::vector<Peer> peers_;
   std::uint64_t inbox_seen_ = 0;
   Clock::time_point next_look_;
+  std::uint64_t looks_that_moved_ = 0;
+  std::optional<std::uint64_t> changes_before_wait_;  ///< since `prepare_wait`
   std::vector<pollfd> waits_;
 };
 
