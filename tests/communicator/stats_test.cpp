@@ -1,8 +1,11 @@
-// Stats::operations: the calls of the program, each once, and nothing else.
+// Stats::operations: the calls of the program, each once, and nothing else. Stats::memory_held.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstddef>
 #include <vector>
 
+#include "communicator/bytes_of_arenas.hpp"
 #include "communicator/ranks.hpp"
 
 namespace tutti::test {
@@ -46,6 +49,19 @@ TEST_P(Counters, OfOperationsAreThoseOfTheProgram) {
         EXPECT_EQ(counted([&] { static_cast<void>(comm.allocate<float>(8)); }), 0U);
       },
       over(GetParam()));
+}
+
+TEST(MemoryHeld, IsWhatTheRingsTake) {
+  std::atomic<std::size_t> held = 0;
+  run_local(
+      5,
+      [&](Communicator& comm) {
+        held += comm.stats().memory_held;
+        comm.barrier();
+        EXPECT_LE(held, bytes_of_arenas());
+        comm.barrier();
+      },
+      over("shm"));
 }
 
 }  // namespace

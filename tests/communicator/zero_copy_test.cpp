@@ -1,19 +1,17 @@
 // Buffers that peers reach directly. Ranks are processes: threads reach each other's memory anyway.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <span>
-#include <system_error>
 #include <vector>
 
 #include "base/mappings.hpp"
+#include "communicator/bytes_of_arenas.hpp"
 #include "communicator/exercise.hpp"
 #include "communicator/page_faults.hpp"
 #include "communicator/ranks.hpp"
@@ -453,18 +451,6 @@ TEST(ZeroCopy, MemoryIsMappedWhenItIsMade) {
     }
     ::munmap(plain, bytes);
   });
-}
-
-/// What the file takes that communicators of this process share with their peers.
-std::size_t bytes_of_arenas() {
-  std::size_t bytes = 0;
-  for (const auto& one : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    if (!std::filesystem::read_symlink(one.path(), gone).string().starts_with("/memfd:tutti ")) continue;
-    struct stat status {};
-    if (::stat(one.path().c_str(), &status) == 0) bytes += static_cast<std::size_t>(status.st_blocks) * 512;
-  }
-  return bytes;
 }
 
 // Its peer would fill it with pages of zeros.

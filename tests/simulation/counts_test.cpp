@@ -83,13 +83,13 @@ std::size_t memory_held(const Case& c, Rank rank) {
       if (peer != rank && (c.ranks == 2 || channel == 0)) fifos.insert({peer, channel});
     }
   }
-  constexpr int lone = max_channels + transport::lone_channel;
-  if (rank == 0 && c.ranks > 2) fifos.insert({rank, lone});
+  if (rank == 0 && c.ranks > 2) fifos.insert({rank, max_channels + transport::lone_channel});
   for (const FifoKind& fifo : all.fifos)
     if (fifo.from == rank) fifos.insert({fifo.channel >= max_channels ? rank : fifo.to, fifo.channel});
+  const Layout layout(c.ranks);
   std::size_t held = Layout::control_bytes;
   for (const auto& [peer, channel] : fifos)
-    held += channel == lone ? Layout(c.ranks).lone.stride : Layout(c.ranks).fifo.stride;
+    held += layout.used_bytes(rank, peer, peer == rank ? channel - max_channels : channel);
   return held;
 }
 

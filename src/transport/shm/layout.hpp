@@ -133,6 +133,11 @@ struct Layout {
   [[nodiscard]] constexpr std::uint32_t pair_units() const {
     return crowded() ? fifo.units / 8 * (channel_credits + 1) : fifo.units;
   }
+  /// Bytes of a FIFO that its ends use, from its beginning; those behind take no memory.
+  [[nodiscard]] constexpr std::size_t used_bytes(Rank writer, Rank reader, int channel) const {
+    const FifoLayout& parts = layout_of(channel);
+    return parts.slots_offset + (writer == reader ? parts.units : pair_units()) * unit_bytes;
+  }
 
   static constexpr std::size_t pair_fifos = channels + 1;
   static constexpr std::size_t control_bytes = 20480;

@@ -179,9 +179,9 @@ void ShmTransport::populate() {
   fault_in(&arena_->control(local_rank_), Layout::control_bytes);
   if (n == 1) return;
   const auto fault_in_channel = [&](Rank writer, Rank reader, int channel) {
-    const FifoMemory memory(*arena_, writer, reader, channel);
-    const std::byte* const begin = arena_->at(arena_->layout().offset_of(writer, reader, channel));
-    fault_in(begin, static_cast<std::size_t>(memory.slots + memory.room * unit_bytes - begin));
+    const Layout& layout = arena_->layout();
+    fault_in(arena_->at(layout.offset_of(writer, reader, channel)),
+             layout.used_bytes(writer, reader, channel));
   };
   // Two ranks have no use for multicast, and it leads to no other host; more use it for the second phase, and
   // for broadcasts, mostly of rank 0.
@@ -375,8 +375,10 @@ Traffic ShmTransport::traffic() const {
   Traffic traffic = traffic_;
   const Layout& layout = arena_->layout();
   traffic.memory_held = direct_->held() + Layout::control_bytes;
-  for (std::size_t i = 0; i < ends_.size(); ++i)
-    if (ends_[i].sender) traffic.memory_held += layout.layout_of(static_cast<int>(i % fifo_numbers)).stride;
+  for (int local = 0; local < static_cast<int>(locals_.size()); ++local)
+    for (int channel = 0; channel < fifo_numbers; ++channel)
+      if (ends_[place_of(local, channel)].sender)
+        traffic.memory_held += layout.used_bytes(local_rank_, local, channel);
   return traffic;
 }
 
