@@ -140,8 +140,20 @@ class GpuGroup : public Operations<GpuGroup, void> {
 template <Element T>
 class GpuBuffer {
  public:
-  /// Empty.
+  /// Empty, of size() 0 at nullptr, as one that was moved from.
   GpuBuffer() = default;
+  GpuBuffer(const GpuBuffer&) = default;
+  GpuBuffer(GpuBuffer&& other) noexcept
+      : token_(std::move(other.token_)),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
+  GpuBuffer& operator=(GpuBuffer other) noexcept {
+    token_.swap(other.token_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~GpuBuffer() = default;
   /// All of it, `size()` elements in device memory; any thread may ask.
   [[nodiscard]] std::span<T> span() const noexcept { return {data_, size_}; }
   [[nodiscard]] T* data() const noexcept { return data_; }
