@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <tutti/gpu.hpp>
@@ -181,8 +182,12 @@ TEST_F(GpuRegions, FreedMemoryIsRefused) {
     Gpu gpu(comm, small);
     GpuBuffer<float> buffer;
     EXPECT_TRUE(buffer.span().empty());
-    buffer = gpu.allocate<float>(count);
-    float* const data = buffer.data();
+    GpuBuffer<float> made = gpu.allocate<float>(count);
+    float* const data = made.data();
+    buffer = std::move(made);
+    EXPECT_EQ(made.data(), nullptr);  // NOLINT(bugprone-use-after-move): it is empty
+    EXPECT_EQ(made.size(), 0U);
+    EXPECT_EQ(buffer.data(), data);
     auto ops = gpu.on(nullptr);
     expect_refused([&] { ops.all_reduce(data + 1, data + 1, count, type); }, "reaches 4 bytes beyond");
     buffer = {};
