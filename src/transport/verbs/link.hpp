@@ -103,7 +103,8 @@ class Link {
   void take_credits(int channel, const Header& header);
   /// A completion of rail `rail`.
   void complete(std::size_t rail, const ibv_wc& completion);
-  /// Another number whenever completions have been taken since.
+  /// Another number when completions have been taken since; unless connections were closed meanwhile, which
+  /// start anew.
   [[nodiscard]] std::uint64_t completions_taken() const;
   /// Sends what had no room before.
   void retry();

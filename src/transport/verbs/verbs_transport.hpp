@@ -91,7 +91,7 @@ class VerbsTransport final : public Transport {
   bool poll();
   bool take_completions();
   bool look_around();
-  /// Another number whenever `poll` has moved something since.
+  /// Another number when `poll` has moved something since; rarely, where connections were closed, the same.
   [[nodiscard]] std::uint64_t changes() const;
   [[nodiscard]] int most_idle_links() const;
   void rest_idle();
