@@ -19,7 +19,7 @@ struct Stats {
   std::uint64_t bytes_copied = 0;
   std::uint64_t bytes_direct = 0;  ///< read from or written to peers' memory directly
   /// Bytes of buffers of the transports, and of shared memory: what this rank allocated or registered, and
-  /// the rings by which it sends, each as far as it is ever used, though what was not reached takes no memory.
+  /// the rings by which it sends, each as far as it is ever used, though what was not reached takes none.
   std::uint64_t memory_held = 0;
   std::uint64_t queue_pairs = 0;  ///< RDMA queue pairs to peers that this rank holds now; made at first use
   std::uint64_t queue_pairs_closed = 0;  ///< because they were idle; the next use makes new ones
