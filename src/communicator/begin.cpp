@@ -190,8 +190,9 @@ void Impl::begin_main(Task& task) {
   const bool past_caches = task.turn.path == Path::past_caches || task.own_turn.path == Path::past_caches;
   if (!task.on_others) program = past_caches ? &plan.past_caches->get(task.call) : &plan.program;
   make_scratch(task, program->scratch_bytes);
+  const bool lent = !program->lends || plan.copies_input || host_buffers.plain(task.call, task.sizes);
   task.buffers = {static_cast<const std::byte*>(task.call.in), static_cast<std::byte*>(task.call.out),
-                  task.scratch.data(), task.on_others ? &task.peers : nullptr};
+                  task.scratch.data(), task.on_others ? &task.peers : nullptr, lent};
   if (plan.copies_input && !task.on_others) copy_input(task);
   task.execution.begin(*program, task.buffers, task.tag);
 }

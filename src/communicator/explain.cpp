@@ -95,6 +95,10 @@ std::string Impl::explain(const Call& call) {
   const auto plan = planner->plan(call, sizes);
   text += "  algorithm " + plan->name + ": " + std::string(plan->choice.why) + "; pieces of up to " +
           std::to_string(plan->program.piece) + " bytes a chunk";
+  if (plan->whole_blocks)
+    text += fmt::format(
+        "; blocks of more than {} bytes and less than {} whole, by slots or by attach as their sender finds",
+        execution::whole_block_over, execution::whole_block_end);
   if (plan->copies_input && !plan->key.scaled) text += "; in place: reads a copy of the input";
   text += "\n  zero copy: " + explain_zero_copy(*plan, planner->setting(), host_buffers.plain(call, sizes));
   if (plan->trial) text += explain_trial(*plan, own_buffers(*plan, call, sizes).reach);

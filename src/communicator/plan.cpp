@@ -246,7 +246,7 @@ void Planner::lower_to_messages(Plan& plan, const Call& call, const Prepared& so
                                     *setting_.channels, std::move(plan.program));
   }
   // Who goes on to something else, another communicator say, does not move what is left here.
-  plan.program.flushes = !setting_.shared_memory;
+  plan.program.flushes = plan.program.flushes || !setting_.shared_memory;
   if (plan.key.op == ReduceOp::average && reducing(call.operation)) plan.program.divisor = setting_.size;
 }
 
@@ -259,6 +259,8 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   const User* user = schedule_of_user(call, shape);
   if (user != nullptr) plan.choice = {.piece = plan.choice.piece, .why = "given by the user"};
   const Algorithm* algorithm = plan.choice.algorithm;
+  const bool chosen = user == nullptr && setting_.shared_memory && setting_.options->algorithm.empty();
+  plan.whole_blocks = chosen && setting_.can_attach && !sizes_known(shape, setting_.size);
   plan.copies_input =
       plan.key.scaled ||
       (sizes.in_place && !(user != nullptr ? user->in_place : runs_in_place(setting_, *algorithm)));
@@ -271,7 +273,7 @@ void Planner::make(Plan& plan, const Call& call, const Sizes& sizes) {
   execution::LowerSettings settings =
       lower_settings(plan, call, sizes, algorithm != nullptr && sends_from_memory(setting_, *algorithm));
   settings.whole_steps = user != nullptr;
-  const bool chosen = user == nullptr && setting_.shared_memory && setting_.options->algorithm.empty();
+  settings.whole_blocks = plan.whole_blocks;
   Circumstances own = circumstances;
   if (shape.private_sizes) own.bytes = sum_of(call.out_counts) * size_of(call.type);
   const bool stores = chosen && tries_stores(own);
@@ -323,6 +325,7 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_
     direct.max_message = execution::unlimited;
     direct.in_place = plan.key.in_place && choice.algorithm->in_place;
     direct.one_sided = true;
+    direct.whole_blocks = false;
     if (!attach) direct.stream_from = std::min(direct.stream_from, direct_stream_from(setting_));
     if (!choice.algorithm->in_place) plan.direct_in_place = false;
     name = choice.algorithm->name;

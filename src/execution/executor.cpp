@@ -42,7 +42,7 @@ inline void Execution::resolve(const Instruction& instruction, Step& step) const
   if (source.receiver == nullptr) {
     step.from = local(source.base, source.offset, 0);
     step.from_stride = stride(source.base);
-    step.stable = program_->stable && source.base != Base::scratch;
+    step.stable = stable_ && source.base != Base::scratch;
   }
   step.sender = sink.sender;
   if (sink.sender == nullptr) {
@@ -54,8 +54,12 @@ inline void Execution::resolve(const Instruction& instruction, Step& step) const
 void Execution::begin(const Program& program, const Buffers& buffers, transport::Tag tag) {
   const std::array bases{const_cast<std::byte*>(buffers.input), buffers.output, buffers.scratch};
   peers_ = buffers.peers;
-  if (program_ != &program || program_id_ != program.id || program.id == 0 || bases_ != bases)
+  const bool stable = program.stable && (buffers.lent || !program.lends);
+  if (program_ != &program || program_id_ != program.id || program.id == 0 || bases_ != bases ||
+      stable_ != stable) {
+    stable_ = stable;
     resolve(program, bases);
+  }
   begin_again(tag);
 }
 

@@ -27,6 +27,7 @@ struct Buffers {
   std::byte* output = nullptr;
   std::byte* scratch = nullptr;
   PeerMemory* peers = nullptr;  ///< of one-sided programs
+  bool lent = true;             ///< other processes may read the input
 };
 
 /// One run of one program. Reused from run to run, so that a run allocates nothing.
@@ -113,6 +114,7 @@ class Execution {
   std::uint64_t program_id_ = 0;
   PeerMemory* peers_ = nullptr;
   std::array<std::byte*, 3> bases_{};  ///< by Base: input, output, scratch
+  bool stable_ = false;                ///< sends may be left in the caller's memory
   transport::Tag tag_ = 0;
   std::vector<Step> steps_;  ///< part by part, lane by lane
   std::vector<LaneState> lanes_;

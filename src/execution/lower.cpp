@@ -22,6 +22,9 @@ namespace {
 
 constexpr std::size_t align = 64;
 constexpr std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
+constexpr bool is_whole_block(std::uint64_t bytes) {
+  return bytes > whole_block_over && bytes < whole_block_end;
+}
 
 class Lowering {
  public:
@@ -53,6 +56,7 @@ class Lowering {
       lower_divisible(usable_piece());
     else
       lower_blocks(usable_piece());
+    add_whole_blocks();
     program_.brief = program_.message_bytes <= brief_message && runs_once();
     static std::atomic<std::uint64_t> programs{0};
     program_.id = ++programs;
@@ -162,6 +166,7 @@ class Lowering {
           program_.lanes[l].push_back({{*instruction}, std::max<std::uint64_t>(pieces, 1)});
           continue;
         }
+        if (send_whole(*instruction)) continue;
         if (!shape_.divisible) part.iterations = std::max(part.iterations, pieces);
         if (const auto copy = copy_of(*instruction)) {
           part.instructions.push_back(send_of(*instruction));
@@ -241,6 +246,31 @@ class Lowering {
     const std::uint64_t piece = out.whole ? out.bytes : std::min(out.bytes, program_.stride) * out.segments;
     program_.message_bytes = std::max(program_.message_bytes, piece);
     return out;
+  }
+
+  // A block that is one message is a lane of its own, which waits for nothing but the peer.
+  bool send_whole(Instruction instruction) {
+    if (!settings_.whole_blocks || !is_whole_block(instruction.bytes)) return false;
+    if (instruction.sources != 1 || instruction.sinks != 1) return false;
+    assert(settings_.max_message <= whole_block_over);
+    const bool sends = program_.sinks[instruction.first_sink].sender != nullptr;
+    const bool receives = program_.sources[instruction.first_source].receiver != nullptr;
+    if (sends == receives) return false;  // a copy
+    instruction.kind = sends ? Instruction::Kind::send : Instruction::Kind::receive;
+    instruction.whole = true;
+    instruction.streaming_sinks = 0;
+    (sends ? whole_sends_ : whole_receives_).push_back({Part{{instruction}, 1}});
+    program_.message_bytes = std::max(program_.message_bytes, instruction.bytes);
+    return true;
+  }
+
+  // Sends first: others wait for them.
+  void add_whole_blocks() {
+    program_.lends = !whole_sends_.empty();
+    program_.stable = program_.stable || program_.lends;
+    program_.flushes = program_.lends;
+    program_.lanes.insert(program_.lanes.begin(), whole_sends_.begin(), whole_sends_.end());
+    program_.lanes.insert(program_.lanes.end(), whole_receives_.begin(), whole_receives_.end());
   }
 
   // The one copy in a step that is to become a send and a copy: of short memory, and its first sink.
@@ -405,7 +435,8 @@ class Lowering {
   const LowerSettings& settings_;
   Channels& channels_;
   Program program_;
-  bool in_old_room_ = true;  ///< lanes still hold what they did before
+  std::vector<std::vector<Part>> whole_sends_, whole_receives_;  ///< lanes
+  bool in_old_room_ = true;                                      ///< lanes still hold what they did before
   std::vector<std::vector<ChunkRange>> ranges_;
   std::size_t chunk_ = 0, scratch_chunk_ = 0, origin_ = 0, part_total_ = 0;
   std::uint64_t scratch_origin_ = 0;

@@ -54,6 +54,12 @@ class Channels {
 /// Of LowerSettings::max_message: messages may be of any length.
 constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
+/// Blocks of more bytes than the first, which no other message of shared memory has, and less than the second
+/// are one message each, where `LowerSettings::whole_blocks` says so. Longer ones are as fast in pieces, and
+/// may go past the caches (docs/experiments-calls.md).
+inline constexpr std::size_t whole_block_over = std::size_t{64} << 10U,
+                             whole_block_end = std::size_t{2} << 20U;
+
 struct LowerSettings {
   std::size_t piece = 0;        ///< wanted bytes of a chunk a message
   std::size_t max_message = 0;  ///< bytes, or `unlimited`
@@ -75,6 +81,9 @@ struct LowerSettings {
   /// A schedule of steps on everybody's memory, and tokens: each step goes through all its pieces before the
   /// next one begins, for a token says that all of a step is done.
   bool one_sided = false;
+  /// Where sizes are private: blocks of the lengths above may be left in their sender's memory, and wait for
+  /// no other. Not in place. On all ranks or none.
+  bool whole_blocks = false;
 };
 
 /// `overview` is the schedule's. Throws Error(invalid_schedule) when the schedule cannot carry this shape (a

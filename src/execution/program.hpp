@@ -81,6 +81,7 @@ struct Program {
   std::int64_t divisor = 1;
   bool brief = false;    ///< every part has one iteration, and messages are short
   bool stable = false;   ///< sends may read the caller's buffers until they are flushed
+  bool lends = false;    ///< such sends may be read by other processes
   bool flushes = false;  ///< a run ends when all it sent is flushed: over networks, and always if `stable`
   std::uint32_t max_operands = 1;
 

@@ -67,6 +67,7 @@ FifoMemory::FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel
   room = writer == reader ? units : layout.pair_units();
   line_message = longest_in_lines(layout.ranks, channel, room);
   longest = layout.max_message();
+  long_from = channel == message_channel ? long_message : longest + 1;
   rewinds = layout.crowded() && channel != lone_channel;
 }
 

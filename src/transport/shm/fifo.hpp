@@ -32,6 +32,7 @@ struct FifoMemory {
   std::uint32_t room;        ///< units that there are; a lap skips the rest
   std::size_t line_message;  ///< longest message in lines
   std::size_t longest;       ///< message of schedules
+  std::size_t long_from;     ///< shortest message that may be longer (message_fifo.hpp)
   bool rewinds;              ///< an empty ring is written from its front again
   /// Position that both ends begin at: tests begin near to where positions wrap.
   std::uint32_t first_unit = 0;

@@ -98,6 +98,11 @@ struct Header {
   Processor by_processor[processors];
 };
 
+/// Sends of so many bytes are long: shorter ones are not worth that their sender waits (message_fifo.hpp). In
+/// schedules only what is longer than `Layout::max_message` is.
+inline constexpr std::size_t long_message = 16384;
+static_assert(long_message > line_message_max && long_message / unit_bytes >= 2);
+
 /// Offsets of all parts for a number of ranks.
 struct Layout {
   explicit constexpr Layout(int n_ranks)

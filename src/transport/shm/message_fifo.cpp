@@ -36,7 +36,7 @@ MessageSender::MessageSender(Wakes& wakes, const FifoMemory& memory, Rank reader
     : ShmSender(wakes, memory, {reader}, traffic), direct_(direct), shares_processors_(shares_processors) {}
 
 std::byte* MessageSender::try_reserve(std::size_t bytes) {
-  assert(bytes < long_message);
+  assert(bytes < memory().long_from);
   return ShmSender::try_reserve(bytes);
 }
 
@@ -86,7 +86,7 @@ void MessageSender::publish_first(std::size_t part, Tag tag) {
 }
 
 bool MessageSender::try_send_long(const std::byte* data, std::size_t bytes, Tag tag, bool stable) {
-  if (bytes < long_message) return ShmSender::try_send_long(data, bytes, tag, stable);
+  if (bytes < memory().long_from) return ShmSender::try_send_long(data, bytes, tag, stable);
   if (!std::exchange(begun_, true)) message_ = begin_message(data, bytes, stable);
   const std::size_t longest = part_of(bytes, memory()), before = sent_;
   while (sent_ < bytes && sent_ - before < bytes_in_one_go) {
@@ -155,7 +155,7 @@ MessageReceiver::MessageReceiver(Wakes& wakes, const FifoMemory& memory, Rank wr
     : ShmReceiver(wakes, memory, writer, me, traffic), direct_(direct) {}
 
 const std::byte* MessageReceiver::try_acquire(std::size_t bytes, Tag tag) {
-  assert(bytes < long_message);
+  assert(bytes < memory().long_from);
   return ShmReceiver::try_acquire(bytes, tag);
 }
 
@@ -165,16 +165,16 @@ std::size_t MessageReceiver::part_at(std::size_t bytes) const {
 }
 
 bool MessageReceiver::missing(std::size_t bytes) const {
-  return bytes < long_message ? ShmReceiver::missing(bytes) : slot_missing(part_at(bytes));
+  return bytes < memory().long_from ? ShmReceiver::missing(bytes) : slot_missing(part_at(bytes));
 }
 
 // Of a long message the first part has proved that its sender means it.
 void MessageReceiver::suspect(std::size_t bytes, Tag tag) {
-  if (received_ == 0) ShmReceiver::suspect(bytes < long_message ? bytes : part_at(bytes), tag);
+  if (received_ == 0) ShmReceiver::suspect(bytes < memory().long_from ? bytes : part_at(bytes), tag);
 }
 
 bool MessageReceiver::try_receive_long(std::byte* into, std::size_t bytes, Tag tag) {
-  if (bytes < long_message) return ShmReceiver::try_receive_long(into, bytes, tag);
+  if (bytes < memory().long_from) return ShmReceiver::try_receive_long(into, bytes, tag);
   const std::size_t before = received_;
   while (received_ < bytes && received_ - before < bytes_in_one_go && take_part(into, bytes, tag)) {
   }

@@ -1,11 +1,11 @@
 /// \file
-/// Both ends of a FIFO of sends and receives in shared memory. Its messages may have any length.
+/// Both ends of a FIFO with one reader in shared memory. Its messages may have any length.
 ///
-/// Long ones pass through slots in parts, so that the copies of both ends overlap; or, where their reader can
-/// map or read their memory, they stay there: a slot holds only where that is, and their reader copies them
-/// once and then acknowledges, which the sender waits for (`flushed`). The flag word of the first part's
-/// second unit says which. What can be mapped always stays; what can be read by cross-memory attach, where
-/// the sender finds on its own messages that they arrive sooner so.
+/// Long ones (`FifoMemory::long_from`) pass through slots in parts, so that the copies of both ends overlap;
+/// or, where their reader can map or read their memory, they stay there: a slot holds only where that is, and
+/// their reader copies them once and then acknowledges, which the sender waits for (`flushed`). The flag word
+/// of the first part's second unit says which. What can be mapped always stays; what can be read by
+/// cross-memory attach, where the sender finds on its own messages that they arrive sooner so.
 #pragma once
 
 #include <array>
@@ -20,10 +20,6 @@
 #include "transport/shm/path_trial.hpp"
 
 namespace tutti::transport::shm {
-
-/// Messages of so many bytes are long: shorter ones are not worth that their sender waits.
-inline constexpr std::size_t long_message = 16384;
-static_assert(long_message > line_message_max && long_message / unit_bytes >= 2);
 
 /// Long messages are sent by `try_send` only.
 class MessageSender final : public ShmSender {

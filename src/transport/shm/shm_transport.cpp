@@ -222,12 +222,8 @@ Sender& ShmTransport::sender(Rank peer, int channel) {
   const int local = local_of(peer);
   auto& end = ends(local, channel).sender;
   if (end) return *end;
-  const FifoMemory memory(*arena_, local_rank_, local, channel);
-  if (channel == message_channel)
-    end = std::make_unique<MessageSender>(*wakes_, memory, local, traffic_, *direct_,
-                                          static_cast<int>(locals_.size()) > cpus_);
-  else
-    end = std::make_unique<ShmSender>(*wakes_, memory, std::vector<Rank>{local}, traffic_);
+  end = std::make_unique<MessageSender>(*wakes_, FifoMemory(*arena_, local_rank_, local, channel), local,
+                                        traffic_, *direct_, static_cast<int>(locals_.size()) > cpus_);
   return *end;
 }
 
@@ -235,11 +231,8 @@ Receiver& ShmTransport::receiver(Rank peer, int channel) {
   const int local = local_of(peer);
   auto& end = ends(local, channel).receiver;
   if (end) return *end;
-  const FifoMemory memory(*arena_, local, local_rank_, channel);
-  if (channel == message_channel)
-    end = std::make_unique<MessageReceiver>(*wakes_, memory, local, local_rank_, traffic_, *direct_);
-  else
-    end = std::make_unique<ShmReceiver>(*wakes_, memory, local, local_rank_, traffic_);
+  end = std::make_unique<MessageReceiver>(*wakes_, FifoMemory(*arena_, local, local_rank_, channel), local,
+                                          local_rank_, traffic_, *direct_);
   return *end;
 }
 
@@ -360,7 +353,8 @@ std::span<const std::uint8_t> ShmTransport::absent() {
 std::uint32_t ShmTransport::parts_taken() const {
   std::uint32_t parts = 0;
   for (int local = 0; local < static_cast<int>(locals_.size()); ++local)
-    if (const auto& sender = ends_[place_of(local, message_channel)].sender) parts += sender->parts_taken();
+    for (const int channel : {0, message_channel})  // blocks of an all_to_all_v, and sends
+      if (const auto& sender = ends_[place_of(local, channel)].sender) parts += sender->parts_taken();
   return parts;
 }
 
