@@ -97,7 +97,8 @@ std::string Impl::explain(const Call& call) {
           std::to_string(plan->program.piece) + " bytes a chunk";
   if (plan->whole_blocks)
     text += fmt::format(
-        "; blocks of more than {} bytes and less than {} whole, by slots or by attach as their sender finds",
+        "; blocks of more than {} bytes and less than {} are whole, and their sender may leave them in its "
+        "memory",
         execution::whole_block_over, execution::whole_block_end);
   if (plan->copies_input && !plan->key.scaled) text += "; in place: reads a copy of the input";
   text += "\n  zero copy: " + explain_zero_copy(*plan, planner->setting(), host_buffers.plain(call, sizes));

@@ -64,7 +64,7 @@ struct Plan {
   bool copies_input = false;
   bool direct_in_place = true;          ///< `mapped` and `attached` hold when ranks call in place, too
   execution::Program program;           ///< by messages
-  bool whole_blocks = false;            ///< some blocks of it are one message each, others' or this rank's
+  bool whole_blocks = false;            ///< blocks of some lengths are one message each
   std::optional<LazyProgram> mapped;    ///< when all buffers are mapped
   std::optional<LazyProgram> attached;  ///< when all can be read by cross-memory attach
   std::string mapped_name, attached_name;

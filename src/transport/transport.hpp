@@ -66,7 +66,8 @@ class Transport {
   /// Why not, in words, for a peer it does not reach; by what path (interface, address), for one it does.
   [[nodiscard]] virtual std::string explain(Rank peer) const = 0;
   [[nodiscard]] virtual std::size_t max_message_bytes() const = 0;
-  /// Whether messages of `message_channel` may be longer, and are sent and received in parts.
+  /// Whether messages of `message_channel` may be longer, and are sent and received in parts. (Those of
+  /// schedules may be over shared memory: `execution::whole_block_over`.)
   [[nodiscard]] virtual bool cuts_messages() const { return false; }
   /// Bytes/s that this host's ports to the network carry each way; 0: nobody says, or there is no port.
   [[nodiscard]] virtual double port_rate() const { return 0; }

@@ -184,6 +184,24 @@ TEST(MemoryThatNobodyMayRead, GoesByMessages) {
   });
 }
 
+TEST(MemoryThatNobodyMayRead, GoesByMessagesInBlocksOfSomeSize) {
+  static constexpr std::size_t block = 20'000, bytes = 3 * block * sizeof(float);
+  if (!SecretMemory(bytes).exists()) GTEST_SKIP() << "this system has no memfd_secret, or no room in it";
+  run_processes(3, over("shm"), [](Communicator& comm) {
+    const SecretMemory secret(bytes);
+    const auto mine = secret.floats().first(3 * block);
+    const std::vector<std::size_t> counts(3, block);
+    std::vector<float> all(mine.size());
+    for (int time = 1; time <= 60; ++time) {  // longer than a trial
+      std::fill(mine.begin(), mine.end(), static_cast<float>(time + comm.rank()));
+      comm.all_to_all_v(std::span<const float>(mine), counts, {}, std::span(all), counts, {});
+      for (const int from : {0, 1, 2})
+        ASSERT_EQ(std::count(all.begin(), all.end(), static_cast<float>(time + from)), block) << time;
+    }
+    EXPECT_EQ(comm.stats().bytes_direct, 0U);
+  });
+}
+
 /// A window of such memory on each of two ranks. Its quarters: what is got, where that goes, what is put, and
 /// where that goes.
 void expect_window_by_its_owner(Communicator& comm, std::span<float> memory) {

@@ -25,14 +25,15 @@ namespace tutti::transport::shm {
 struct FifoMemory {
   FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel);
   Line* lines;
-  std::atomic<std::uint64_t>* flags;  ///< one a unit; a message uses that of its first unit
-  Acknowledged* acknowledged;         ///< one a reader
+  std::atomic<std::uint64_t>*
+      flags;  ///< one a unit; a message uses that of its first unit, a long one also the next
+  Acknowledged* acknowledged;  ///< one a reader
   std::byte* slots;
   std::uint32_t units;       ///< positions of a lap around the ring: a power of two
   std::uint32_t room;        ///< units that there are; a lap skips the rest
   std::size_t line_message;  ///< longest message in lines
   std::size_t longest;       ///< message of schedules
-  std::size_t long_from;     ///< shortest message that may be longer (message_fifo.hpp)
+  std::size_t long_from;     ///< shortest that travels in parts, or stays (message_fifo.hpp)
   bool rewinds;              ///< an empty ring is written from its front again
   /// Position that both ends begin at: tests begin near to where positions wrap.
   std::uint32_t first_unit = 0;
