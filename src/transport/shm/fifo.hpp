@@ -25,9 +25,8 @@ namespace tutti::transport::shm {
 struct FifoMemory {
   FifoMemory(const Arena& arena, Rank writer, Rank reader, int channel);
   Line* lines;
-  std::atomic<std::uint64_t>*
-      flags;  ///< one a unit; a message uses that of its first unit, a long one also the next
-  Acknowledged* acknowledged;  ///< one a reader
+  std::atomic<std::uint64_t>* flags;  ///< one a unit: a message uses its first, a long one two
+  Acknowledged* acknowledged;         ///< one a reader
   std::byte* slots;
   std::uint32_t units;       ///< positions of a lap around the ring: a power of two
   std::uint32_t room;        ///< units that there are; a lap skips the rest
