@@ -223,7 +223,7 @@ TEST(MessageFifos, ATimedMessageIsAwaitedWhereverItEnds) {
     memory.acknowledged[1].units = first_unit;
     shm::Wakes senders(arena), receivers(arena);
     Traffic traffic;
-    shm::MessageSender sender(senders, memory, 1, traffic, from, false);
+    shm::MessageSender sender(senders, memory, 1, traffic, from, nullptr);
     shm::MessageReceiver receiver(receivers, memory, 0, 1, traffic, to);
     Bytes into(data.size());
     std::uint32_t number = 1;
@@ -237,6 +237,46 @@ TEST(MessageFifos, ATimedMessageIsAwaitedWhereverItEnds) {
   const std::uint32_t number = first_awaited(0);
   ASSERT_LT(number, most) << "none is timed";
   EXPECT_EQ(first_awaited(0U - number * shm::units_for(data.size())), number);
+}
+
+// A rank's own time says little there. Both ends are in this process; who told its times is not.
+TEST(MessageFifos, WhereRanksShareProcessorsLongOnesGoTheWayThatIsShorterForAll) {
+  const Bytes data = pattern(std::size_t{2} << 20U, 1);
+  constexpr std::size_t range = 4;  // 16 KiB, four times as much each
+  constexpr std::uint32_t ages = 2'000'000'000;
+  const auto last_stayed = [&](const PathTrial::Times& told) {
+    const auto arena = shm::Arena::create(3);
+    const std::vector<pid_t> processes{::getpid(), ::getppid(), ::getppid()};
+    const std::vector<Rank> ranks{0, 1, 2};
+    const shm::DirectMemory from(arena, 0, processes, ranks, true);
+    shm::DirectMemory to(arena, 1, processes, ranks, true);
+    const shm::FifoMemory memory(*arena, 0, 1, message_channel);
+    shm::Wakes senders(arena), receivers(arena);
+    shm::MessageTimes mine(*arena, 0), of_other(*arena, 2);
+    Traffic sent, received;
+    shm::MessageSender sender(senders, memory, 1, sent, from, &mine);
+    shm::MessageReceiver receiver(receivers, memory, 0, 1, received, to);
+    Bytes into(data.size());
+    std::uint64_t direct = 0;
+    for (int number = 0; number < 30; ++number) {
+      of_other.tell(range, told);
+      direct = received.bytes_direct;
+      for (bool all_sent = false, all_received = false; !all_sent || !all_received;) {
+        all_sent = all_sent || sender.try_send(data.data(), data.size(), 7, true);
+        all_received = all_received || receiver.try_receive(into.data(), into.size(), 7);
+      }
+      EXPECT_TRUE(sender.flushed());
+      EXPECT_TRUE(are_equal(into, data));
+    }
+    return received.bytes_direct != direct;
+  };
+  PathTrial::Times slots_are_slow{}, direct_is_slow{};
+  for (std::size_t pair = 0; pair < PathTrial::pairs; ++pair) {
+    slots_are_slow[index_of(Path::slots)][pair] = direct_is_slow[index_of(Path::direct)][pair] = ages;
+    slots_are_slow[index_of(Path::direct)][pair] = direct_is_slow[index_of(Path::slots)][pair] = 1;
+  }
+  EXPECT_TRUE(last_stayed(slots_are_slow));
+  EXPECT_FALSE(last_stayed(direct_is_slow));
 }
 
 // On few ranks, and on many, whose rings are short.

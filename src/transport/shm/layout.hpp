@@ -172,6 +172,15 @@ struct CallCounts {
 inline constexpr std::uint64_t call_log_entries = std::uint64_t{2} * line_count;
 inline constexpr std::uint64_t counts_log_entries = 32;
 
+/// What the latest trial of sends of a range of lengths has found so far (message_times.hpp), ns. A torn read
+/// does no harm: it is one of several.
+struct alignas(32) SendTimes {
+  std::atomic<std::int64_t> told;  ///< when, of the steady clock; 0: never
+  std::atomic<std::uint32_t> slots[2], direct[2];
+};
+/// The ranges: each for lengths up to four times as long as those of the one before.
+inline constexpr std::size_t send_ranges = 24;
+
 /// What `Control::sleeping` says: how the rank sleeps, or is about to. On that word (futex), or in poll(2),
 /// where its bell wakes it.
 inline constexpr std::uint32_t awake = 0, on_word = 1, in_poll = 2;
@@ -185,6 +194,7 @@ struct Control {
   alignas(64) std::atomic<std::uint32_t> away;      ///< 1 while it has yielded its processor, or sleeps
   alignas(64) CallEntry calls[call_log_entries];    ///< by order
   CallCounts counts[counts_log_entries];            ///< by order
+  SendTimes sends[send_ranges];
 };
 static_assert(sizeof(Control) <= Layout::control_bytes);
 

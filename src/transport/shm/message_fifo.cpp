@@ -32,29 +32,46 @@ void timed(bool wanted, std::chrono::nanoseconds& sum, Work work) {
 }  // namespace
 
 MessageSender::MessageSender(Wakes& wakes, const FifoMemory& memory, Rank reader, Traffic& traffic,
-                             const DirectMemory& direct, bool shares_processors)
-    : ShmSender(wakes, memory, {reader}, traffic), direct_(direct), shares_processors_(shares_processors) {}
+                             const DirectMemory& direct, MessageTimes* shared_times)
+    : ShmSender(wakes, memory, {reader}, traffic), direct_(direct), shared_times_(shared_times) {}
 
 std::byte* MessageSender::try_reserve(std::size_t bytes) {
   assert(bytes < memory().long_from);
   return ShmSender::try_reserve(bytes);
 }
 
-// Until either way finds in the caches what it leaves there, those by slots have to go round the ring.
+// Of long ones more count where others tell theirs, who are through a message later. Of short ones, until
+// either way finds in the caches what it leaves there, those by slots have to go round the ring.
 PathTrial::Cadence MessageSender::cadence_of(std::size_t bytes) const {
-  if (takes_long(bytes)) return PathTrial::of_long_calls;
-  PathTrial::Cadence cadence = PathTrial::usual;
+  PathTrial::Cadence cadence = takes_long(bytes) ? PathTrial::of_long_calls : PathTrial::usual;
+  if (takes_long(bytes) && shared_times_ != nullptr) {
+    cadence.counted = PathTrial::usual.counted;
+    cadence.trailing = PathTrial::usual.trailing;
+    cadence.by_last_to_come = false;
+  }
+  if (takes_long(bytes)) return cadence;
   cadence.settling = 3 + static_cast<std::uint32_t>(memory().room * unit_bytes / bytes);
   cadence.first_gap = std::max(cadence.first_gap, cadence.settling + cadence.counted);
   return cadence;
 }
 
-PathTrial& MessageSender::trial_of(std::size_t bytes) {
-  const auto range = static_cast<std::size_t>(std::bit_width(bytes / long_message)) / 2;
-  auto& trial = trials_[std::min(range, trials_.size() - 1)];
+MessageSender::Trial& MessageSender::trial_of(std::size_t bytes) {
+  const auto range =
+      std::min(static_cast<std::size_t>(std::bit_width(bytes / long_message)) / 2, send_ranges - 1);
+  auto& trial = trials_[range];
   if (trial == nullptr)
-    trial = std::make_unique<PathTrial>(Paths{Path::slots, Path::direct}, cadence_of(bytes));
+    trial =
+        std::make_unique<Trial>(Trial{range, PathTrial({Path::slots, Path::direct}, cadence_of(bytes)), {}});
   return *trial;
+}
+
+void MessageSender::decide(Trial& trial, std::size_t bytes) const {
+  std::vector<PathTrial::Times> times;
+  if (takes_long(bytes) && shared_times_ != nullptr && trial.since != Clock::time_point())
+    times = shared_times_->of_others(trial.range, trial.since);
+  times.push_back(trial.paths.times());
+  trial.paths.decide(times);
+  trial.since = {};
 }
 
 // How it travels this end decides by itself: the other one is told.
@@ -64,16 +81,17 @@ MessageSender::Message MessageSender::begin_message(const std::byte* data, std::
   const Reach reach = stable ? direct_.reach(message.place) : Reach::none;
   message.stays = reach == Reach::mapped;
   if (reach != Reach::attach) return message;
-  PathTrial& trial = trial_of(bytes);
-  PathTrial::Turn turn = trial.next(Path::slots);
+  Trial& trial = trial_of(bytes);
+  PathTrial::Turn turn = trial.paths.next(Path::slots);
   if (turn.decides) {
-    const PathTrial::Times times = trial.times();
-    trial.decide({&times, 1});
-    turn.path = trial.path(Path::slots);
+    decide(trial, bytes);
+    turn.path = trial.paths.path(Path::slots);
   }
   message.stays = turn.path == Path::direct && direct_.may_still_attach();
-  if (turn.timed) message.timed_for = &trial;
-  if (turn.timed) message.since = Clock::now();
+  if (!turn.timed) return message;
+  message.timed_for = &trial;
+  message.since = Clock::now();
+  if (trial.since == Clock::time_point()) trial.since = message.since;
   return message;
 }
 
@@ -125,12 +143,11 @@ void MessageSender::end_message(std::size_t bytes) {
 void MessageSender::record_time() {
   constexpr std::chrono::microseconds switches(3);
   const std::chrono::nanoseconds there(acknowledged().copying.load(std::memory_order_relaxed));
-  const bool stays = message_.stays;
+  const bool stays = message_.stays, by_work = shared_times_ != nullptr && !takes_long(message_.place.bytes);
   const auto work = stays ? (there + switches) * 3 / 4 : message_.copying + there;
-  std::exchange(message_.timed_for, nullptr)
-      ->record(stays ? Path::direct : Path::slots, shares_processors_ && !takes_long(message_.place.bytes)
-                                                       ? work
-                                                       : Clock::now() - message_.since);
+  Trial& trial = *std::exchange(message_.timed_for, nullptr);
+  trial.paths.record(stays ? Path::direct : Path::slots, by_work ? work : Clock::now() - message_.since);
+  if (shared_times_ != nullptr && !by_work) shared_times_->tell(trial.range, trial.paths.times());
 }
 
 bool MessageSender::flushed() {

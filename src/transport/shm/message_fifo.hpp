@@ -5,7 +5,7 @@
 /// or, where their reader can map or read their memory, they stay there: a slot holds only where that is, and
 /// their reader copies them once and then acknowledges, which the sender waits for (`flushed`). The flag word
 /// of the first part's second unit says which. What can be mapped always stays; what can be read by
-/// cross-memory attach, where the sender finds on its own messages that they arrive sooner so.
+/// cross-memory attach, where the sender finds that its messages arrive sooner so.
 #pragma once
 
 #include <array>
@@ -17,6 +17,7 @@
 #include "base/deadline.hpp"
 #include "transport/shm/direct_memory.hpp"
 #include "transport/shm/fifo.hpp"
+#include "transport/shm/message_times.hpp"
 #include "transport/shm/path_trial.hpp"
 
 namespace tutti::transport::shm {
@@ -24,33 +25,38 @@ namespace tutti::transport::shm {
 /// Long messages are sent by `try_send` only.
 class MessageSender final : public ShmSender {
  public:
-  /// `reader`: as a rank of this host. `shares_processors`: there are more ranks than processors.
+  /// `reader`: as a rank of this host. `shared_times`: where there are more ranks than processors.
   MessageSender(Wakes& wakes, const FifoMemory& memory, Rank reader, Traffic& traffic,
-                const DirectMemory& direct, bool shares_processors);
+                const DirectMemory& direct, MessageTimes* shared_times);
   std::byte* try_reserve(std::size_t bytes) override;
   bool sent_part() override { return std::exchange(moved_, false); }
   bool flushed() override;
   [[nodiscard]] bool flushes_late() const override;
 
  private:
+  struct Trial {
+    std::size_t range;
+    PathTrial paths;
+    Clock::time_point since;  ///< begun; none: not yet
+  };
   struct Message {
     MemoryOffer place;
     bool stays = false;                  ///< there
-    PathTrial* timed_for = nullptr;      ///< nullptr: it is not timed
+    Trial* timed_for = nullptr;          ///< nullptr: it is not timed
     Clock::time_point since;             ///< then: begun
     std::chrono::nanoseconds copying{};  ///< and so long at work on it, here
   };
   bool try_send_long(const std::byte* data, std::size_t bytes, Tag tag, bool stable) override;
   [[nodiscard]] Message begin_message(const std::byte* data, std::size_t bytes, bool stable);
   [[nodiscard]] PathTrial::Cadence cadence_of(std::size_t bytes) const;
-  PathTrial& trial_of(std::size_t bytes);
+  Trial& trial_of(std::size_t bytes);
+  void decide(Trial& trial, std::size_t bytes) const;
   void publish_first(std::size_t part, Tag tag);
   void end_message(std::size_t bytes);
   void record_time();
   const DirectMemory& direct_;
-  bool shares_processors_;
-  /// By length, each for lengths up to four times as long.
-  std::array<std::unique_ptr<PathTrial>, 24> trials_;
+  MessageTimes* shared_times_;
+  std::array<std::unique_ptr<Trial>, send_ranges> trials_;
   Message message_;                ///< the present one, or the last
   bool begun_ = false;             ///< it is the present one
   std::size_t sent_ = 0;           ///< bytes of it that are in slots

@@ -169,6 +169,7 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
   }
   wakes_ = std::make_unique<Wakes>(arena_, std::move(keys), mine.key);
   direct_ = std::make_unique<DirectMemory>(arena_, local_rank_, std::move(pids), locals_, can_attach);
+  if (n > cpus_) times_.emplace(*arena_, local_rank_);
   ends_.resize(static_cast<std::size_t>(n) * fifo_numbers);
   if (expect_use) populate();
 }
@@ -223,7 +224,7 @@ Sender& ShmTransport::sender(Rank peer, int channel) {
   auto& end = ends(local, channel).sender;
   if (end) return *end;
   end = std::make_unique<MessageSender>(*wakes_, FifoMemory(*arena_, local_rank_, local, channel), local,
-                                        traffic_, *direct_, static_cast<int>(locals_.size()) > cpus_);
+                                        traffic_, *direct_, times_ ? &*times_ : nullptr);
   return *end;
 }
 

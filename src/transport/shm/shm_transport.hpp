@@ -115,6 +115,7 @@ class ShmTransport final : public Transport {
   std::unique_ptr<Wakes> wakes_;
   std::vector<Ends> ends_;  ///< by `place_of`; the sender to this rank itself: to all
   std::unique_ptr<DirectMemory> direct_;
+  std::optional<MessageTimes> times_;  ///< there are more ranks than processors
   Traffic traffic_;
 };
 
