@@ -2,7 +2,7 @@
 /// Slots or each other's memory? And are results better stored past the caches? Which is faster depends on
 /// the processor, on where the ranks run on it, and on the size, up to a factor of three either way, of ten
 /// where many ranks share a processor. So it is measured on the calls themselves, and decided by all ranks
-/// alike; of what a rank can decide by itself, sends say, by that one.
+/// alike; of what a rank can decide by itself, sends say, by that one (message_fifo.hpp).
 #pragma once
 
 #include <array>
