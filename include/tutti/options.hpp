@@ -55,7 +55,7 @@ struct Options {
   /// way, and the faster way is kept (docs/experiments.md). TUTTI_STREAM_FROM, bytes.
   std::size_t stream_from = static_cast<std::size_t>(-1);
 
-  /// Put plain buffers that come again, and that other processes of this host read by cross-memory attach,
+  /// Put plain buffers that come again, and that other processes of this host reach by cross-memory attach,
   /// into transparent huge pages (madvise(2), MADV_COLLAPSE), in one of their first calls. Attach then takes
   /// half of the time. No memory is added; contents and addresses stay. Nothing is done where the system is
   /// told to use none ("never" in /sys/kernel/mm/transparent_hugepage/enabled), nor to memory whose owner

@@ -38,7 +38,8 @@ void Impl::use_huge_pages(const Task& task) {
   if (task.sizes.in_bytes < ReusedBuffers::least) return;
   for (const auto& part : read_of_input(call, task.sizes, group.rank, group.size))
     prepare(static_cast<const std::byte*>(call.in) + part.offset, part.bytes);
-  if (call.operation == Operation::all_reduce) prepare(call.out, task.sizes.out_bytes);
+  if (call.operation == Operation::all_reduce || call.operation == Operation::gather)
+    prepare(call.out, task.sizes.out_bytes);  // which peers read, or write
 }
 
 // Not before all calls before it are done, which may decide by which way it goes.

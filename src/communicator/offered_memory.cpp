@@ -27,11 +27,19 @@ std::byte* OfferedMemory::at(Rank peer, execution::Base base, std::uint64_t offs
   return (base == execution::Base::peer_input ? place.input : place.output) + offset;
 }
 
+const transport::shm::MemoryOffer& OfferedMemory::memory_of(Rank peer, execution::Base base) const {
+  const Offer& offer = offers[static_cast<std::size_t>(peer)];
+  return base == execution::Base::peer_input ? offer.input : offer.output;
+}
+
 void OfferedMemory::read(Rank peer, execution::Base base, std::uint64_t offset, std::byte* into,
                          std::size_t bytes) {
-  const Offer& offer = offers[static_cast<std::size_t>(peer)];
-  const auto& memory = base == execution::Base::peer_input ? offer.input : offer.output;
-  direct_->read(peer, memory.address + offset, into, bytes);
+  direct_->read(peer, memory_of(peer, base).address + offset, into, bytes);
+}
+
+void OfferedMemory::write(Rank peer, execution::Base base, std::uint64_t offset, const std::byte* from,
+                          std::size_t bytes) {
+  direct_->write(peer, memory_of(peer, base).address + offset, from, bytes);
 }
 
 }  // namespace tutti

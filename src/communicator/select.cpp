@@ -21,17 +21,24 @@ std::size_t piece_of(const Circumstances& call) {
   return tuning::piece(call.collective, call.bytes, call.ranks, call.transport);
 }
 
+// By cross-memory attach a rank writes what it has, but not what it folds. What is written lies in its
+// writer's cache afterwards: of less the root, which reads it next, has nothing (docs/experiments.md).
+bool writes_by_attach(const Circumstances& call) {
+  return call.collective == Collective::gather && call.bytes >= MiB;
+}
+
 // Where ranks may write into each other's memory, all share the work of each call. Of a short broadcast the
 // work is less than telling everybody that everybody has come.
 std::string_view one_sided_choice(const Circumstances& call) {
   const bool tells = call.collective == Collective::broadcast && call.ranks > 2 && call.bytes < 256 * KiB;
-  const bool pushes =
-      find_algorithm(call.collective, "direct") != nullptr && !call.attach_only && !call.uneven && !tells;
+  const bool pushes = find_algorithm(call.collective, "direct") != nullptr &&
+                      (!call.attach_only || writes_by_attach(call)) && !call.uneven && !tells;
   return pushes ? "direct" : "direct_pull";
 }
 
 bool usable(const Algorithm& algorithm, const Circumstances& call) {
-  return algorithm.one_sided == call.one_sided && (!call.attach_only || !algorithm.writes_peers);
+  return algorithm.one_sided == call.one_sided &&
+         (!call.attach_only || !algorithm.writes_peers || writes_by_attach(call));
 }
 
 // Those that fold everything at once, where all of it meets: the expression is then ((r0 + r1) + r2) + ...

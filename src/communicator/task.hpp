@@ -26,6 +26,8 @@ class OfferedMemory final : public execution::PeerMemory {
   std::byte* at(Rank peer, execution::Base base, std::uint64_t offset) override;
   void read(Rank peer, execution::Base base, std::uint64_t offset, std::byte* into,
             std::size_t bytes) override;
+  void write(Rank peer, execution::Base base, std::uint64_t offset, const std::byte* from,
+             std::size_t bytes) override;
   /// Once all `offers` have come, of ranks that all share this host. Returns how all can be reached: the same
   /// on every rank.
   transport::shm::Reach resolve(transport::shm::DirectMemory& direct);
@@ -33,6 +35,7 @@ class OfferedMemory final : public execution::PeerMemory {
   std::vector<Offer> offers;  ///< by rank
 
  private:
+  [[nodiscard]] const transport::shm::MemoryOffer& memory_of(Rank peer, execution::Base base) const;
   struct Place {
     std::byte* input = nullptr;
     std::byte* output = nullptr;

@@ -187,21 +187,27 @@ bool Execution::flushed() const {
                      [](const Sink& sink) { return sink.sender == nullptr || sink.sender->flushed(); });
 }
 
-// out = in of a peer whose memory can only be read: straight into place.
-bool Execution::copy_from_peer(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes) {
+// out = in, one of which is of a peer whose memory is not mapped: straight into place.
+bool Execution::copy_peers(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes) {
   const Source& source = *sources_of(instruction);
   const Sink& sink = *sinks_of(instruction);
   if (instruction.sources != 1 || instruction.sinks != 1 || instruction.segments != 1 ||
-      sink.sender != nullptr || source.receiver != nullptr || !of_peer(source.base) || of_peer(sink.base))
+      sink.sender != nullptr || source.receiver != nullptr || of_peer(source.base) == of_peer(sink.base))
     return false;
-  const std::uint64_t offset = source.offset + iteration * program_->stride;
-  if (peers_->at(source.owner, source.base, offset) != nullptr) return false;
-  peers_->read(source.owner, source.base, offset, local(sink.base, sink.offset, iteration), bytes);
+  const bool reads = of_peer(source.base);
+  const Rank peer = reads ? source.owner : sink.owner;
+  const Base base = reads ? source.base : sink.base;
+  const std::uint64_t offset = (reads ? source.offset : sink.offset) + iteration * program_->stride;
+  if (peers_->at(peer, base, offset) != nullptr) return false;
+  if (reads)
+    peers_->read(peer, base, offset, local(sink.base, sink.offset, iteration), bytes);
+  else
+    peers_->write(peer, base, offset, local(source.base, source.offset, iteration), bytes);
   bytes_direct_ += bytes;
   return true;
 }
 
-// Where the operands in peers' memory are; of what can only be read, a copy.
+// Where the operands in peers' memory are; of sources that are not mapped, a copy.
 void Execution::reach_peers(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes) {
   const std::size_t message = bytes * instruction.segments;
   for (std::uint32_t i = 0; i < instruction.sources; ++i) {
@@ -267,7 +273,7 @@ bool Execution::try_fold(const Instruction& instruction, std::uint64_t iteration
       sinks_[i] = local(sinks[i].base, sinks[i].offset, iteration);
     }
   }
-  if (bytes != 0 && (peers_ == nullptr || !copy_from_peer(instruction, iteration, bytes))) {
+  if (bytes != 0 && (peers_ == nullptr || !copy_peers(instruction, iteration, bytes))) {
     if (peers_ != nullptr) reach_peers(instruction, iteration, bytes);
     fold(instruction, bytes, modifiers);
   }

@@ -17,9 +17,12 @@ namespace tutti::execution {
 class PeerMemory {
  public:
   virtual ~PeerMemory() = default;
-  /// A pointer to byte `offset` of the peer's input or output; nullptr when it can only be read by `read`.
+  /// A pointer to byte `offset` of the peer's input or output; nullptr when it is reached by `read` and
+  /// `write` only.
   virtual std::byte* at(Rank peer, Base base, std::uint64_t offset) = 0;
   virtual void read(Rank peer, Base base, std::uint64_t offset, std::byte* into, std::size_t bytes) = 0;
+  virtual void write(Rank peer, Base base, std::uint64_t offset, const std::byte* from,
+                     std::size_t bytes) = 0;
 };
 
 struct Buffers {
@@ -97,7 +100,7 @@ class Execution {
   void reach_peers(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes);
   /// `modifiers`: hints about sinks that are messages; the rest is filled in.
   void fold(const Instruction& instruction, std::size_t bytes, kernels::FoldModifiers& modifiers);
-  bool copy_from_peer(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes);
+  bool copy_peers(const Instruction& instruction, std::uint64_t iteration, std::size_t bytes);
   [[nodiscard]] const Source* sources_of(const Instruction& instruction) const {
     return program_->sources.data() + instruction.first_source;
   }

@@ -125,6 +125,7 @@ class NoPeers final : public execution::PeerMemory {
  public:
   std::byte* at(Rank, execution::Base, std::uint64_t) override { return nullptr; }
   void read(Rank, execution::Base, std::uint64_t, std::byte*, std::size_t) override {}
+  void write(Rank, execution::Base, std::uint64_t, const std::byte*, std::size_t) override {}
 };
 
 TEST(Lanes, LeaveTheBuffersOfOthersSoon) {

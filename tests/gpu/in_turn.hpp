@@ -75,6 +75,7 @@ class AllMemory final : public execution::PeerMemory {
     return (base == execution::Base::peer_input ? buffers.input : buffers.output).data() + offset;
   }
   void read(Rank, execution::Base, std::uint64_t, std::byte*, std::size_t) override {}
+  void write(Rank, execution::Base, std::uint64_t, const std::byte*, std::size_t) override {}
 
  private:
   std::vector<RankBuffers>& all_;

@@ -409,6 +409,23 @@ TEST(ShmMemory, ThatIsCopiedToWhereNothingIsNamesWhoCopies) {
   }
 }
 
+TEST(ShmMemory, OfOtherProcessesIsWrittenInPlace) {
+  if (!may_attach()) GTEST_SKIP() << "no cross-memory attach here";
+  const std::vector<std::uint32_t> from{1, 2, 3};
+  std::vector<std::uint32_t> into(3);
+  const auto write = [&](pid_t process, const void* at) {
+    const shm::DirectMemory writer(shm::Arena::create(2), 0, {::getpid(), process}, {10, 12}, true);
+    writer.write(1, reinterpret_cast<std::uint64_t>(at), reinterpret_cast<const std::byte*>(from.data()),
+                 from.size() * sizeof from[0]);
+  };
+  write(::getpid(), into.data());
+  EXPECT_EQ(into, from);
+  static const std::uint32_t constant[3] = {};
+  const auto thrown = test::thrown_by([&] { write(::getpid(), constant); });
+  EXPECT_EQ(thrown.code, ErrorCode::system);
+  EXPECT_EQ(thrown.ranks, std::vector<Rank>{12}) << thrown.text;
+}
+
 // Its owner copies from it, too, though by attach no other process can, nor its own.
 TEST(ShmMemory, ThatIsSecretIsNotTakenForTheFaultOfWhatItIsCopiedTo) {
 #ifdef SYS_memfd_secret

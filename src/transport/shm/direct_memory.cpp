@@ -249,21 +249,25 @@ void DirectMemory::tell_step() {
   steps.store(steps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-void DirectMemory::read(int local, std::uint64_t address, std::byte* into, std::size_t bytes) const {
+// `is_put`: from `mine`, else into it.
+void DirectMemory::attach(int local, std::uint64_t address, std::byte* mine, std::size_t bytes,
+                          bool is_put) const {
   while (bytes != 0) {
-    iovec mine{into, bytes};
+    const iovec here{mine, bytes};
     // NOLINTNEXTLINE(performance-no-int-to-ptr): the peer's address
-    iovec theirs{reinterpret_cast<void*>(address), bytes};
-    const ssize_t got = ::process_vm_readv(process(local), &mine, 1, &theirs, 1, 0);
-    if (got <= 0)
+    const iovec there{reinterpret_cast<void*>(address), bytes};
+    const ssize_t moved = is_put ? ::process_vm_writev(process(local), &here, 1, &there, 1, 0)
+                                 : ::process_vm_readv(process(local), &here, 1, &there, 1, 0);
+    if (moved <= 0)
       throw attach_error(errno, {.me = ranks_[static_cast<std::size_t>(me_)],
                                  .peer = ranks_[static_cast<std::size_t>(local)],
                                  .process = process(local),
-                                 .mine = into,
-                                 .theirs = theirs.iov_base});
-    into += got;
-    address += static_cast<std::uint64_t>(got);
-    bytes -= static_cast<std::size_t>(got);
+                                 .mine = mine,
+                                 .theirs = there.iov_base,
+                                 .is_put = is_put});
+    mine += moved;
+    address += static_cast<std::uint64_t>(moved);
+    bytes -= static_cast<std::size_t>(moved);
   }
 }
 

@@ -1,7 +1,7 @@
 /// \file
 /// Memory of other ranks of this host, read and written in place: threads' memory as it is, allocated and
 /// registered memory through a second mapping, plain memory of other processes by cross-memory attach
-/// (process_vm_readv(2), reads only).
+/// (process_vm_readv(2), process_vm_writev(2)).
 #pragma once
 
 #include <sys/types.h>
@@ -32,7 +32,7 @@ enum class Reach : std::uint8_t { mapped, attach, none };
 class DirectMemory {
  public:
   /// `pids[i]`: process of local rank i; `ranks[i]`: its number in the group, for errors. `can_attach`: every
-  /// rank of this host may read every other's memory.
+  /// rank of this host may read and write every other's memory.
   DirectMemory(std::shared_ptr<Arena> arena, int me, std::vector<pid_t> pids, std::vector<Rank> ranks,
                bool can_attach);
   ~DirectMemory();
@@ -57,7 +57,13 @@ class DirectMemory {
   /// Maps a region, a peer's or an own one, with all its pages, where Linux can (5.14).
   void fault_in(int local, const MemoryOffer& offer);
   /// Reads memory of another process. Throws Error(peer_lost) when it has ended, Error(system).
-  void read(int local, std::uint64_t address, std::byte* into, std::size_t bytes) const;
+  void read(int local, std::uint64_t address, std::byte* into, std::size_t bytes) const {
+    attach(local, address, into, bytes, false);
+  }
+  /// Writes it, likewise.
+  void write(int local, std::uint64_t address, const std::byte* from, std::size_t bytes) const {
+    attach(local, address, const_cast<std::byte*>(from), bytes, true);
+  }
 
   /// Before this rank touches buffers that others offered, and afterwards. False once any rank has closed
   /// them: then they must not be touched, nor left.
@@ -72,6 +78,7 @@ class DirectMemory {
   [[nodiscard]] std::uint64_t held() const { return held_; }  ///< bytes of this rank's regions
 
  private:
+  void attach(int local, std::uint64_t address, std::byte* mine, std::size_t bytes, bool is_put) const;
   using Pieces = std::map<std::uint64_t, std::uint64_t>;  ///< offset in the file -> bytes
   struct Region {
     std::byte* data = nullptr;

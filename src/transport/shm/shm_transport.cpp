@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -52,6 +53,14 @@ bool can_read(const Introduction& peer) {
   return ::process_vm_readv(peer.pid, &mine, 1, &theirs, 1, 0) == sizeof value && value == probe_value;
 }
 
+// That word is constant, which who may write is told in place of being refused.
+bool can_write(const Introduction& peer) {
+  std::uint64_t value = probe_value;
+  const iovec mine{&value, sizeof value};
+  const iovec theirs{reinterpret_cast<void*>(peer.probe), sizeof value};  // NOLINT(performance-no-int-to-ptr)
+  return ::process_vm_writev(peer.pid, &mine, 1, &theirs, 1, 0) == sizeof value || errno == EFAULT;
+}
+
 // Who has this process's memory, but not its copy of the library, has no part in what that shares.
 void require_one_copy(const std::vector<Introduction>& all, const std::vector<Rank>& locals,
                       const Introduction& mine) {
@@ -67,10 +76,13 @@ void require_one_copy(const std::vector<Introduction>& all, const std::vector<Ra
   }
 }
 
-// Whether every rank of this host may read every other's memory. Collective over the group.
-bool all_can_read(const Group& group, const std::vector<Introduction>& all, const std::vector<Rank>& locals) {
-  const auto mine = static_cast<std::byte>(
-      std::ranges::all_of(locals, [&](Rank r) { return can_read(all[static_cast<std::size_t>(r)]); }));
+// Whether every rank of this host may read and write every other's memory. Collective over the group.
+bool all_can_attach(const Group& group, const std::vector<Introduction>& all,
+                    const std::vector<Rank>& locals) {
+  const auto mine = static_cast<std::byte>(std::ranges::all_of(locals, [&](Rank r) {
+    const Introduction& peer = all[static_cast<std::size_t>(r)];
+    return can_read(peer) && can_write(peer);
+  }));
   const auto answers = all_gather(group, mine);
   return std::ranges::all_of(locals,
                              [&](Rank r) { return answers[static_cast<std::size_t>(r)] != std::byte{0}; });
@@ -159,7 +171,7 @@ ShmTransport::ShmTransport(const Group& group, bool expect_use)
     if (n > 1) listener.emplace(leader.key);
   }
   // All take part: once it is over, all leaders listen, and have published what they hold.
-  const bool can_attach = all_can_read(group, all, locals_);
+  const bool can_attach = all_can_attach(group, all, locals_);
   require_one_copy(all, locals_, mine);
   if (listener) {
     serve_arena(*listener, *arena_, other_processes(all, locals_), group.timeout, group.check_members);
