@@ -31,15 +31,15 @@ void Impl::use_huge_pages(const Task& task) {
   std::size_t left = ReusedBuffers::most_a_call;  // a v-form may have many blocks
   const auto prepare = [&](const void* data, std::size_t bytes) {
     if (bytes < ReusedBuffers::least) return;
-    const auto part = read_by_peers.due(data, bytes, uses, left);
+    const auto part = reached_by_peers.due(data, bytes, uses, left);
     left -= part.size();
     if (!part.empty() && host_buffers.plain(call, task.sizes)) put_into_huge_pages(part.data(), part.size());
   };
+  if (task.plan != nullptr && task.plan->attached_writes) return prepare(call.out, task.sizes.out_bytes);
   if (task.sizes.in_bytes < ReusedBuffers::least) return;
   for (const auto& part : read_of_input(call, task.sizes, group.rank, group.size))
     prepare(static_cast<const std::byte*>(call.in) + part.offset, part.bytes);
-  if (call.operation == Operation::all_reduce || call.operation == Operation::gather)
-    prepare(call.out, task.sizes.out_bytes);  // which peers read, or write
+  if (call.operation == Operation::all_reduce) prepare(call.out, task.sizes.out_bytes);
 }
 
 // Not before all calls before it are done, which may decide by which way it goes.

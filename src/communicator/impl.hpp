@@ -160,7 +160,7 @@ struct Impl {
   // begin.cpp: what a task does once it is its turn.
   void begin(Task& task);
   [[nodiscard]] static PathTrial::Turn own_turn(const Plan& plan, const PathTrial::Turn& of_all);
-  /// For what peers read by attach, if the call goes that way; before the first trial of long ones.
+  /// For what peers reach by attach, if the call goes that way; before the first trial of long ones.
   void use_huge_pages(const Task& task);
   /// Where they are, and how others reach them; of v-forms, whose ranks read blocks, the input only.
   [[nodiscard]] OfferedMemory::Offer own_buffers(const Plan& plan, const Call& call, const Sizes& sizes);
@@ -369,7 +369,7 @@ struct Impl {
   bool looks_beside = false;  ///< yields after the first one when it waits for a rank of its own processor
 
   HostBuffers host_buffers;
-  ReusedBuffers read_by_peers;                                ///< long ones, if calls go by attach
+  ReusedBuffers reached_by_peers;                             ///< long ones, if calls go by attach
   std::unique_ptr<Task> blocking = std::make_unique<Task>();  ///< reused by blocking calls that are long
   /// Reused by those that are brief, each by some: programs repeat a few, in turn.
   std::array<std::unique_ptr<Task>, 256> remembered;

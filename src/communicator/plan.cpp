@@ -337,6 +337,7 @@ void Planner::add_one_sided(Plan& plan, Circumstances circumstances, bool sizes_
   plan.asks = plan.mapped && (!same || (sizes_known && direct_surely_pays(circumstances)));
   if (!same) return;
   if (setting_.can_attach && attach_may_pay(circumstances)) plan.attached = lowered(true, plan.attached_name);
+  plan.attached_writes = plan.attached && writes_by_attach(circumstances);
   plan.attach_first = plan.attached && sizes_known && attach_pays(circumstances);
 }
 
@@ -345,7 +346,8 @@ const std::shared_ptr<PathTrial>& Planner::trial_of(const PlanKey& key, const Ci
   constexpr int bits_a_range = 2;  // sizes of a range differ by a factor of up to four
   const auto range = static_cast<int>(std::bit_width(circumstances.bytes)) / bits_a_range;
   const bool is_long = takes_long(circumstances);
-  auto& trial = trials_[{key.operation, key.type, key.op, key.scaled, range, is_long, paths}];
+  auto& trial = trials_[{key.operation, key.type, key.op, key.scaled, range, is_long,
+                         writes_by_attach(circumstances), paths}];
   if (trial == nullptr)
     trial = std::make_shared<PathTrial>(paths, is_long ? PathTrial::of_long_calls : PathTrial::usual);
   return trial;

@@ -66,7 +66,8 @@ struct Plan {
   execution::Program program;           ///< by messages
   bool whole_blocks = false;            ///< blocks of some lengths are one message each
   std::optional<LazyProgram> mapped;    ///< when all buffers are mapped
-  std::optional<LazyProgram> attached;  ///< when all can be read by cross-memory attach
+  std::optional<LazyProgram> attached;  ///< when all can be reached by cross-memory attach
+  bool attached_writes = false;         ///< peers' memory, and reads none
   std::string mapped_name, attached_name;
   std::optional<LazyProgram> past_caches;  ///< `program`, but results are stored past the caches
   bool asks = false;                 ///< whatever the trial says, ranks ask each other whether all is mapped
@@ -164,8 +165,9 @@ class Planner {
   std::uint64_t generation_ = 1;
   std::vector<User> users_;  ///< at most one a collective
   /// By operation, type, reduction, whether it has a factor, range of sizes, whether calls of it take long,
-  /// and what is tried: the same calls on every rank, whichever of them it plans first.
-  std::map<std::tuple<Operation, DataType, ReduceOp, bool, int, bool, Paths>, std::shared_ptr<PathTrial>>
+  /// and write by attach, and what is tried: the same calls on every rank, whichever of them it plans first.
+  std::map<std::tuple<Operation, DataType, ReduceOp, bool, int, bool, bool, Paths>,
+           std::shared_ptr<PathTrial>>
       trials_;
 };
 

@@ -1,6 +1,6 @@
 /// \file
-/// Which of the caller's buffers come again. Those that peers read by attach are put into huge pages: the
-/// kernel looks up each page that it reads for another process, which takes several times as long as to copy
+/// Which of the caller's buffers come again. Those that peers reach by attach are put into huge pages: the
+/// kernel looks up each page that it copies for another process, which takes several times as long as to copy
 /// 4 KiB of it (docs/experiments.md).
 #pragma once
 

@@ -21,12 +21,6 @@ std::size_t piece_of(const Circumstances& call) {
   return tuning::piece(call.collective, call.bytes, call.ranks, call.transport);
 }
 
-// By cross-memory attach a rank writes what it has, but not what it folds. What is written lies in its
-// writer's cache afterwards: of less the root, which reads it next, has nothing (docs/experiments.md).
-bool writes_by_attach(const Circumstances& call) {
-  return call.collective == Collective::gather && call.bytes >= MiB;
-}
-
 // Where ranks may write into each other's memory, all share the work of each call. Of a short broadcast the
 // work is less than telling everybody that everybody has come.
 std::string_view one_sided_choice(const Circumstances& call) {
@@ -116,6 +110,12 @@ bool takes_long(const Circumstances& call) {
 bool attach_may_pay(const Circumstances& call) {
   if (call.ranks > 2 && takes_long(call) && reduces(call.collective)) return false;
   return call.bytes >= 16 * KiB && call.collective != Collective::barrier;
+}
+
+// What is written lies in its writer's cache afterwards, and the root most likely reads it next
+// (docs/experiments.md).
+bool writes_by_attach(const Circumstances& call) {
+  return call.collective == Collective::gather && call.bytes >= MiB;
 }
 
 bool attach_pays(const Circumstances& call) {

@@ -25,7 +25,7 @@ struct Circumstances {
   int node_size = 0;                   ///< ranks a node; 0: nodes are not equal blocks of ranks
   bool uneven = false;                 ///< a v-form
   bool one_sided = false;              ///< peers' buffers can be reached
-  bool attach_only = false;            ///< ... but only read, by cross-memory attach
+  bool attach_only = false;            ///< ... but only by cross-memory attach
   bool rank_order = false;
   bool one_fold = false;    ///< of all contributions at once, if the caller does not force another
   std::string_view forced;  ///< algorithm name, or empty
@@ -61,10 +61,13 @@ bool same_as_one_sided(const Algorithm& algorithm);
 /// the sizes that share a trial (Planner::add_one_sided).
 bool takes_long(const Circumstances& call);
 
-/// True when it is worth a trial whether a call of this size gains from reading plain memory of other
+/// True when it is worth a trial whether a call of this size gains from reaching plain memory of other
 /// processes by cross-memory attach. Long reductions of more than two ranks never do: what is read must be
 /// folded from a copy.
 bool attach_may_pay(const Circumstances& call);
+/// Whether each rank then writes into others' memory, not only reads there: long blocks of a gather, which
+/// the root would fetch alone. By attach a rank writes what it has, but not what it folds.
+bool writes_by_attach(const Circumstances& call);
 /// Which way is taken before it has been tried: what was best on one machine.
 bool attach_pays(const Circumstances& call);
 /// True when it is worth a trial whether results are better stored past the last cache, of `cache` bytes.

@@ -1,6 +1,7 @@
 #include "execution/executor.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 
 #include "base/brief_copy.hpp"
@@ -228,6 +229,7 @@ void Execution::reach_peers(const Instruction& instruction, std::uint64_t iterat
     if (sink.sender != nullptr || !of_peer(sink.base)) continue;
     bytes_direct_ += message;
     sinks_[i] = peers_->at(sink.owner, sink.base, sink.offset + iteration * program_->stride);
+    assert(sinks_[i] != nullptr);  // by attach only what is copied is written
   }
 }
 

@@ -125,7 +125,7 @@ class Execution {
   std::size_t unfinished_ = 0;
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> sinks_;
-  std::vector<std::byte> staging_;  ///< pieces of peers' memory that can only be read
+  std::vector<std::byte> staging_;  ///< pieces of peers' memory that is not mapped
   std::uint64_t bytes_direct_ = 0;
 };
 

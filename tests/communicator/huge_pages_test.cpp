@@ -282,6 +282,18 @@ TEST(HugePages, WhatPeersReadAgainAndAgain) {
     });
 }
 
+// Each rank writes its block into the root's output.
+TEST(HugePages, WhatPeersWriteAgainAndAgain) {
+  SKIP_WITHOUT_HUGE_PAGES();
+  if (!kernel_permits_attach()) GTEST_SKIP() << "no cross-memory attach here";
+  run_processes(2, over("shm"), [&](Communicator& comm) {
+    const Pages in(4 * huge), out(4 * huge);
+    const Put put = put_by_calls(comm, Operation::gather, in, out, enough_calls);
+    EXPECT_EQ(put.in, 0U) << "nobody else reads it";
+    EXPECT_EQ(put.out, comm.rank() == 0 ? 2 * huge : 0);
+  });
+}
+
 // What lies between the blocks of a v-form is not the call's.
 TEST(HugePages, OfVFormsTheBlocksAlone) {
   SKIP_WITHOUT_HUGE_PAGES();

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -108,15 +109,17 @@ inline bool is_stopped(pid_t process) {
   return state == "T";
 }
 
-/// Whether the kernel lets children of this process read each other's memory, by cross-memory attach: what it
-/// does, whatever the library makes of it.
+/// Whether the kernel lets children of this process read and write each other's memory, by cross-memory
+/// attach: what it does, whatever the library makes of it.
 inline bool kernel_permits_attach() {
   static const std::uint64_t word = 0x6174746163683FULL;
   const Child held([] { return ::pause(); });
   Child reader([&] {
     std::uint64_t got = 0;
     const iovec mine{&got, sizeof got}, theirs{const_cast<std::uint64_t*>(&word), sizeof word};
-    return ::process_vm_readv(held.process(), &mine, 1, &theirs, 1, 0) == sizeof got && got == word ? 0 : 1;
+    if (::process_vm_readv(held.process(), &mine, 1, &theirs, 1, 0) != sizeof got || got != word) return 1;
+    // The word is constant.
+    return ::process_vm_writev(held.process(), &mine, 1, &theirs, 1, 0) < 0 && errno != EFAULT ? 1 : 0;
   });
   return reader.wait() == 0;
 }

@@ -36,6 +36,16 @@ TEST(MessageTimes, OthersHearWhatARankFound) {
   EXPECT_THAT(third.of_others(4, begin), ElementsAre(times(50, 60), times(70, 80))) << "the latest count";
 }
 
+TEST(MessageTimes, OfATrialThatIsNotThroughNothingIsTold) {
+  const auto arena = Arena::create(2);
+  MessageTimes first(*arena, 0), second(*arena, 1);
+  const auto begin = Clock::now();
+  PathTrial::Times half = times(10, 20);
+  half[index_of(Path::direct)][1] = 0;
+  second.tell(4, half);
+  EXPECT_THAT(first.of_others(4, begin), IsEmpty());
+}
+
 // Who sent long ago might find something else now.
 TEST(MessageTimes, WhatWasToldBeforeDoesNotCount) {
   const auto arena = Arena::create(2);

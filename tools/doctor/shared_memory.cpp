@@ -41,7 +41,8 @@ int try_unix_socket() {
   return 0;
 }
 
-// A child reads its parent: the other way round Yama permits what it refuses between ranks.
+// A child reads its parent, and writes there what it has read: the other way round Yama permits what it
+// refuses between ranks.
 int try_attach() {
   static volatile std::uint64_t word = 0x7475747469;
   const pid_t parent = ::getpid();
@@ -54,7 +55,8 @@ int try_attach() {
     const iovec mine{&value, sizeof value};
     const iovec theirs{const_cast<std::uint64_t*>(&word), sizeof value};
     const auto moved = ::process_vm_readv(parent, &mine, 1, &theirs, 1, 0);
-    ::_exit(moved == sizeof value && value == word ? 0 : errno);
+    if (moved != sizeof value || value != word) ::_exit(errno);
+    ::_exit(::process_vm_writev(parent, &mine, 1, &theirs, 1, 0) == sizeof value ? 0 : errno);
   }
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -87,7 +89,8 @@ std::string attach_remedy(const SharedMemoryFacts& facts) {
     return "sysctl -w kernel.yama.ptrace_scope=0 (to stay: a file in /etc/sysctl.d), on the host of "
            "containers";
   if (facts.seccomp == 2)
-    return "let the container permit process_vm_readv: --cap-add=SYS_PTRACE, or another seccomp profile";
+    return "let the container permit process_vm_readv and process_vm_writev: --cap-add=SYS_PTRACE, or "
+           "another seccomp profile";
   return "run all ranks as one user, in one process-id namespace";
 }
 

@@ -26,11 +26,15 @@ bool mine_is_bad(const AttachedCopy& copy) {
   return ::process_vm_readv(copy.process, &spare, 1, &copied, 1, 0) == 1;
 }
 
-const char* meaning_of(int why) {
+const char* meaning_of(int why, bool is_put) {
   switch (why) {
     case ESRCH:
       return "that rank died";
     case EFAULT:
+      if (is_put)
+        return "that rank has freed memory that is in use, or it is read-only, or memory that the kernel "
+               "lends "
+               "to no process (memory from Communicator::allocate is mapped)";
       return "that rank has freed memory that is in use, or it is memory that the kernel lends to no "
              "process (memory from Communicator::allocate is mapped)";
     case EPERM:
@@ -47,10 +51,11 @@ const char* meaning_of(int why) {
 
 Error attach_error(int why, const AttachedCopy& copy) {
   const bool own_fault = why == EFAULT && mine_is_bad(copy);
-  return {why == ESRCH ? ErrorCode::peer_lost : ErrorCode::system,
-          fmt::format("cross-memory attach to rank {}: {}; {}", copy.peer,
-                      std::generic_category().message(why), own_fault ? own_memory : meaning_of(why)),
-          {own_fault ? copy.me : copy.peer}};
+  return {
+      why == ESRCH ? ErrorCode::peer_lost : ErrorCode::system,
+      fmt::format("cross-memory attach to rank {}: {}; {}", copy.peer, std::generic_category().message(why),
+                  own_fault ? own_memory : meaning_of(why, copy.is_put)),
+      {own_fault ? copy.me : copy.peer}};
 }
 
 }  // namespace tutti::transport::shm

@@ -50,7 +50,7 @@ class DirectMemory {
   [[nodiscard]] Reach reach(const MemoryOffer& offer) const;
   /// Whether others may still read this process, and it them, by attach, as far as it can tell: not once it
   /// has closed itself to them (PR_SET_DUMPABLE), as the kernel does with a process that changes its user.
-  /// Asked before it offers what others would read so. A system call.
+  /// Asked before it offers what others would reach so. A system call.
   [[nodiscard]] bool may_still_attach() const;
   /// A pointer for a `mapped` offer; maps the peer's region on first use.
   std::byte* map(int local, const MemoryOffer& offer);

@@ -172,8 +172,8 @@ struct CallCounts {
 inline constexpr std::uint64_t call_log_entries = std::uint64_t{2} * line_count;
 inline constexpr std::uint64_t counts_log_entries = 32;
 
-/// What the latest trial of sends of a range of lengths has found so far (message_times.hpp), ns. A torn read
-/// does no harm: it is one of several.
+/// What the latest trial of sends of a range of lengths has found (message_times.hpp), ns. A torn read does
+/// no harm: it is one of several.
 struct alignas(32) SendTimes {
   std::atomic<std::int64_t> told;  ///< when, of the steady clock; 0: never
   std::atomic<std::uint32_t> slots[2], direct[2];

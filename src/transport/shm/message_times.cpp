@@ -1,5 +1,7 @@
 #include "transport/shm/message_times.hpp"
 
+#include <algorithm>
+
 namespace tutti::transport::shm {
 
 namespace {
@@ -11,6 +13,8 @@ std::int64_t ticks_of(Clock::time_point time) { return time.time_since_epoch().c
 }  // namespace
 
 void MessageTimes::tell(std::size_t range, const PathTrial::Times& times) {
+  const auto lacks = [&](std::size_t path) { return std::ranges::count(times[path], 0U) != 0; };
+  if (lacks(of_slots) || lacks(of_direct)) return;
   SendTimes& mine = arena_.control(me_).sends[range];
   for (std::size_t i = 0; i < PathTrial::pairs; ++i) {
     mine.slots[i].store(times[of_slots][i], std::memory_order_relaxed);

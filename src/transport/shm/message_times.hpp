@@ -18,7 +18,8 @@ class MessageTimes {
  public:
   /// `me`: as a rank of this host.
   MessageTimes(const Arena& arena, Rank me) : arena_(arena), me_(me) {}
-  /// What this rank's trial of a range of lengths has found so far.
+  /// What this rank's trial of a range of lengths has found. Nothing before it is through: halves of a trial
+  /// would count for one way alone.
   void tell(std::size_t range, const PathTrial::Times& times);
   /// The same of the other ranks that have told since then.
   [[nodiscard]] std::vector<PathTrial::Times> of_others(std::size_t range, Clock::time_point since) const;

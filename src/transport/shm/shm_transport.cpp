@@ -42,7 +42,7 @@ struct Introduction {
   topology::HostId host;
   Key key;  // of the arena this rank would make, and of its bell
   pid_t pid;
-  std::uint64_t probe;  // address of a word that peers try to read
+  std::uint64_t probe;  // address of a word that peers try to read and write
   std::uint64_t last_cache;
 };
 
@@ -58,7 +58,8 @@ bool can_write(const Introduction& peer) {
   std::uint64_t value = probe_value;
   const iovec mine{&value, sizeof value};
   const iovec theirs{reinterpret_cast<void*>(peer.probe), sizeof value};  // NOLINT(performance-no-int-to-ptr)
-  return ::process_vm_writev(peer.pid, &mine, 1, &theirs, 1, 0) == sizeof value || errno == EFAULT;
+  const ssize_t written = ::process_vm_writev(peer.pid, &mine, 1, &theirs, 1, 0);
+  return written == sizeof value || (written < 0 && errno == EFAULT);
 }
 
 // Who has this process's memory, but not its copy of the library, has no part in what that shares.
