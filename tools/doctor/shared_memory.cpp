@@ -95,12 +95,14 @@ std::string attach_remedy(const SharedMemoryFacts& facts) {
 }
 
 Finding examine_attach(const SharedMemoryFacts& facts) {
-  Finding finding{.area = "shared memory", .what = "cross-memory attach (process_vm_readv) is permitted"};
+  Finding finding{.area = "shared memory",
+                  .what = "cross-memory attach (process_vm_readv, process_vm_writev) is permitted"};
   finding.data = {{"attach", facts.attach == 0}, {"seccomp", facts.seccomp}, {"ptrace_scope", nullptr}};
   if (facts.ptrace_scope) finding.data["ptrace_scope"] = *facts.ptrace_scope;
   if (facts.attach == 0) return finding;
   finding.level = Level::warning;
-  finding.what = "cross-memory attach (process_vm_readv) is refused: " + text_of(facts.attach);
+  finding.what =
+      "cross-memory attach (process_vm_readv, process_vm_writev) is refused: " + text_of(facts.attach);
   if (facts.ptrace_scope.value_or(0) > 0)
     finding.what += "; kernel.yama.ptrace_scope is " + std::to_string(*facts.ptrace_scope);
   finding.what += "; large messages in plain memory always take two copies";
