@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "communicator/ranks.hpp"
+#include "communicator/victims.hpp"
 #include "transport/shm/path_trial.hpp"
 
 namespace tutti::test {
@@ -55,6 +56,19 @@ TEST(Gather, EachRankWritesALongBlockIntoTheRootsOutput) {
       EXPECT_EQ(direct != 0, is_long == (comm.rank() != 1)) << "blocks of " << length;
     }
   });
+}
+
+// While others write into its output, or it into theirs.
+TEST(Gather, OfARankThatEndsInTheMiddle) {
+  for (const Rank victim : {0, 2})
+    end_one(
+        "shm", victim,
+        [](Communicator& comm, std::uint32_t) {
+          static const Block block(1'000'000, 1U);
+          static Block all(3 * block.size());
+          comm.gather(std::span(block), comm.rank() == 0 ? std::span(all) : std::span<std::uint32_t>(), 0);
+        },
+        killed);
 }
 
 #endif
