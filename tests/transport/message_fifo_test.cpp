@@ -241,10 +241,10 @@ TEST(MessageFifos, ATimedMessageIsAwaitedWhereverItEnds) {
 
 // A rank's own time says little there. Both ends are in this process; who told its times is not.
 TEST(MessageFifos, WhereRanksShareProcessorsLongOnesGoTheWayThatIsShorterForAll) {
-  const Bytes data = pattern(std::size_t{2} << 20U, 1);
-  constexpr std::size_t range = 4;  // 16 KiB, four times as much each
   constexpr std::uint32_t ages = 2'000'000'000;
-  const auto last_stayed = [&](const PathTrial::Times& told) {
+  // `range`: of lengths, as layout.hpp numbers them.
+  const auto last_stayed = [&](std::size_t bytes, std::size_t range, const PathTrial::Times& told) {
+    const Bytes data = pattern(bytes, 1);
     const auto arena = shm::Arena::create(3);
     const std::vector<pid_t> processes{::getpid(), ::getppid(), ::getppid()};
     const std::vector<Rank> ranks{0, 1, 2};
@@ -258,7 +258,7 @@ TEST(MessageFifos, WhereRanksShareProcessorsLongOnesGoTheWayThatIsShorterForAll)
     shm::MessageReceiver receiver(receivers, memory, 0, 1, received, to);
     Bytes into(data.size());
     std::uint64_t direct = 0;
-    for (int number = 0; number < 30; ++number) {
+    for (int number = 0; number < 90; ++number) {
       of_other.tell(range, told);
       direct = received.bytes_direct;
       for (bool all_sent = false, all_received = false; !all_sent || !all_received;) {
@@ -275,8 +275,12 @@ TEST(MessageFifos, WhereRanksShareProcessorsLongOnesGoTheWayThatIsShorterForAll)
     slots_are_slow[index_of(Path::slots)][pair] = direct_is_slow[index_of(Path::direct)][pair] = ages;
     slots_are_slow[index_of(Path::direct)][pair] = direct_is_slow[index_of(Path::slots)][pair] = 1;
   }
-  EXPECT_TRUE(last_stayed(slots_are_slow));
-  EXPECT_FALSE(last_stayed(direct_is_slow));
+  for (const std::size_t range : {2, 7}) {
+    const std::size_t bytes = shm::long_message << range;
+    EXPECT_TRUE(last_stayed(bytes, range, slots_are_slow)) << bytes;
+    EXPECT_TRUE(last_stayed(2 * bytes - 1, range, slots_are_slow)) << bytes;
+    EXPECT_FALSE(last_stayed(bytes, range, direct_is_slow)) << bytes;
+  }
 }
 
 // On few ranks, and on many, whose rings are short.

@@ -178,7 +178,7 @@ struct alignas(32) SendTimes {
   std::atomic<std::int64_t> told;  ///< when, of the steady clock; 0: never
   std::atomic<std::uint32_t> slots[2], direct[2];
 };
-/// The ranges: each for lengths up to four times as long as those of the one before.
+/// The ranges: from each power of two up to the next.
 inline constexpr std::size_t send_ranges = 24;
 
 /// What `Control::sleeping` says: how the rank sleeps, or is about to. On that word (futex), or in poll(2),

@@ -40,8 +40,9 @@ std::byte* MessageSender::try_reserve(std::size_t bytes) {
   return ShmSender::try_reserve(bytes);
 }
 
-// Of long ones more count where others tell theirs, who are through a message later. Of short ones, until
-// either way finds in the caches what it leaves there, those by slots have to go round the ring.
+// Of those that take milliseconds more count where others tell theirs, who are through a message later. Of
+// others, until either way finds in the caches what it leaves there, those by slots have to go round the
+// ring.
 PathTrial::Cadence MessageSender::cadence_of(std::size_t bytes) const {
   PathTrial::Cadence cadence = takes_long(bytes) ? PathTrial::of_long_calls : PathTrial::usual;
   if (takes_long(bytes) && shared_times_ != nullptr) {
@@ -56,8 +57,8 @@ PathTrial::Cadence MessageSender::cadence_of(std::size_t bytes) const {
 }
 
 MessageSender::Trial& MessageSender::trial_of(std::size_t bytes) {
-  const auto range =
-      std::min(static_cast<std::size_t>(std::bit_width(bytes / long_message)) / 2, send_ranges - 1);
+  const auto doublings = static_cast<std::size_t>(std::bit_width(bytes / long_message));
+  const std::size_t range = std::clamp(doublings, std::size_t{1}, send_ranges) - 1;
   auto& trial = trials_[range];
   if (trial == nullptr)
     trial =
@@ -65,9 +66,9 @@ MessageSender::Trial& MessageSender::trial_of(std::size_t bytes) {
   return *trial;
 }
 
-void MessageSender::decide(Trial& trial, std::size_t bytes) const {
+void MessageSender::decide(Trial& trial) const {
   std::vector<PathTrial::Times> times;
-  if (takes_long(bytes) && shared_times_ != nullptr && trial.since != Clock::time_point())
+  if (shared_times_ != nullptr && trial.since != Clock::time_point())
     times = shared_times_->of_others(trial.range, trial.since);
   times.push_back(trial.paths.times());
   trial.paths.decide(times);
@@ -84,7 +85,7 @@ MessageSender::Message MessageSender::begin_message(const std::byte* data, std::
   Trial& trial = trial_of(bytes);
   PathTrial::Turn turn = trial.paths.next(Path::slots);
   if (turn.decides) {
-    decide(trial, bytes);
+    decide(trial);
     turn.path = trial.paths.path(Path::slots);
   }
   message.stays = turn.path == Path::direct && direct_.may_still_attach();
@@ -147,7 +148,7 @@ void MessageSender::record_time() {
   const auto work = stays ? (there + switches) * 3 / 4 : message_.copying + there;
   Trial& trial = *std::exchange(message_.timed_for, nullptr);
   trial.paths.record(stays ? Path::direct : Path::slots, by_work ? work : Clock::now() - message_.since);
-  if (shared_times_ != nullptr && !by_work) shared_times_->tell(trial.range, trial.paths.times());
+  if (shared_times_ != nullptr) shared_times_->tell(trial.range, trial.paths.times());
 }
 
 bool MessageSender::flushed() {

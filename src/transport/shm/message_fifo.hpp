@@ -50,7 +50,7 @@ class MessageSender final : public ShmSender {
   [[nodiscard]] Message begin_message(const std::byte* data, std::size_t bytes, bool stable);
   [[nodiscard]] PathTrial::Cadence cadence_of(std::size_t bytes) const;
   Trial& trial_of(std::size_t bytes);
-  void decide(Trial& trial, std::size_t bytes) const;
+  void decide(Trial& trial) const;
   void publish_first(std::size_t part, Tag tag);
   void end_message(std::size_t bytes);
   void record_time();
