@@ -9,25 +9,24 @@ namespace tutti::topology {
 
 namespace {
 
-bool is_usable(const Path& path) { return path.kind != PathClass::none; }
+bool is_usable(const Reach& path) { return path.kind != PathClass::none; }
 
 }  // namespace
 
 std::vector<std::vector<NodeId>> ports_of(const Machine& machine, std::span<const NodeId> devices) {
   const auto ports = machine.all(NodeKind::port);
-  std::vector<std::vector<Path>> paths;  // [device][port]
+  std::vector<std::vector<Reach>> paths;  // [device][port]
   for (const NodeId device : devices) {
     const auto all = paths_from(machine, device);
     auto& mine = paths.emplace_back();
-    for (const NodeId port : ports) mine.push_back(all[static_cast<std::size_t>(port)]);
+    for (const NodeId port : ports) mine.push_back(all[port]);
   }
   std::vector<std::vector<NodeId>> found(devices.size());
   std::vector<int> users(ports.size());
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const auto worth = [&](std::size_t p) {
-      const Path& path = paths[d][p];
-      return std::tuple(!machine.node(ports[p]).rdma, path.kind, (users[p] + 1) / path.bandwidth,
-                        path.hops());
+      const Reach& path = paths[d][p];
+      return std::tuple(!machine.node(ports[p]).rdma, path.kind, (users[p] + 1) / path.bandwidth, path.hops);
     };
     std::size_t best = ports.size();
     for (std::size_t p = 0; p < ports.size(); ++p)

@@ -119,6 +119,7 @@ class Pair {
     if (!one_host_) return "the ranks are on different hosts";
     if (!rules_.shared_memory) return "the ranks cannot share memory";
     route_ = within_host();
+    if (auto why = no_way()) return why;
     // Between ranks of one device the data still goes to memory and back.
     if (a_.seat().device == b_.seat().device) route_ = by_memory();
     return std::nullopt;
@@ -133,15 +134,19 @@ class Pair {
     return route;
   }
 
+  /// Only a picture with links missing has devices of one host apart.
+  [[nodiscard]] std::optional<std::string> no_way() const {
+    if (route_.kind != PathClass::none) return std::nullopt;
+    return fmt::format("no way leads from {} to {}", name(a_.device()), name(b_.device()));
+  }
+
   [[nodiscard]] Route by_memory() const {
     const Machine& machine = a_.machine();
-    const auto paths = paths_from(machine, a_.seat().device);
-    Path best;
-    for (const NodeId memory : machine.all(NodeKind::memory)) {
-      const Path& way = paths[static_cast<std::size_t>(memory)];
-      if (best.nodes.empty() || std::pair(way.kind, way.hops()) < std::pair(best.kind, best.hops()))
-        best = way;
-    }
+    const Paths paths = paths_from(machine, a_.seat().device);
+    const auto distance = [&](NodeId memory) { return std::pair(paths[memory].kind, paths[memory].hops); };
+    const auto memories = machine.all(NodeKind::memory);
+    const auto nearest = std::ranges::min_element(memories, {}, distance);
+    const Path best = nearest == memories.end() ? Path{} : paths.to(*nearest);
     return {.kind = best.kind, .leaving = best, .bandwidth = best.bandwidth, .latency = 2 * best.latency};
   }
 
@@ -178,7 +183,7 @@ class Pair {
   std::optional<std::string> tcp() {
     if (!one_host_) return ports(false);
     route_ = within_host();
-    return std::nullopt;
+    return no_way();
   }
 
   End a_, b_;

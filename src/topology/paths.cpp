@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace tutti::topology {
 
@@ -34,72 +35,100 @@ bool between_sockets(const Machine& machine, const Link& link) {
   return a != b || a < 0;
 }
 
-/// The class of `path` made one link longer: classes only get worse on the way.
-PathClass extended(const Machine& machine, const Path& path, LinkId id) {
+}  // namespace
+
+/// The class of `way` made one link longer: classes only get worse on the way.
+PathClass Paths::extended(const Machine& machine, const Way& way, LinkId id) const {
   const Link& link = machine.link(id);
-  const Node &here = machine.node(path.nodes.back()),
-             &next = machine.node(machine.other_end(id, path.nodes.back()));
+  const Node &here = machine.node(way.node), &next = machine.node(machine.other_end(id, way.node));
   PathClass step = PathClass::same;
   if (link.kind == LinkKind::nvlink || link.kind == LinkKind::xgmi || link.kind == LinkKind::c2c)
     step = here.kind == NodeKind::nvswitch || next.kind == NodeKind::nvswitch ? PathClass::nvswitch
                                                                               : PathClass::direct;
   else if (between_sockets(machine, link))
     step = PathClass::sockets;
-  else if (link.kind == LinkKind::pcie && here.kind == NodeKind::bridge && path.links.size() > 1 &&
-           machine.node(path.nodes[path.nodes.size() - 2]).kind == NodeKind::bridge)
+  else if (link.kind == LinkKind::pcie && here.kind == NodeKind::bridge && way.reach.hops > 1 &&
+           machine.node(ways_[way.before].node).kind == NodeKind::bridge)
     step = PathClass::pcie_switches;
   else if (link.kind == LinkKind::pcie)
     step = PathClass::pcie_switch;
-  const bool through_processor = is_processor(here.kind) && !path.links.empty();
+  const bool through_processor = is_processor(here.kind) && way.reach.hops > 0;
   if (through_processor ||
       (link.kind != LinkKind::c2c && (is_processor(here.kind) || is_processor(next.kind))))
     step = std::max(step, PathClass::host);
-  return std::max(path.kind, step);
+  return std::max(way.reach.kind, step);
 }
 
-/// Smaller is better. The nodes decide between equals.
-bool better(const Path& a, const Path& b) {
-  return std::forward_as_tuple(a.kind, a.links.size(), -a.bandwidth, a.latency, a.links) <
-         std::forward_as_tuple(b.kind, b.links.size(), -b.bandwidth, b.latency, b.links);
+/// The first of the links that differ decides between equals.
+bool Paths::better(const Way& a, const Way& b) const {
+  const auto worth = [](const Reach& reach) {
+    return std::tuple(reach.kind, reach.hops, -reach.bandwidth, reach.latency);
+  };
+  if (worth(a.reach) != worth(b.reach)) return worth(a.reach) < worth(b.reach);
+  bool is_first = a.link < b.link;
+  // From behind, to where they are one.
+  for (std::size_t i = a.before, j = b.before; i != j; i = ways_[i].before, j = ways_[j].before)
+    if (ways_[i].link != ways_[j].link) is_first = ways_[i].link < ways_[j].link;
+  return is_first;
 }
 
-}  // namespace
-
-std::vector<Path> paths_from(const Machine& machine, NodeId from) {
+Paths::Paths(const Machine& machine, NodeId from) : ways_(1), best_(machine.nodes.size(), none) {
   const auto adjacency = machine.adjacency();
-  std::vector<Path> best(machine.nodes.size());
-  best[static_cast<std::size_t>(from)] = {
-      .kind = PathClass::same, .nodes = {from}, .bandwidth = std::numeric_limits<double>::infinity()};
+  best_[static_cast<std::size_t>(from)] = ways_.size();
+  ways_.push_back({.reach = {.kind = PathClass::same, .bandwidth = std::numeric_limits<double>::infinity()},
+                   .node = from});
   // Rounds as those of Bellman and Ford: a longer path may be better, by its class.
   std::vector<NodeId> changed = {from};
-  for (std::size_t round = 0; round < machine.nodes.size() && !changed.empty(); ++round) {
+  std::vector<std::size_t> changed_in(machine.nodes.size());  // the last round, from 1
+  for (std::size_t round = 1; round <= machine.nodes.size() && !changed.empty(); ++round) {
     std::vector<NodeId> next;
     for (const NodeId id : changed) {
-      const Path here = best[static_cast<std::size_t>(id)];
+      const std::size_t at = best_[static_cast<std::size_t>(id)];
+      const Way here = ways_[at];
       for (const LinkId link : adjacency[static_cast<std::size_t>(id)]) {
-        if (id != from && !forwards(machine, id, here.links.back(), link)) continue;
+        if (id != from && !forwards(machine, id, here.link, link)) continue;
         const NodeId to = machine.other_end(link, id);
-        if (std::ranges::find(here.nodes, to) != here.nodes.end()) continue;
-        Path longer = here;
-        longer.kind = extended(machine, here, link);
-        longer.nodes.push_back(to);
-        longer.links.push_back(link);
-        longer.bandwidth = std::min(here.bandwidth, machine.link(link).bandwidth);
-        longer.latency += machine.link(link).latency;
-        auto& known = best[static_cast<std::size_t>(to)];
-        if (!known.nodes.empty() && !better(longer, known)) continue;
-        known = std::move(longer);
-        if (std::ranges::find(next, to) == next.end()) next.push_back(to);
+        const Way longer{.reach = {.kind = extended(machine, here, link),
+                                   .hops = here.reach.hops + 1,
+                                   .bandwidth = std::min(here.reach.bandwidth, machine.link(link).bandwidth),
+                                   .latency = here.reach.latency + machine.link(link).latency},
+                         .node = to,
+                         .link = link,
+                         .before = at};
+        // One that comes to a node again has more links than at first, and no better class.
+        std::size_t& known = best_[static_cast<std::size_t>(to)];
+        if (known != none && !better(longer, ways_[known])) continue;
+        known = ways_.size();
+        ways_.push_back(longer);
+        if (std::exchange(changed_in[static_cast<std::size_t>(to)], round) != round) next.push_back(to);
       }
     }
     changed = std::move(next);
   }
-  return best;
 }
 
-Path path(const Machine& machine, NodeId from, NodeId to) {
-  return std::move(paths_from(machine, from)[static_cast<std::size_t>(to)]);
+const Reach& Paths::operator[](NodeId to) const { return ways_[best_[static_cast<std::size_t>(to)]].reach; }
+
+Path Paths::to(NodeId node) const {
+  std::size_t at = best_[static_cast<std::size_t>(node)];
+  const Reach& reach = ways_[at].reach;
+  if (at == none) return {};
+  Path path{
+      .kind = reach.kind, .nodes = {ways_[at].node}, .bandwidth = reach.bandwidth, .latency = reach.latency};
+  path.links.reserve(static_cast<std::size_t>(reach.hops));
+  path.nodes.reserve(static_cast<std::size_t>(reach.hops) + 1);
+  for (; ways_[at].reach.hops > 0; at = ways_[at].before) {
+    path.links.push_back(ways_[at].link);
+    path.nodes.push_back(ways_[ways_[at].before].node);
+  }
+  std::ranges::reverse(path.nodes);
+  std::ranges::reverse(path.links);
+  return path;
 }
+
+Paths paths_from(const Machine& machine, NodeId from) { return {machine, from}; }
+
+Path path(const Machine& machine, NodeId from, NodeId to) { return paths_from(machine, from).to(to); }
 
 std::string_view name(PathClass kind) noexcept {
   switch (kind) {

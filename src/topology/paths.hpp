@@ -34,10 +34,40 @@ struct Path {
   [[nodiscard]] std::size_t hops() const { return links.size(); }
 };
 
-/// Paths from `from` to every node, indexed by node. The best class wins, then fewer links, then more
-/// bandwidth, then the lower numbers: the same on every rank. Data passes through processors, bridges and
-/// NVSwitches only; a GPU does not forward.
-std::vector<Path> paths_from(const Machine& machine, NodeId from);
+/// A path without what lies on it.
+struct Reach {
+  PathClass kind = PathClass::none;
+  std::int32_t hops = 0;
+  double bandwidth = 0, latency = 0;  ///< as of Path
+};
+
+/// From one node to all. Each path is kept as its last link and the path before that: whole ones would have
+/// n^2 links along a chain of n devices, and there are n nodes to begin at.
+class Paths {
+ public:
+  Paths(const Machine& machine, NodeId from);
+  [[nodiscard]] const Reach& operator[](NodeId to) const;
+  [[nodiscard]] Path to(NodeId node) const;
+
+ private:
+  struct Way {
+    Reach reach{};
+    NodeId node = no_node;   ///< where it ends
+    LinkId link = -1;        ///< the last; none of a way that only begins
+    std::size_t before = 0;  ///< the way without that link, in ways_
+  };
+  static constexpr std::size_t none = 0;  ///< the way to what cannot be reached
+
+  [[nodiscard]] PathClass extended(const Machine& machine, const Way& way, LinkId id) const;
+  [[nodiscard]] bool better(const Way& a, const Way& b) const;
+
+  std::vector<Way> ways_;          ///< also those that others were better than: some lead on from them
+  std::vector<std::size_t> best_;  ///< [node], in ways_
+};
+
+/// The best class wins, then fewer links, then more bandwidth, then less latency, then the lower numbers: the
+/// same on every rank. Data passes through processors, bridges and NVSwitches only; a GPU does not forward.
+Paths paths_from(const Machine& machine, NodeId from);
 Path path(const Machine& machine, NodeId from, NodeId to);
 
 /// "pcie switch", "sockets", ...

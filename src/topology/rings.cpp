@@ -116,8 +116,7 @@ std::vector<Ring> rings_of_direct_links(const Machine& machine, const std::vecto
 std::vector<Ring> rings_of_switches(const Machine& machine, const std::vector<NodeId>& gpus) {
   const auto parts_whole = [&] {
     const auto paths = paths_from(machine, gpus.front());
-    return std::ranges::all_of(
-        gpus, [&](NodeId gpu) { return paths[static_cast<std::size_t>(gpu)].kind <= PathClass::nvswitch; });
+    return std::ranges::all_of(gpus, [&](NodeId gpu) { return paths[gpu].kind <= PathClass::nvswitch; });
   };
   if (machine.count(NodeKind::nvswitch) == 0 || !parts_whole()) return {};
   std::vector<Ring> rings;
@@ -175,13 +174,13 @@ Ring ring_of_tree(const Machine& machine, const std::vector<NodeId>& gpus) {
 std::vector<std::array<int, 2>> directed_passes(const Machine& machine, std::span<const Ring> rings,
                                                 bool& whole) {
   std::vector<std::array<int, 2>> count(machine.links.size());
-  std::map<NodeId, std::vector<Path>> paths;
+  std::map<NodeId, Paths> paths;
   whole = true;
   for (const Ring& ring : rings) {
     for (std::size_t i = 0; i < ring.size(); ++i) {
       const NodeId from = ring[i], to = ring[(i + 1) % ring.size()];
-      if (!paths.contains(from)) paths[from] = paths_from(machine, from);
-      const Path& path = paths[from][static_cast<std::size_t>(to)];
+      if (!paths.contains(from)) paths.emplace(from, paths_from(machine, from));
+      const Path path = paths.at(from).to(to);
       whole = whole && path.kind != PathClass::none;
       for (std::size_t hop = 0; hop < path.links.size(); ++hop) {
         const LinkId id = path.links[hop];

@@ -93,7 +93,7 @@ std::string affinity_table(const Machine& machine) {
     text += name(machine.node(devices[i])) + ":";
     const auto paths = paths_from(machine, devices[i]);
     for (const NodeId port : ports[i]) {
-      const Path& path = paths[static_cast<std::size_t>(port)];
+      const Reach& path = paths[port];
       const Node& node = machine.node(port);
       text += fmt::format(" {}{}{}{} ({}, {:.4g} GB/s)", name(node), node.label.empty() ? "" : " ",
                           node.label, node.rdma ? "" : " without RDMA", name(path.kind), path.bandwidth);
@@ -127,7 +127,7 @@ std::string path_matrix(const Machine& machine) {
     text += fmt::format("\n{:{}}", name(machine.node(from)), width);
     const auto paths = paths_from(machine, from);
     for (const NodeId to : nodes) {
-      const PathClass kind = paths[static_cast<std::size_t>(to)].kind;
+      const PathClass kind = paths[to].kind;
       used.insert(kind);
       text += fmt::format("{:>{}}", abbreviation(kind), width);
     }

@@ -77,6 +77,24 @@ TEST(Choice, WithoutRdmaOrNetwork) {
   EXPECT_EQ(none.refused.size(), 7U);
 }
 
+TEST(Choice, WhereNoWayLeads) {
+  Machine machine;
+  machine.add(Node{.kind = NodeKind::cpu});
+  for (int gpu = 0; gpu < 2; ++gpu) machine.add(Node{.kind = NodeKind::gpu});
+  machine.add(Link{.a = machine.find("cpu0"), .b = machine.find("gpu0"), .bandwidth = 24, .latency = 0.5});
+  const World apart = uniform_world(machine, 1);
+  for (const Memory memory : {Memory::gpu, Memory::cpu}) {
+    const Choice none = choose(apart, 0, 1, {.memory = memory});
+    EXPECT_EQ(none.means, Means::none);
+    EXPECT_EQ(reason(none, Means::shared_memory), "no way leads from gpu0 to gpu1");
+    EXPECT_EQ(reason(none, Means::tcp), "no way leads from gpu0 to gpu1");
+  }
+  // Memory of the processor itself is not in the picture.
+  Machine bare;
+  bare.add(Node{.kind = NodeKind::cpu});
+  EXPECT_EQ(choose(uniform_world(bare, 1, 2), 0, 1).means, Means::shared_memory);
+}
+
 TEST(Choice, BuffersOfProcessors) {
   const World world = uniform_world(known("dgx-h100"), 2);
   const Rules cpu{.memory = Memory::cpu};

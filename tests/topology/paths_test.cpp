@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "samples.hpp"
 #include "topology/affinity.hpp"
@@ -75,13 +77,49 @@ TEST(Paths, AreTheSameInBothDirections) {
     for (NodeId a = 0; a < static_cast<NodeId>(machine.nodes.size()); ++a) {
       const auto paths = paths_from(machine, a);
       for (NodeId b = 0; b < a; ++b) {
-        const Path there = paths[static_cast<std::size_t>(b)], back = path(machine, b, a);
+        const Path there = paths.to(b), back = path(machine, b, a);
         EXPECT_EQ(there.kind, back.kind) << name << " " << describe(machine, there);
         EXPECT_EQ(there.hops(), back.hops());
         EXPECT_DOUBLE_EQ(there.bandwidth, back.bandwidth);
       }
     }
   }
+}
+
+TEST(Paths, OfEqualsHaveTheLowerLinks) {
+  Machine machine;
+  const auto cpu = [&] { return machine.add(Node{.kind = NodeKind::cpu}); };
+  const NodeId from = cpu(), left = cpu(), right = cpu(), to = cpu();
+  const auto link = [&](NodeId a, NodeId b) {
+    return machine.add(Link{.a = a, .b = b, .kind = LinkKind::socket, .bandwidth = 10, .latency = 1});
+  };
+  // The second links are the other way round: the first ones decide.
+  const LinkId right_to = link(right, to), left_to = link(left, to);
+  const LinkId from_left = link(from, left), from_right = link(from, right);
+  EXPECT_EQ(path(machine, from, to).links, (std::vector{from_left, left_to}));
+  EXPECT_EQ(path(machine, to, from).links, (std::vector{right_to, from_right}));
+}
+
+// Whole paths at every step would take the third power of their number.
+TEST(Paths, AlongAChainAreFoundInTime) {
+  constexpr NodeId last = 1999;
+  Machine machine;
+  for (NodeId id = 0; id <= last; ++id) {
+    machine.add(Node{.kind = NodeKind::cpu, .package = id});
+    if (id > 0)
+      machine.add(Link{.a = id - 1, .b = id, .kind = LinkKind::socket, .bandwidth = 10, .latency = 1});
+  }
+  for (NodeId from = 0; from <= last; ++from) {
+    const Paths paths = paths_from(machine, from);
+    ASSERT_EQ(paths[last].hops, last - from);
+    ASSERT_EQ(paths[0].hops, from);
+  }
+  const Path longest = path(machine, 0, last);
+  std::vector<NodeId> nodes(last + 1);
+  std::iota(nodes.begin(), nodes.end(), 0);
+  EXPECT_EQ(longest.nodes, nodes);
+  nodes.pop_back();  // each link has the number of its first end
+  EXPECT_EQ(longest.links, nodes);
 }
 
 std::vector<std::string> first_ports(const Machine& machine) {
