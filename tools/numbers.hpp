@@ -24,14 +24,20 @@ inline void take_no_octal_numbers(CLI::App& app) {
     take_no_octal_numbers(*command);
 }
 
-inline CLI::Validator seconds_between(const std::string& least, const std::string& most) {
+/// `what`: "number", or of what.
+inline CLI::Validator number_between(const std::string& least, const std::string& most,
+                                     const std::string& what = "number", const std::string& type = "") {
   return {[=](std::string& text) {
-            const double seconds = std::strtod(text.c_str(), nullptr);  // what follows CLI11 refuses
-            return seconds >= std::stod(least) && seconds <= std::stod(most)
+            const double number = std::strtod(text.c_str(), nullptr);  // what follows CLI11 refuses
+            return number >= std::stod(least) && number <= std::stod(most)
                        ? std::string()
-                       : "\"" + text + "\" is no number of seconds from " + least + " to " + most;
+                       : "\"" + text + "\" is no " + what + " from " + least + " to " + most;
           },
-          "SECONDS"};
+          type};
+}
+
+inline CLI::Validator seconds_between(const std::string& least, const std::string& most) {
+  return number_between(least, most, "number of seconds", "SECONDS");
 }
 
 }  // namespace tutti

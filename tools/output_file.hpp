@@ -50,6 +50,28 @@ inline std::filesystem::path behind_links(std::filesystem::path file) {
   return file;
 }
 
+/// "-", and any name of what is the standard output.
+inline bool leads_to_standard_output(const std::string& file) {
+  struct stat named = {}, printed = {};
+  return file == "-" || (::stat(file.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &printed) == 0 &&
+                         named.st_dev == printed.st_dev && named.st_ino == printed.st_ino);
+}
+
+/// Whether what is written to one takes the place of what is written to the other, or both come as one.
+/// Either may still have to be made.
+inline bool is_same_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  if (a == b || (leads_to_standard_output(a) && leads_to_standard_output(b))) return true;
+  std::error_code none, failed;
+  if (fs::equivalent(a, b, none)) return true;  // also by names of one file that are no links
+  const auto place = [&](const std::string& file) {
+    const fs::path whole = fs::absolute(behind_links(file), failed);
+    return failed ? whole : fs::weakly_canonical(whole, failed);
+  };
+  const fs::path place_of_a = place(a);
+  return !failed && place_of_a == place(b) && !failed;
+}
+
 /// Made before the work that takes long, so that it fails soon. A file is made, or changes, only once all of
 /// the text is written: the work may fail or end by a signal, and the disk may be full. What is no regular
 /// file, a FIFO say, stays open from the start. That somebody reads it is waited for, but not for ever; who
@@ -71,11 +93,7 @@ class OutputFile {
     if (is_new && fs::is_empty(target_, none)) fs::remove(target_, none);  // else another wrote it meanwhile
   }
 
-  [[nodiscard]] bool is_standard_output() const {
-    struct stat named = {}, printed = {};
-    return file_ == "-" || (::stat(file_.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &printed) == 0 &&
-                            named.st_dev == printed.st_dev && named.st_ino == printed.st_ino);
-  }
+  [[nodiscard]] bool is_standard_output() const { return leads_to_standard_output(file_); }
 
   /// All of it. Throws Error(system).
   void write(const std::string& text) {

@@ -67,6 +67,27 @@ TEST_F(OutputFiles, MayBeLinks) {
   EXPECT_EQ(text_in(file_), "text");
 }
 
+TEST_F(OutputFiles, AreTheSameByAnyName) {
+  const std::string name = file_;
+  fs::create_directory(folder_ / "inner");
+  const fs::path link = folder_ / "link", folder_link = folder_ / "folder-link";
+  fs::create_symlink("results.json", link);  // which is not there yet
+  fs::create_directory_symlink(folder_, folder_link);
+  for (const fs::path& other : {fs::relative(file_), folder_ / "." / "results.json", link,
+                                folder_ / "inner" / ".." / "results.json", folder_link / "results.json"}) {
+    EXPECT_TRUE(is_same_file(name, other)) << other;
+    EXPECT_TRUE(is_same_file(other, name)) << other;
+  }
+  EXPECT_TRUE(is_same_file("results.json", "./results.json"));
+  EXPECT_FALSE(is_same_file(name, folder_ / "inner" / "results.json"));
+  EXPECT_FALSE(is_same_file(name, folder_ / "others.json"));
+  EXPECT_FALSE(is_same_file("-", name));
+  EXPECT_TRUE(is_same_file("-", "/dev/stdout"));
+  std::ofstream(file_) << "of yesterday";
+  fs::create_hard_link(file_, folder_ / "other");
+  EXPECT_TRUE(is_same_file(name, folder_ / "other"));
+}
+
 TEST_F(OutputFiles, KeepWhatWasThereBeforeWhenNothingIsWritten) {
   std::ofstream(file_) << "of yesterday";
   const OutputFile file(file_);

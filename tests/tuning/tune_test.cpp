@@ -124,6 +124,23 @@ TEST_F(Tune, ChecksTheDefaultsOfAMachineThatWasNotTuned) {
   EXPECT_EQ(nlohmann::json::parse(output_).at("questions").size(), 8U);
 }
 
+TEST_F(Tune, ReportsToNoFileOfConstants) {
+  const std::string check = "--ranks 2 --check --largest 8 --rounds 1 --json ", tuning = "TUTTI_TUNING=";
+  const auto file = folder_ / "mine.json", link = folder_ / "link.json";
+  ASSERT_EQ(run("--ranks 2 --largest 8 --rounds 1 --file " + file.string()), 0) << output_;
+  std::filesystem::create_symlink(file, link);
+  const nlohmann::json before = read(file);
+  EXPECT_EQ(run(check + link.string() + " --file " + file.string()), 2) << output_;
+  EXPECT_THAT(output_, HasSubstr("--json: wants a file of its own, not that of the constants"));
+  EXPECT_EQ(run(check + file.string(), tuning + link.string()), 2) << output_;
+  EXPECT_EQ(read(file), before);
+
+  ASSERT_EQ(run("--ranks 2 --largest 8 --rounds 1"), 0) << output_;
+  const auto found = std::filesystem::directory_iterator(folder_ / "tutti" / "tuning")->path();
+  EXPECT_EQ(run(check + found.string()), 2) << output_;
+  EXPECT_EQ(run(check + found.string(), tuning + "off"), 0) << "then nobody looks there" << output_;
+}
+
 TEST_F(Tune, RefusesABrokenFile) {
   const auto file = folder_ / "broken.json";
   std::ofstream(file) << "{\"tutti_tuning\": 1";

@@ -86,7 +86,7 @@ nlohmann::json try_to_play(Team& team, int a, int b, const Options& options) {
     const Seat seat(team.rank(), first ? b : a, first);
     return play(UniqueId::parse(id), first, options);
   } catch (const Error& error) {
-    return {{"error", error.what()}, {"of_settings", error.code() == ErrorCode::invalid_argument}};
+    return {{"error", error.what()}, {"code", error.code()}};
   }
 }
 
@@ -96,7 +96,7 @@ Pair measure(Team& team, int a, int b, const Options& options) {
   for (const int rank : {b, a}) {
     const auto& told = all.at(static_cast<std::size_t>(rank));
     pair.error = told.value("error", pair.error);
-    pair.error_is_of_settings = told.value("of_settings", pair.error_is_of_settings);
+    pair.code = told.value("code", pair.code);
   }
   if (!pair.error.empty()) return pair;
   const auto& told = all.at(static_cast<std::size_t>(a));

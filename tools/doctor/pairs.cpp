@@ -59,13 +59,18 @@ Findings examine_blocked(const PairFacts& facts) {
   return findings;
 }
 
+/// Settings and limits of the system (`ulimit -n`, say) hold for every transport.
+bool says_what_to_change(const Pair& failed) {
+  return failed.code == ErrorCode::invalid_argument || failed.code == ErrorCode::system;
+}
+
 Finding failed_finding(const PairFacts& facts, const Pair& pair) {
   return {.area = "pairs",
           .level = Level::error,
           .what = fmt::format("ranks {} ({}) and {} ({}) do not work together: {}", pair.a,
                               machine(facts, pair.a), pair.b, machine(facts, pair.b),
                               with_ranks(pair, pair.error)),
-          .remedy = facts.wanted == "tcp" || pair.error_is_of_settings
+          .remedy = facts.wanted == "tcp" || says_what_to_change(pair)
                         ? ""
                         : "try --transport tcp: when that works, RDMA or shared memory is at "
                           "fault, and the message says how",

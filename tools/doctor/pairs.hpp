@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <tutti/error.hpp>
+
 #include "doctor/finding.hpp"
 
 namespace tutti::doctor {
@@ -20,12 +22,12 @@ struct Blocked {
 /// Measured by ping-pong; `a` < `b`.
 struct Pair {
   int a = 0, b = 0;
-  std::string error{};                ///< why it could not be measured; empty: it was
-  bool error_is_of_settings = false;  ///< and says itself what to change
-  std::string transport{};            ///< "shm", "verbs", "tcp"
-  std::string explanation{};          ///< the transport's own
-  double latency_us = 0;              ///< of 8 bytes, one way
-  double gigabytes = 0;               ///< per second, of 4 MiB, one way
+  std::string error{};                  ///< why it could not be measured; empty: it was
+  ErrorCode code = ErrorCode::timeout;  ///< of that error
+  std::string transport{};              ///< "shm", "verbs", "tcp"
+  std::string explanation{};            ///< the transport's own
+  double latency_us = 0;                ///< of 8 bytes, one way
+  double gigabytes = 0;                 ///< per second, of 4 MiB, one way
 };
 
 struct PairFacts {

@@ -7,6 +7,7 @@
 
 #include "algorithm_name.hpp"
 #include "command_line.hpp"
+#include "output_file.hpp"
 #include "topology/builtin.hpp"
 
 namespace tutti::sim {
@@ -38,7 +39,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
       ->transform(size(sim::most_bytes, 1));
   app.add_option("--effort", settings.effort,
                  "Simulate this many times as much before a candidate is given up (default 1: some seconds)")
-      ->check(CLI::Range(1e-6, 1e6));
+      ->check(number_between("1e-6", "1e6"));
   app.add_option("--links", settings.links, "Show this many of the busiest links")
       ->check(CLI::Range(0, 1000));
   app.add_option("--json", settings.json,
@@ -50,7 +51,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     app.parse(argc, argv);
     settings.collective = parse_collective(operation);
     if (app.count("--algorithm") > 0) check_algorithm(operation, settings.algorithm);
-    if (!settings.json.empty() && settings.json == settings.plot)
+    if (!settings.json.empty() && !settings.plot.empty() && is_same_file(settings.json, settings.plot))
       throw CLI::ValidationError("--plot", "wants a file of its own, not that of --json");
     settings.sizes.assign(sizes.begin(), sizes.end());
   });

@@ -5,7 +5,10 @@
 #include <utility>
 
 #include "command_line.hpp"
+#include "output_file.hpp"
 #include "own_ranks.hpp"
+#include "topology/discover.hpp"
+#include "tuning/file.hpp"
 
 namespace tutti::tune {
 
@@ -18,6 +21,15 @@ void drop_repeated(std::vector<T>& values) {
   for (const T& value : values)
     if (std::ranges::find(once, value) == once.end()) once.push_back(value);
   values = std::move(once);
+}
+
+/// The report would take the place of the constants.
+void require_own_json(const Settings& settings) {
+  std::string constants = settings.file;
+  if (constants.empty() && settings.options.tuning != "off")
+    constants = tuning::file_of(topology::hash_of_parts(topology::discover()));
+  if (!constants.empty() && is_same_file(settings.json, constants))
+    throw CLI::ValidationError("--json", "wants a file of its own, not that of the constants");
 }
 
 }  // namespace
@@ -62,6 +74,7 @@ std::variant<Settings, int> parse_command_line(int argc, const char* const* argv
     } else if (settings.file.empty()) {
       settings.file = settings.options.tuning;
     }
+    if (!settings.json.empty()) require_own_json(settings);
     check_own_ranks(*std::ranges::max_element(settings.ranks), settings.options.timeout, "start one process");
   });
 }
