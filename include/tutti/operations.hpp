@@ -44,7 +44,8 @@ concept OtherIntegers = std::ranges::input_range<Range> && std::integral<std::ra
     !std::convertible_to<Range, std::span<const std::size_t>>;
 }  // namespace detail
 
-/// Counts or displacements of a v-form, one a rank, in elements: contiguous memory of std::size_t.
+/// Counts or displacements of a v-form, one a rank, in elements: contiguous memory of std::size_t, such as
+/// std::vector<std::size_t>; not numbers in braces.
 class PerRank : public std::span<const std::size_t> {
  public:
   using std::span<const std::size_t>::span;
@@ -293,7 +294,8 @@ class Operations {
 
   /// all_to_all with its own count and displacement for every peer (empty displacements: packed). What rank s
   /// sends to r must be what r expects from s. Blocks of the output do not overlap. Not in place. A rank that
-  /// sends nothing may pass `{}` for `in`, one that receives nothing for `out`.
+  /// sends nothing may pass `{}` for `in`, one that receives nothing for `out`; one that does neither, for
+  /// one of them, and std::span<T>() for the other.
   template <Elements In, WritableElementsLike<In> Out = std::span<element_of<In>>>
   Result all_to_all_v(In&& in, PerRank in_counts, PerRank in_displacements, Out&& out, PerRank out_counts,
                       PerRank out_displacements) {

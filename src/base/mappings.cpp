@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/file_descriptor.hpp"
+#include "base/system_error.hpp"
 
 namespace tutti {
 
@@ -57,6 +58,7 @@ std::size_t whole_pages(std::size_t bytes) {
 
 bool private_anonymous(const std::byte* data, std::size_t bytes) {
   std::ifstream maps("/proc/self/maps");
+  if (!maps) throw_errno("cannot read /proc/self/maps, which says what memory this is");
   auto next = reinterpret_cast<std::uintptr_t>(data);
   const std::uintptr_t end = next + bytes;
   for (std::string line; next < end && std::getline(maps, line);) {

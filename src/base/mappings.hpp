@@ -11,7 +11,7 @@ std::size_t page_bytes();
 /// `bytes`, up to the next multiple of that.
 std::size_t whole_pages(std::size_t bytes);
 
-/// True when [data, data + bytes) lies in private anonymous writable mappings. False as well where
+/// True when [data, data + bytes) lies in private anonymous writable mappings. Throws Error(system) where
 /// /proc/self/maps cannot be read.
 bool private_anonymous(const std::byte* data, std::size_t bytes);
 

@@ -118,7 +118,7 @@ std::shared_ptr<Session> Session::join(const UniqueId& id, Rank rank, int size,
                                        std::chrono::milliseconds timeout) {
   if (size < 1 || rank < 0 || rank >= size)
     throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(rank) + " of " + std::to_string(size) +
-                                                 ": ranks go from 0 to size - 1");
+                                                 ": size is at least 1, and ranks go from 0 to size - 1");
   if (size > largest_group)
     throw Error(ErrorCode::invalid_argument, "a group of " + std::to_string(size) + " ranks; the most are " +
                                                  std::to_string(largest_group));

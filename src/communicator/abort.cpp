@@ -7,6 +7,7 @@ void Impl::abort(const std::string& reason) noexcept {
   const std::lock_guard lock(abort_under_way);
   try {
     abort_reason = reason;
+    failed_before_abort = unusable.load(std::memory_order_acquire);
     abort_requested.store(true, std::memory_order_release);
     unusable.store(true, std::memory_order_release);
     if (fork_generation == tutti::fork_generation()) shm->close();

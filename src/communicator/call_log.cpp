@@ -126,10 +126,10 @@ std::string Impl::doing(Rank rank) const {
   const auto calls = logged_calls(rank);
   const bool collective = !calls.empty() && calls.back().sequence != 0;
   if (calls.empty() || (collective && calls.back().sequence <= warm_up_calls))
-    return " (has called nothing yet)";
+    return "has called nothing on this communicator yet";
   const LoggedCall& last = calls.back();
-  return " (last called " + describe_logged(rank, last) +
-         (collective ? " #" + std::to_string(last.sequence - warm_up_calls) : "") + ")";
+  return "last call on this communicator: " + describe_logged(rank, last) +
+         (collective ? " #" + std::to_string(last.sequence - warm_up_calls) : "");
 }
 
 }  // namespace tutti::detail

@@ -29,6 +29,15 @@ std::string remedy(const Call& call) {
 
 }  // namespace
 
+// Who reads of a rank of a split looks for it among the processes of the job.
+std::string Impl::named(Rank rank, const std::string& more) const {
+  const Rank world = group.world[static_cast<std::size_t>(rank)];
+  std::string note = world == rank ? "" : fmt::format("world rank {}", world);
+  if (!note.empty() && !more.empty()) note += ", ";
+  note += more;
+  return fmt::format("rank {}", rank) + (note.empty() ? "" : " (" + note + ")");
+}
+
 std::optional<Watch::Gone> Impl::gone(Rank rank) const {
   return watch->gone(group.world[static_cast<std::size_t>(rank)], group.communicator);
 }
@@ -56,8 +65,8 @@ std::optional<Rank> Impl::first_dead() const {
 
 Error Impl::member_gone(const Task* task, Rank rank) const {
   return {ErrorCode::peer_lost,
-          fmt::format("{}rank {} {}; make a new communicator without it to go on",
-                      task == nullptr ? "" : title(*task) + ": ", rank, gone(rank)->did),
+          fmt::format("{}{} {}; make a new communicator without it to go on",
+                      task == nullptr ? "" : title(*task) + ": ", named(rank), gone(rank)->did),
           {rank}};
 }
 
@@ -86,13 +95,16 @@ std::optional<Error> Impl::failure_in_memory(const Task* task) {
   const auto seen_for = now.time_since_epoch() - Clock::duration(first);
   if (!watch->session().hub_has_ended() && seen_for < closing_heard_within) return std::nullopt;
   if (const auto dead = first_dead()) return member_gone(task, *dead);  // the cause
+  const auto its_end = gone(*failed_rank);
+  std::string text = fmt::format("{} {}", named(*failed_rank),
+                                 its_end ? its_end->did : "failed, aborted or ended its communicator");
   std::vector<Rank> ranks{*failed_rank};
-  std::string text = fmt::format("rank {} failed, aborted or ended its communicator", *failed_rank);
-  for (Rank r = 0; r < group.size; ++r)
-    if (const auto end = gone(r)) {
-      ranks.push_back(r);
-      text += fmt::format(", rank {} {}", r, end->did);
-    }
+  for (Rank r = 0; r < group.size; ++r) {
+    const auto end = gone(r);
+    if (!end || r == *failed_rank) continue;
+    text += fmt::format("; before or since, {} {}", named(r), end->did);
+    if (watch->session().hub_has_ended()) ranks.push_back(r);  // it may have died
+  }
   return Error(ErrorCode::aborted, (task == nullptr ? "" : title(*task) + ": ") + text, std::move(ranks));
 }
 
@@ -148,12 +160,11 @@ void Impl::check_calls(const Task& task) {
       if (same == theirs.end()) break;
       if (call.sequence == 0 || same->sequence != call.sequence || same->tag == call.tag) continue;
       const std::string here = describe_logged(group.rank, call), there = describe_logged(r, *same);
-      throw Error(
-          ErrorCode::mismatch,
-          fmt::format("call {}: rank {} called {}, rank {} called {}{}; all ranks must make the same call",
-                      call.sequence - warm_up_calls, group.rank, here, r, there,
-                      there == here ? " with other options, schedule, factor or counts" : ""),
-          {group.rank, r});
+      throw Error(ErrorCode::mismatch,
+                  fmt::format("call {}: {} called {}, {} called {}{}; all ranks must make the same call",
+                              call.sequence - warm_up_calls, named(group.rank), here, named(r), there,
+                              there == here ? " with other options, schedule, factor or counts" : ""),
+                  {group.rank, r});
     }
   }
 }
@@ -169,17 +180,24 @@ void Impl::report_calls() {
 
 std::string Impl::what_they_do(std::span<const Rank> ranks) const {
   std::string who;
-  for (const Rank r : ranks) who += (who.empty() ? "rank " : "; rank ") + std::to_string(r) + doing(r);
+  for (const Rank r : ranks) who += (who.empty() ? "" : "; ") + named(r, doing(r));
   return who.empty() ? "other ranks" : who;
 }
 
 void Impl::give_up(Task& task, Clock::duration waited) {
   const std::vector<Rank> waiting_for = task.awaited();
+  const bool may_be_a_cycle =
+      is_point_to_point(task.call) && std::ranges::all_of(waiting_for, [this](Rank r) {
+        if (!shm->reaches(r)) return true;
+        const auto calls = logged_calls(r);
+        return !calls.empty() && calls.back().sequence == 0;
+      });
   throw Error(ErrorCode::timeout,
               title(task) + ": nothing moved for " +
                   std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()) +
                   " ms; waiting for " + what_they_do(waiting_for) +
-                  " (Options::timeout or TUTTI_TIMEOUT sets the limit)",
+                  " (Options::timeout or TUTTI_TIMEOUT sets the limit)" +
+                  (may_be_a_cycle ? "; sends and receives that wait for each other belong in one Group" : ""),
               waiting_for);
 }
 
@@ -188,12 +206,12 @@ Error Impl::sizes_differ(const Task& task, Rank from) const {
   const auto me = static_cast<std::size_t>(group.rank);
   const std::size_t expected = task.call.out_counts[static_cast<std::size_t>(from)];
   std::string who =
-      fmt::format("rank {} sends this one another number of elements than it expects, {}", from, expected);
+      fmt::format("{} sends this one another number of elements than it expects, {}", named(from), expected);
   for (const LoggedCall& call : logged_calls(from)) {
     if (call.sequence != task.sequence) continue;
     const auto counts = logged_counts(from, call);
     if (me < std::min(counts.size(), std::size(call_log->counts[0].first)) && counts[me] != expected)
-      who = fmt::format("rank {} called {}, which sends this one {} elements; it expects {}", from,
+      who = fmt::format("{} called {}, which sends this one {} elements; it expects {}", named(from),
                         describe_logged(from, call), counts[me], expected);
   }
   return {ErrorCode::mismatch,
@@ -204,10 +222,10 @@ Error Impl::sizes_differ(const Task& task, Rank from) const {
 // Sends and receives are numbered by pair, so only what this rank's peer sent it can have come.
 Error Impl::message_differs(const Task& task, const transport::Mismatch& mismatch) const {
   const Rank peer = task.call.root;
-  std::string what = fmt::format("rank {} sent another message", peer);
+  std::string what = fmt::format("{} sent another message", named(peer));
   for (const LoggedCall& call : logged_calls(peer))
     if (call.tag == mismatch.found && call.operation() == Operation::send && call.root == group.rank)
-      what = fmt::format("rank {} called {}", peer, describe_logged(peer, call));
+      what = fmt::format("{} called {}", named(peer), describe_logged(peer, call));
   return {ErrorCode::mismatch, title(task) + ": " + what + remedy(task.call), {group.rank, peer}};
 }
 
@@ -218,20 +236,19 @@ void Impl::mismatched(const Task& task, const transport::Mismatch& mismatch) {
   check_calls(task);
   for (const LoggedCall& call : logged_calls(from))
     if (call.tag == mismatch.found && call.sequence != 0)
-      throw Error(ErrorCode::mismatch,
-                  title(task) + ": rank " + std::to_string(from) + " called " + describe_logged(from, call) +
-                      remedy(task.call),
-                  {group.rank, from});
+      throw Error(
+          ErrorCode::mismatch,
+          title(task) + ": " + named(from) + " called " + describe_logged(from, call) + remedy(task.call),
+          {group.rank, from});
   if (task.call.operation == Operation::all_to_all_v) throw sizes_differ(task, from);
   report_calls();
   for (const Deadline deadline(500ms); !deadline.passed(); ::sched_yield()) {
     watch->poll();
     if (const auto notice = watch->failure(group.communicator)) throw failure_of_others(&task, *notice);
   }
-  throw Error(
-      ErrorCode::mismatch,
-      title(task) + ": rank " + std::to_string(from) + " sent a message of another call" + remedy(task.call),
-      {group.rank, from});
+  throw Error(ErrorCode::mismatch,
+              title(task) + ": " + named(from) + " sent a message of another call" + remedy(task.call),
+              {group.rank, from});
 }
 
 std::string Impl::title(const Task& task) const {
@@ -239,7 +256,7 @@ std::string Impl::title(const Task& task) const {
   return describe(task.call) +
          (task.sequence <= uncounted ? ", while the communicator was made,"
                                      : " #" + std::to_string(task.sequence - uncounted)) +
-         " on rank " + std::to_string(group.rank);
+         " on " + named(group.rank);
 }
 
 // Transports do not know which call they serve.
@@ -279,6 +296,7 @@ std::exception_ptr Impl::fail(const Task* task) {
   try {
     error.emplace(caught(task));
     failed_text = error->what();
+    failed_ranks = error->ranks();
     failed = std::make_exception_ptr(*error);
   } catch (const std::bad_alloc&) {
     failed_text = "out of memory";

@@ -244,7 +244,10 @@ struct Impl {
   void check_members(Task& task);
   void check_calls(const Task& task);
   void report_calls();
-  /// For a sentence: who is awaited, and what each of them last called, as far as that is known.
+  /// For a sentence: "rank 1", where all count it otherwise with its world rank, and in the same parentheses
+  /// `more` about it.
+  [[nodiscard]] std::string named(Rank rank, const std::string& more = "") const;
+  /// Likewise: who is awaited, and what each of them last called, as far as that is known.
   [[nodiscard]] std::string what_they_do(std::span<const Rank> ranks) const;
   [[noreturn]] void give_up(Task& task, Clock::duration waited);
   [[noreturn]] void mismatched(const Task& task, const transport::Mismatch& mismatch);
@@ -406,11 +409,13 @@ struct Impl {
   std::atomic<bool> abort_requested{false};
   std::atomic<bool> unusable{false};  ///< `abort_requested` or `failed`: one flag for the hot path
   std::string abort_reason;           ///< written before `abort_requested` is set
+  bool failed_before_abort = false;   ///< likewise: calls are refused with that, too
   /// Given up when it fails: to say why takes some, of which nothing else may be left.
   std::unique_ptr<std::byte[]> last_memory =
       std::make_unique_for_overwrite<std::byte[]>(std::size_t{16} << 10U);
   std::exception_ptr failed;
-  std::string failed_text;
+  std::string failed_text;                        ///< why, of `failed`
+  std::vector<Rank> failed_ranks;                 ///< likewise
   transport::Sleep on_all;                        ///< `sleepers` at once
   std::chrono::microseconds longest_sleep{1000};  ///< tests have longer ones
 };

@@ -70,9 +70,15 @@ void Impl::refuse() const {
   if (tutti::fork_generation() != fork_generation)
     throw Error(ErrorCode::forked,
                 "this communicator belongs to the parent process; make a new one in the child");
-  if (abort_requested.load(std::memory_order_acquire))
-    throw Error(ErrorCode::aborted, "the communicator was aborted: " + abort_reason, {group.rank});
-  throw Error(ErrorCode::aborted, "the communicator is unusable since it failed: " + failed_text);
+  std::string why;
+  if (abort_requested.load(std::memory_order_acquire)) {
+    why = "the communicator was aborted: " + abort_reason;
+    if (!failed_before_abort) throw Error(ErrorCode::aborted, why, {group.rank});
+    why += "; before, it failed: " + failed_text;
+  } else {
+    why = "the communicator is unusable since it failed: " + failed_text;
+  }
+  throw Error(ErrorCode::aborted, why, failed_ranks);
 }
 
 Sizes Impl::admit(const Call& call) {

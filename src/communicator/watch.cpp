@@ -101,11 +101,12 @@ Membership::Membership(const std::shared_ptr<Watch>& watch, std::uint64_t commun
 Membership::~Membership() {
   if (generation_ != fork_generation()) return;  // a thread that is not in this child may hold the lock
   watch_->close(communicator_);
-  const bool session_says_it = watch_.use_count() == 1;
-  if (!begun_ || session_says_it) return;
-  // Calls fail by the failure, which comes first and says why. Windows outlive that, and go by the closing.
+  if (!begun_) return;
+  // Calls fail by the failure, which comes first and says why. Windows outlive that, and go by the closing,
+  // or by the session's end.
   if (std::uncaught_exceptions() > exceptions_) announce_unwinding();
-  watch_->session().announce_closed(communicator_, world_);
+  const bool session_says_it = watch_.use_count() == 1;
+  if (!session_says_it) watch_->session().announce_closed(communicator_, world_);
 }
 
 void Membership::announce_unwinding() const {

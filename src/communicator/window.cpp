@@ -1,4 +1,7 @@
 // What a window takes from its communicator.
+#include <fmt/format.h>
+#include <sched.h>
+
 #include "communicator/impl.hpp"
 #include "transport/fail_together.hpp"
 #include "window/state.hpp"
@@ -31,6 +34,24 @@ void check_window(std::span<std::byte> memory, const WindowOptions& options) {
   if (!memory.empty() && owner_of(memory.data()) == Owner::device)
     throw Error(ErrorCode::invalid_argument,
                 "windows are of host memory, and this is memory of a CUDA device");
+}
+
+// The kernel takes a dead process's memory from it first, and closes its connections last. Who reads that
+// memory in between, and throws, would be the first to leave: the others took it for the cause.
+std::function<void(Rank)> announcer_of_ends(const Impl& impl) {
+  return [watch = impl.watch, group = impl.group.communicator, world = impl.group.world,
+          me = impl.group.rank](Rank rank) {
+    for (const Deadline deadline(std::chrono::milliseconds(300)); !deadline.passed(); ::sched_yield()) {
+      watch->poll();
+      if (watch->gone(world[static_cast<std::size_t>(rank)], group))
+        return;  // all hear that; or it left in order
+    }
+    const Error why(
+        ErrorCode::peer_lost,
+        fmt::format("rank {} died, as rank {} found; make a new communicator without it to go on", rank, me),
+        {rank});
+    watch->session().announce_failure(group, why);
+  };
 }
 
 detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const WindowOptions& options) {
@@ -68,6 +89,7 @@ detail::WindowSetting setting_of(Impl& impl, std::span<std::byte> memory, const 
       throw Error(abort->code, abort->text, abort->ranks);
   };
   setting.move_queued = &detail::advance_queued;
+  setting.ended = announcer_of_ends(impl);
   setting.gone = [watch = impl.watch, world = impl.group.world, communicator = impl.group.communicator](
                      Rank rank) { return watch->gone(world[static_cast<std::size_t>(rank)], communicator); };
   return setting;

@@ -155,7 +155,7 @@ class Chooser {
           peer.memory = std::make_unique<transport::shm::AttachedMemory>(
               // NOLINTNEXTLINE(performance-no-int-to-ptr): the peer's address, for the kernel
               places(reinterpret_cast<std::byte*>(to.memory.address), counters), setting_.group.rank,
-              direct.process(local), rank);
+              direct.process(local), rank, [ended = setting_.ended, rank] { ended(rank); });
           peer.owner = over_tcp(rank, "atomics are done by the owner");
           return;
         }

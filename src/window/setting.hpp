@@ -49,6 +49,8 @@ struct WindowSetting {
   std::function<void()> check = [] {};
   /// Moves what this thread has started on communicators, whose other ranks may wait for it. Throws nothing.
   bool (*move_queued)() = [] { return false; };
+  /// Told that the process of a rank of this host has ended, maybe before anybody else knows.
+  std::function<void(Rank)> ended = [](Rank) {};
   /// Whether a rank has died, left, or destroyed the communicator.
   std::function<std::optional<Watch::Gone>(Rank)> gone = [](Rank) { return std::nullopt; };
 };

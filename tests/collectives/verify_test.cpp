@@ -254,7 +254,8 @@ TEST(Verify, Headers) {
   EXPECT_EQ(with([](Schedule& s) { s.ranks = huge; }), "steps for another number of ranks");
   EXPECT_EQ(with([](Schedule& s) { s.ranks = -2; }), "no ranks");
   EXPECT_EQ(with([](Schedule& s) { s.collective = static_cast<Collective>(77); }), "no such collective");
-  EXPECT_EQ(with([](Schedule& s) { s.collective = Collective::barrier; }), "a barrier has no chunks");
+  EXPECT_EQ(with([](Schedule& s) { s.collective = Collective::barrier; }),
+            "a barrier has no chunks (chunks 0)");
   EXPECT_EQ(with([](Schedule& s) { s.collective = Collective::gather; }),
             "this collective has one chunk for every rank");
   EXPECT_EQ(with([](Schedule& s) { s.chunks = 0; }), "a buffer of no chunks");

@@ -46,8 +46,9 @@ TEST_P(Failures, ADeadlineNamesOperationAndRank) {
     if (thrown.code == ErrorCode::timeout) {
       EXPECT_EQ(thrown.ranks, std::vector<Rank>{2}) << thrown.text;
     }
-    for (const char* part : {"all_reduce(1 x float32, sum) #3",
-                             "rank 2 (last called all_reduce(1 x float32, sum) #2)", "TUTTI_TIMEOUT"})
+    for (const char* part :
+         {"all_reduce(1 x float32, sum) #3",
+          "rank 2 (last call on this communicator: all_reduce(1 x float32, sum) #2)", "TUTTI_TIMEOUT"})
       EXPECT_NE(thrown.text.find(part), std::string::npos) << thrown.text;
     // Poisoned, with the reason.
     const auto again = thrown_by([&] { comm.barrier(); });
@@ -108,9 +109,10 @@ TEST_P(Failures, ADeadlineNamesTheReceiveThatAnotherRankIsIn) {
     });
     EXPECT_TRUE(thrown.code == ErrorCode::timeout || thrown.code == ErrorCode::aborted) << thrown.text;
     // Whose time runs out first says it to both.
-    EXPECT_TRUE(thrown.text.find("rank 1 (last called receive(1 x float32, from rank 0))") !=
-                    std::string::npos ||
-                thrown.text.find("rank 0 (last called barrier() #2)") != std::string::npos)
+    EXPECT_TRUE(
+        thrown.text.find("rank 1 (last call on this communicator: receive(1 x float32, from rank 0))") !=
+            std::string::npos ||
+        thrown.text.find("rank 0 (last call on this communicator: barrier() #2)") != std::string::npos)
         << thrown.text;
   });
 }
@@ -354,6 +356,7 @@ TEST(FailuresInMemory, WhoEndsItsCommunicatorWhileItSendsIsNamed) {
   });
   for (const std::size_t rank : {1U, 2U}) {
     EXPECT_NE(all[rank].text.find("rank 0"), std::string::npos) << all[rank].text;
+    EXPECT_EQ(all[rank].ranks, std::vector<Rank>{0}) << all[rank].text;
     EXPECT_LT(all[rank].at - all[0].at, 5s);
   }
 }

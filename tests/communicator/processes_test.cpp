@@ -161,7 +161,7 @@ void expect_death_is_noticed(const char* transport, bool in_order) {
     progress->thrown_at[me] = Clock::now().time_since_epoch().count();
     EXPECT_THAT(thrown.code, testing::AnyOf(ErrorCode::peer_lost, ErrorCode::aborted)) << thrown.text;
     EXPECT_THAT(thrown.ranks, testing::Contains(1)) << thrown.text;
-    EXPECT_THAT(thrown.text, testing::HasSubstr("rank 1 ended its process"));
+    EXPECT_THAT(thrown.text, testing::HasSubstr("rank 1 (world rank 2) ended its process"));
   });
   if (!in_order) {
     for (const tutti::Deadline deadline(10s); progress->rounds[3] < 100 && !deadline.passed();)

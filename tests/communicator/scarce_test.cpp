@@ -1,6 +1,7 @@
 // Ranks that run out of memory or descriptors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <cstdio>
@@ -126,6 +127,27 @@ TEST(Descriptors, ARankWithoutAnyLeftEndsTheWaitOfTheOthers) {
       EXPECT_LT(Clock::now() - start, 20s);
       EXPECT_EQ(thrown_by([&] { comm.barrier(); }).code, ErrorCode::aborted);
     });
+}
+
+// It is the reason, not the memory that was given.
+TEST(Descriptors, WithoutAnyLeftMemoryCannotBeLookedAt) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "UBSan reads objects through a pipe and takes its failure for a broken object";
+#endif
+  run_processes(2, over("shm"), [](Communicator& comm) {
+    const std::size_t bytes = std::size_t{1} << 20U;
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    rlimit usual{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+    const rlimit none{3, usual.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    const auto thrown = thrown_by([&] { (void)comm.register_memory(memory, bytes); });
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+    EXPECT_EQ(thrown.code, ErrorCode::system) << thrown.text;
+    EXPECT_NE(thrown.text.find("ulimit -n"), std::string::npos) << thrown.text;
+    comm.barrier();
+  });
 }
 
 }  // namespace

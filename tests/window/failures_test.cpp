@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -129,6 +130,38 @@ TEST_P(WindowFailures, ARankThatUnwindsPastTheWindowsCommunicatorIsNamed) {
     }
     seat.barrier();
   });
+}
+
+// Its memory goes first, and its connections may take long: here they stay, as another process has them, too.
+TEST(WindowFailuresByAttach, WhoFindsADeadRankIsNotTakenForIt) {
+  if (const auto why = why_not(Way::attached); !why.empty()) GTEST_SKIP() << why;
+  run(
+      Way::attached, 3,
+      [](Seat& seat) {
+        try {
+          Communicator child = seat.communicator->duplicate();
+          std::vector<std::byte> memory(64);
+          Window window(child, std::span(memory));
+          child.barrier();
+          if (seat.rank == 2) {
+            if (::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) ==
+                0) {  // no atfork handlers
+              ::sleep(2);
+              ::_exit(0);
+            }
+            ::raise(SIGKILL);
+          }
+          if (seat.rank == 1)
+            for (;;) window.put(2, {.bytes = 8}).wait();
+          const auto thrown = thrown_by([&] { child.barrier(); });
+          EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
+          EXPECT_EQ(thrown.ranks, std::vector<Rank>{2}) << thrown.text;
+        } catch (const Error& error) {
+          EXPECT_EQ(seat.rank, 1);
+          EXPECT_EQ(error.ranks(), std::vector<Rank>{2}) << error.what();
+        }
+      },
+      20s, 2);
 }
 
 TEST(WindowWaits, NameThisRanksDeviceThatIsTakenAway) {

@@ -51,7 +51,7 @@ void check_chunks(const Schedule& schedule) {
     case Collective::broadcast:
       return require(schedule.chunks > 0, "a buffer of no chunks");
     case Collective::barrier:
-      return require(schedule.chunks == 0, "a barrier has no chunks");
+      return require(schedule.chunks == 0, "a barrier has no chunks (chunks 0)");
     default:
       return require(schedule.chunks == schedule.ranks, "this collective has one chunk for every rank");
   }

@@ -89,13 +89,16 @@ void AttachedMemory::move(std::span<const Block> blocks, bool is_put) {
                           : is_put
                               ? ::process_vm_writev(process_, mine.data(), count, theirs.data(), count, 0)
                               : ::process_vm_readv(process_, mine.data(), count, theirs.data(), count, 0);
-    if (moved < 0 || (moved == 0 && bytes != 0))
-      throw attach_error(errno, {.me = me_,
-                                 .peer = target_,
-                                 .process = process_,
-                                 .mine = mine[0].iov_base,
-                                 .theirs = theirs[0].iov_base,
-                                 .is_put = is_put});
+    if (moved < 0 || (moved == 0 && bytes != 0)) {
+      const int why = errno;
+      if (why == ESRCH) ended_();
+      throw attach_error(why, {.me = me_,
+                               .peer = target_,
+                               .process = process_,
+                               .mine = mine[0].iov_base,
+                               .theirs = theirs[0].iov_base,
+                               .is_put = is_put});
+    }
     auto left = static_cast<std::size_t>(moved) + skip;
     while (!blocks.empty() && left >= blocks.front().bytes) {
       left -= blocks.front().bytes;

@@ -5,6 +5,10 @@
 
 #include <sys/types.h>
 
+#include <functional>
+#include <string>
+#include <utility>
+
 #include "transport/remote_memory.hpp"
 
 namespace tutti::transport::shm {
@@ -52,8 +56,10 @@ class MappedMemory final : public LocalMemory {
 /// Without atomics: the kernel copies bytes, not words.
 class AttachedMemory final : public LocalMemory {
  public:
-  AttachedMemory(const LocalPlaces& places, Rank me, pid_t process, Rank target)
-      : LocalMemory(places), me_(me), process_(process), target_(target) {}
+  /// `ended`: told that the target's process has, before anything is thrown.
+  AttachedMemory(
+      const LocalPlaces& places, Rank me, pid_t process, Rank target, std::function<void()> ended = [] {})
+      : LocalMemory(places), me_(me), process_(process), target_(target), ended_(std::move(ended)) {}
   [[nodiscard]] std::string explain() const override;
   void put(std::span<const Block> blocks) override { move(blocks, true); }
   void get(std::span<const Block> blocks) override { move(blocks, false); }
@@ -63,6 +69,7 @@ class AttachedMemory final : public LocalMemory {
   Rank me_;
   pid_t process_;
   Rank target_;
+  std::function<void()> ended_;
 };
 
 }  // namespace tutti::transport::shm

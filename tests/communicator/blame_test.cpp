@@ -1,0 +1,145 @@
+// Whom an error names: whether its reader finds that rank, and learns what to do.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "communicator/exercise.hpp"
+#include "communicator/ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+using testing::AnyOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class Blame : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Local, Blame, testing::Values("shm", "tcp"), transport_name);
+
+/// The half of four ranks that is odd, or even: rank 1 there is rank 3, or 2, of all.
+void in_halves(const Options& options, const std::function<void(Communicator& half, bool odd)>& body) {
+  run_local(
+      4, [](Communicator& comm) { comm.split(comm.rank() % 2, 0)->barrier(); }, over(options.transport));
+  outcomes(4, options, [&](Communicator& comm) {
+    const bool odd = comm.rank() % 2 == 1;
+    auto half = comm.split(odd ? 1 : 0, comm.rank());
+    ASSERT_TRUE(half);
+    body(*half, odd);
+  });
+}
+
+TEST_P(Blame, CallsThatDifferInASplitAreNamedWithWorldRanks) {
+  in_halves(over(GetParam()), [](Communicator& half, bool odd) {
+    const auto thrown = thrown_by([&] {
+      float value = 1;
+      if (half.rank() == 0)
+        half.all_reduce(std::span(&value, 1));
+      else
+        half.broadcast(std::span(&value, 1), 0);
+    });
+    EXPECT_NE(thrown.code, ErrorCode::timeout) << thrown.text;
+    EXPECT_THAT(thrown.text, HasSubstr(odd ? "rank 1 (world rank 3)" : "rank 1 (world rank 2)"));
+    EXPECT_THAT(thrown.text, HasSubstr(odd ? "rank 0 (world rank 1)" : "rank 0"));
+    if (!odd) {
+      EXPECT_THAT(thrown.text, Not(HasSubstr("rank 0 (")));
+    }
+  });
+}
+
+TEST_P(Blame, ADeadlineInASplitSaysWhoHasCalledNothingThere) {
+  in_halves(over(GetParam(), 500ms), [](Communicator& half, bool odd) {
+    if (half.rank() == 1) return std::this_thread::sleep_for(1s);
+    const auto thrown = thrown_by([&] { half.barrier(); });
+    EXPECT_EQ(thrown.code, ErrorCode::timeout) << thrown.text;
+    EXPECT_THAT(thrown.text, HasSubstr(odd ? "barrier() #1 on rank 0 (world rank 1): nothing moved"
+                                           : "barrier() #1 on rank 0: nothing moved"));
+    EXPECT_THAT(
+        thrown.text,
+        HasSubstr(odd ? "waiting for rank 1 (world rank 3, has called nothing on this communicator yet)"
+                      : "waiting for rank 1 (world rank 2, has called"));
+    EXPECT_THAT(thrown.text, Not(HasSubstr("Group")));
+  });
+}
+
+TEST_P(Blame, RanksThatAllSendFirstAreToldOfGroups) {
+  run_local(
+      2, [](Communicator& comm) { comm.barrier(); }, over(GetParam()));
+  outcomes(2, over(GetParam(), 400ms), [](Communicator& comm) {
+    const std::vector<float> data(16 << 20);
+    const auto thrown = thrown_by([&] { comm.send(data, 1 - comm.rank()); });
+    EXPECT_THAT(thrown.code, AnyOf(ErrorCode::timeout, ErrorCode::aborted));
+    EXPECT_THAT(thrown.text, HasSubstr("sends and receives that wait for each other belong in one Group"));
+  });
+}
+
+// Whoever goes on by them must not have met the first failure itself: work that was let go may have.
+TEST_P(Blame, AnUnusableCommunicatorStillNamesTheRanks) {
+  outcomes(3, over(GetParam()), [](Communicator& comm) {
+    comm.barrier();
+    if (comm.rank() == 1) return;
+    std::vector<float> data(1000);
+    EXPECT_EQ(thrown_by([&] {
+                for (;;) comm.all_reduce(data);
+              }).ranks,
+              std::vector<Rank>{1});
+    for (int call = 0; call < 2; ++call) {
+      const auto again = thrown_by([&] { comm.barrier(); });
+      EXPECT_EQ(again.code, ErrorCode::aborted) << again.text;
+      EXPECT_THAT(again.ranks, ElementsAre(1)) << again.text;
+    }
+  });
+}
+
+TEST_P(Blame, AnAbortThatFollowsAFailureHidesNothing) {
+  run_local(
+      2, [](Communicator& comm) { comm.barrier(); }, over(GetParam()));
+  outcomes(2, over(GetParam(), 300ms), [](Communicator& comm) {
+    if (comm.rank() == 0) return std::this_thread::sleep_for(600ms);
+    float value = 1;
+    EXPECT_EQ(thrown_by([&] { comm.receive(std::span(&value, 1), 0); }).code, ErrorCode::timeout);
+    comm.abort("cleanup");
+    const auto after = thrown_by([&] { comm.barrier(); });
+    EXPECT_EQ(after.code, ErrorCode::aborted);
+    EXPECT_THAT(after.ranks, ElementsAre(0));
+    EXPECT_THAT(after.text, HasSubstr("cleanup"));
+    EXPECT_THAT(after.text, HasSubstr("receive(1 x float32, from rank 0) #1 on rank 1: nothing moved"));
+  });
+}
+
+// Nobody looks for a crash where a process goes on.
+TEST_P(Blame, WhoThrewHasNotDied) {
+  for (const Rank guilty : {0, 2}) {
+    std::vector<std::string> seen(3);
+    const auto run = [&] {
+      run_local(
+          3,
+          [&](Communicator& comm) {
+            comm.barrier();
+            if (comm.rank() == guilty) throw std::runtime_error("boom");
+            std::vector<float> data(1000);
+            seen[static_cast<std::size_t>(comm.rank())] = thrown_by([&] {
+                                                            for (;;) comm.all_reduce(data);
+                                                          }).text;
+          },
+          over(GetParam()));
+    };
+    EXPECT_THROW(run(), std::runtime_error);
+    const std::string why =
+        fmt::format("rank {} destroyed its communicator while an exception passed", guilty);
+    for (Rank r = 0; r < 3; ++r) {
+      if (r == guilty) continue;
+      EXPECT_THAT(seen[static_cast<std::size_t>(r)], HasSubstr(why));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti::test
