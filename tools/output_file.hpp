@@ -62,6 +62,7 @@ inline bool leads_to_standard_output(const std::string& file) {
 inline bool is_same_file(const std::string& a, const std::string& b) {
   namespace fs = std::filesystem;
   if (a == b || (leads_to_standard_output(a) && leads_to_standard_output(b))) return true;
+  if (a == "-" || b == "-") return false;
   std::error_code none, failed;
   if (fs::equivalent(a, b, none)) return true;  // also by names of one file that are no links
   const auto place = [&](const std::string& file) {

@@ -104,7 +104,7 @@ void put_into_huge_pages(const std::byte* data, std::size_t bytes) noexcept try 
     from += huge;
   }
 } catch (...) {
-  return;  // out of memory: pages stay small
+  return;  // out of memory, or of descriptors: pages stay small
 }
 
 }  // namespace tutti

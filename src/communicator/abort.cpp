@@ -13,8 +13,7 @@ void Impl::abort(const std::string& reason) noexcept {
     if (fork_generation == tutti::fork_generation()) shm->close();
     watch->session().announce_abort(
         group.communicator,
-        Error(ErrorCode::aborted, "rank " + std::to_string(group.rank) + " aborted: " + reason,
-              {group.rank}));
+        Error(ErrorCode::aborted, named(group.rank) + " aborted: " + reason, {group.rank}));
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for the text; the flags below are what matters
     abort_requested.store(true, std::memory_order_release);
     unusable.store(true, std::memory_order_release);

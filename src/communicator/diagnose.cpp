@@ -29,13 +29,8 @@ std::string remedy(const Call& call) {
 
 }  // namespace
 
-// Who reads of a rank of a split looks for it among the processes of the job.
 std::string Impl::named(Rank rank, const std::string& more) const {
-  const Rank world = group.world[static_cast<std::size_t>(rank)];
-  std::string note = world == rank ? "" : fmt::format("world rank {}", world);
-  if (!note.empty() && !more.empty()) note += ", ";
-  note += more;
-  return fmt::format("rank {}", rank) + (note.empty() ? "" : " (" + note + ")");
+  return detail::named(rank, group.world[static_cast<std::size_t>(rank)], more);
 }
 
 std::optional<Watch::Gone> Impl::gone(Rank rank) const {

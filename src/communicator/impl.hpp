@@ -244,10 +244,8 @@ struct Impl {
   void check_members(Task& task);
   void check_calls(const Task& task);
   void report_calls();
-  /// For a sentence: "rank 1", where all count it otherwise with its world rank, and in the same parentheses
-  /// `more` about it.
   [[nodiscard]] std::string named(Rank rank, const std::string& more = "") const;
-  /// Likewise: who is awaited, and what each of them last called, as far as that is known.
+  /// For a sentence: who is awaited, and what each of them last called, as far as that is known.
   [[nodiscard]] std::string what_they_do(std::span<const Rank> ranks) const;
   [[noreturn]] void give_up(Task& task, Clock::duration waited);
   [[noreturn]] void mismatched(const Task& task, const transport::Mismatch& mismatch);

@@ -74,7 +74,7 @@ void Impl::refuse() const {
   if (abort_requested.load(std::memory_order_acquire)) {
     why = "the communicator was aborted: " + abort_reason;
     if (!failed_before_abort) throw Error(ErrorCode::aborted, why, {group.rank});
-    why += "; before, it failed: " + failed_text;
+    if (abort_reason != failed_text) why += "; before, it failed: " + failed_text;
   } else {
     why = "the communicator is unusable since it failed: " + failed_text;
   }

@@ -10,6 +10,13 @@
 
 namespace tutti {
 
+std::string detail::named(Rank rank, Rank world, const std::string& more) {
+  std::string note = world == rank ? "" : "world rank " + std::to_string(world);
+  if (!note.empty() && !more.empty()) note += ", ";
+  note += more;
+  return "rank " + std::to_string(rank) + (note.empty() ? "" : " (" + note + ")");
+}
+
 Watch::~Watch() {
   // Ranks that finish together leave together: the hub does not linger long.
   if (std::uncaught_exceptions() <= exceptions_) session_->leave(std::chrono::milliseconds(1000));
@@ -112,7 +119,7 @@ Membership::~Membership() {
 void Membership::announce_unwinding() const {
   try {
     const Error why(ErrorCode::peer_lost,
-                    "rank " + std::to_string(me_) +
+                    detail::named(me_, world_[static_cast<std::size_t>(me_)]) +
                         " destroyed its communicator while an exception passed; make a new one without it "
                         "to go on",
                     {me_});

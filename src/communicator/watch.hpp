@@ -30,13 +30,16 @@ constexpr ErrorCode code_for_others(ErrorCode code) {
 namespace detail {
 /// What std::bad_alloc on a rank means to all.
 Error out_of_memory(Rank rank);
+/// "rank 1", where all count it otherwise with its world rank, and in the same parentheses `more` about it.
+/// Who reads of a rank of a split looks for it among the processes of the job.
+std::string named(Rank rank, Rank world, const std::string& more = "");
 }  // namespace detail
 
 class Watch {
  public:
   explicit Watch(std::shared_ptr<bootstrap::Session> session) : session_(std::move(session)) {}
   /// The last communicator of the session on this rank is gone. During unwinding nothing is said, so the
-  /// others see a loss.
+  /// others see a loss, where they have not heard of a failure.
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -77,8 +80,8 @@ class Watch {
   int exceptions_ = std::uncaught_exceptions();
 };
 
-/// A rank's part in one communicator. When it ends, and not the session with it, the others hear that; where
-/// an exception passes, of a failure before.
+/// A rank's part in one communicator. When it ends, and not the session with it, the others hear that. Where
+/// an exception passes they hear of a failure, before that or the session's end.
 class Membership {
  public:
   /// `watch` and `world`, every member's world rank, belong to the communicator: whether it is the last that

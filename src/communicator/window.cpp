@@ -46,10 +46,11 @@ std::function<void(Rank)> announcer_of_ends(const Impl& impl) {
       if (watch->gone(world[static_cast<std::size_t>(rank)], group))
         return;  // all hear that; or it left in order
     }
-    const Error why(
-        ErrorCode::peer_lost,
-        fmt::format("rank {} died, as rank {} found; make a new communicator without it to go on", rank, me),
-        {rank});
+    const auto name = [&](Rank r) { return detail::named(r, world[static_cast<std::size_t>(r)]); };
+    const Error why(ErrorCode::peer_lost,
+                    fmt::format("{} died, as {} found; make a new communicator without it to go on",
+                                name(rank), name(me)),
+                    {rank});
     watch->session().announce_failure(group, why);
   };
 }

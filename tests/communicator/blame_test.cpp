@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <latch>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "communicator/exercise.hpp"
@@ -55,9 +55,11 @@ TEST_P(Blame, CallsThatDifferInASplitAreNamedWithWorldRanks) {
 }
 
 TEST_P(Blame, ADeadlineInASplitSaysWhoHasCalledNothingThere) {
-  in_halves(over(GetParam(), 500ms), [](Communicator& half, bool odd) {
-    if (half.rank() == 1) return std::this_thread::sleep_for(1s);
+  std::latch over_for_both(2);
+  in_halves(over(GetParam(), 500ms), [&](Communicator& half, bool odd) {
+    if (half.rank() == 1) return over_for_both.wait();
     const auto thrown = thrown_by([&] { half.barrier(); });
+    over_for_both.count_down();
     EXPECT_EQ(thrown.code, ErrorCode::timeout) << thrown.text;
     EXPECT_THAT(thrown.text, HasSubstr(odd ? "barrier() #1 on rank 0 (world rank 1): nothing moved"
                                            : "barrier() #1 on rank 0: nothing moved"));
@@ -72,8 +74,8 @@ TEST_P(Blame, ADeadlineInASplitSaysWhoHasCalledNothingThere) {
 TEST_P(Blame, RanksThatAllSendFirstAreToldOfGroups) {
   run_local(
       2, [](Communicator& comm) { comm.barrier(); }, over(GetParam()));
-  outcomes(2, over(GetParam(), 400ms), [](Communicator& comm) {
-    const std::vector<float> data(16 << 20);
+  const std::vector<float> data(16 << 20);
+  outcomes(2, over(GetParam(), 1s), [&](Communicator& comm) {
     const auto thrown = thrown_by([&] { comm.send(data, 1 - comm.rank()); });
     EXPECT_THAT(thrown.code, AnyOf(ErrorCode::timeout, ErrorCode::aborted));
     EXPECT_THAT(thrown.text, HasSubstr("sends and receives that wait for each other belong in one Group"));
@@ -101,10 +103,12 @@ TEST_P(Blame, AnUnusableCommunicatorStillNamesTheRanks) {
 TEST_P(Blame, AnAbortThatFollowsAFailureHidesNothing) {
   run_local(
       2, [](Communicator& comm) { comm.barrier(); }, over(GetParam()));
-  outcomes(2, over(GetParam(), 300ms), [](Communicator& comm) {
-    if (comm.rank() == 0) return std::this_thread::sleep_for(600ms);
+  std::latch failed(1);
+  outcomes(2, over(GetParam(), 300ms), [&](Communicator& comm) {
+    if (comm.rank() == 0) return failed.wait();
     float value = 1;
     EXPECT_EQ(thrown_by([&] { comm.receive(std::span(&value, 1), 0); }).code, ErrorCode::timeout);
+    failed.count_down();
     comm.abort("cleanup");
     const auto after = thrown_by([&] { comm.barrier(); });
     EXPECT_EQ(after.code, ErrorCode::aborted);
@@ -122,10 +126,13 @@ TEST_P(Blame, WhoThrewHasNotDied) {
       run_local(
           3,
           [&](Communicator& comm) {
-            comm.barrier();
-            if (comm.rank() == guilty) throw std::runtime_error("boom");
+            if (comm.rank() == guilty) {
+              comm.barrier();
+              throw std::runtime_error("boom");
+            }
             std::vector<float> data(1000);
             seen[static_cast<std::size_t>(comm.rank())] = thrown_by([&] {
+                                                            comm.barrier();
                                                             for (;;) comm.all_reduce(data);
                                                           }).text;
           },

@@ -115,10 +115,14 @@ TEST(DoctorPairs, FailuresAreErrors) {
   EXPECT_THAT(findings[0].what, HasSubstr("ranks 0 (m0) and 1 (m1) do not work together: timeout"));
   EXPECT_THAT(findings[1].what, HasSubstr("not tried"));
   EXPECT_THAT(findings[0].remedy, HasSubstr("try --transport tcp"));
-  for (const ErrorCode code : {ErrorCode::invalid_argument, ErrorCode::system}) {
-    facts.pairs[0].code = code;
-    EXPECT_EQ(examine(facts)[0].remedy, "") << "no transport is at fault";
-  }
+  facts.pairs[0].code = ErrorCode::system;
+  EXPECT_THAT(examine(facts)[0].remedy, HasSubstr("try --transport tcp"))
+      << "it may be that of an RDMA device";
+  facts.pairs[0].error = "Too many open files; raise this process's limit of file descriptors (ulimit -n)";
+  EXPECT_EQ(examine(facts)[0].remedy, "") << "no transport is at fault";
+  facts.pairs[0].error = "timeout";
+  facts.pairs[0].code = ErrorCode::invalid_argument;
+  EXPECT_EQ(examine(facts)[0].remedy, "") << "no transport is at fault";
   facts.pairs[0].code = ErrorCode::timeout;
   facts.wanted = "tcp";
   EXPECT_EQ(examine(facts)[0].remedy, "") << "it was tried";

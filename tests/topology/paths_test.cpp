@@ -101,7 +101,7 @@ TEST(Paths, OfEqualsHaveTheLowerLinks) {
 }
 
 // Whole paths at every step would take the third power of their number.
-TEST(Paths, AlongAChainAreFoundInTime) {
+TEST(Paths, AlongAChainOfThousands) {
   constexpr NodeId last = 1999;
   Machine machine;
   for (NodeId id = 0; id <= last; ++id) {

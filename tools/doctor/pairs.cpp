@@ -59,9 +59,11 @@ Findings examine_blocked(const PairFacts& facts) {
   return findings;
 }
 
-/// Settings and limits of the system (`ulimit -n`, say) hold for every transport.
+/// Settings and the limit of descriptors hold for every transport; other faults of the system may be those
+/// of RDMA devices.
 bool says_what_to_change(const Pair& failed) {
-  return failed.code == ErrorCode::invalid_argument || failed.code == ErrorCode::system;
+  return failed.code == ErrorCode::invalid_argument ||
+         failed.error.find("limit of file descriptors") != std::string::npos;
 }
 
 Finding failed_finding(const PairFacts& facts, const Pair& pair) {
