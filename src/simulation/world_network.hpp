@@ -8,7 +8,7 @@
 
 namespace tutti::simulation {
 
-/// GPUs copy and reduce in their own memory and reach each other as topology::paths_from says: over NVLink,
+/// GPUs copy and reduce in their own memory and reach each other as topology::Paths says: over NVLink,
 /// through a rack's NVSwitch, over PCIe, or by the ports of their seats. The fabric between ports does not
 /// block. Constants for work and messages of GPUs are those of docs/simulation.md; latencies and bandwidths
 /// are the topology's. `world` is copied where it is needed. Throws Error(unsupported) for ranks that no way

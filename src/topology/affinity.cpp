@@ -17,7 +17,7 @@ std::vector<std::vector<NodeId>> ports_of(const Machine& machine, std::span<cons
   const auto ports = machine.all(NodeKind::port);
   std::vector<std::vector<Reach>> paths;  // [device][port]
   for (const NodeId device : devices) {
-    const auto all = paths_from(machine, device);
+    const Paths all(machine, device);
     auto& mine = paths.emplace_back();
     for (const NodeId port : ports) mine.push_back(all[port]);
   }

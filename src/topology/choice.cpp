@@ -142,7 +142,7 @@ class Pair {
 
   [[nodiscard]] Route by_memory() const {
     const Machine& machine = a_.machine();
-    const Paths paths = paths_from(machine, a_.seat().device);
+    const Paths paths(machine, a_.seat().device);
     const auto distance = [&](NodeId memory) { return std::pair(paths[memory].kind, paths[memory].hops); };
     const auto memories = machine.all(NodeKind::memory);
     const auto nearest = std::ranges::min_element(memories, {}, distance);

@@ -126,9 +126,7 @@ Path Paths::to(NodeId node) const {
   return path;
 }
 
-Paths paths_from(const Machine& machine, NodeId from) { return {machine, from}; }
-
-Path path(const Machine& machine, NodeId from, NodeId to) { return paths_from(machine, from).to(to); }
+Path path(const Machine& machine, NodeId from, NodeId to) { return Paths(machine, from).to(to); }
 
 std::string_view name(PathClass kind) noexcept {
   switch (kind) {

@@ -41,7 +41,9 @@ struct Reach {
   double bandwidth = 0, latency = 0;  ///< as of Path
 };
 
-/// From one node to all. Each path is kept as its last link and the path before that: whole ones would have
+/// From one node to all. The best class wins, then fewer links, then more bandwidth, then less latency, then
+/// the lower numbers: the same on every rank. Data passes through processors, bridges and NVSwitches only; a
+/// GPU does not forward. Each path is kept as its last link and the path before that: whole ones would have
 /// n^2 links along a chain of n devices, and there are n nodes to begin at.
 class Paths {
  public:
@@ -65,9 +67,6 @@ class Paths {
   std::vector<std::size_t> best_;  ///< [node], in ways_
 };
 
-/// The best class wins, then fewer links, then more bandwidth, then less latency, then the lower numbers: the
-/// same on every rank. Data passes through processors, bridges and NVSwitches only; a GPU does not forward.
-Paths paths_from(const Machine& machine, NodeId from);
 Path path(const Machine& machine, NodeId from, NodeId to);
 
 /// "pcie switch", "sockets", ...

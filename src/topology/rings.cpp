@@ -115,7 +115,7 @@ std::vector<Ring> rings_of_direct_links(const Machine& machine, const std::vecto
 /// Rotations: ring k begins at the GPU that uses the k-th port.
 std::vector<Ring> rings_of_switches(const Machine& machine, const std::vector<NodeId>& gpus) {
   const auto parts_whole = [&] {
-    const auto paths = paths_from(machine, gpus.front());
+    const Paths paths(machine, gpus.front());
     return std::ranges::all_of(gpus, [&](NodeId gpu) { return paths[gpu].kind <= PathClass::nvswitch; });
   };
   if (machine.count(NodeKind::nvswitch) == 0 || !parts_whole()) return {};
@@ -179,8 +179,7 @@ std::vector<std::array<int, 2>> directed_passes(const Machine& machine, std::spa
   for (const Ring& ring : rings) {
     for (std::size_t i = 0; i < ring.size(); ++i) {
       const NodeId from = ring[i], to = ring[(i + 1) % ring.size()];
-      if (!paths.contains(from)) paths.emplace(from, paths_from(machine, from));
-      const Path path = paths.at(from).to(to);
+      const Path path = paths.try_emplace(from, machine, from).first->second.to(to);
       whole = whole && path.kind != PathClass::none;
       for (std::size_t hop = 0; hop < path.links.size(); ++hop) {
         const LinkId id = path.links[hop];

@@ -91,7 +91,7 @@ std::string affinity_table(const Machine& machine) {
   std::string text;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     text += name(machine.node(devices[i])) + ":";
-    const auto paths = paths_from(machine, devices[i]);
+    const Paths paths(machine, devices[i]);
     for (const NodeId port : ports[i]) {
       const Reach& path = paths[port];
       const Node& node = machine.node(port);
@@ -125,7 +125,7 @@ std::string path_matrix(const Machine& machine) {
   std::set<PathClass> used;
   for (const NodeId from : nodes) {
     text += fmt::format("\n{:{}}", name(machine.node(from)), width);
-    const auto paths = paths_from(machine, from);
+    const Paths paths(machine, from);
     for (const NodeId to : nodes) {
       const PathClass kind = paths[to].kind;
       used.insert(kind);

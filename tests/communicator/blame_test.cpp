@@ -1,13 +1,10 @@
 // Whom an error names: whether its reader finds that rank, and learns what to do.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <latch>
 #include <span>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "communicator/exercise.hpp"
@@ -116,36 +113,6 @@ TEST_P(Blame, AnAbortThatFollowsAFailureHidesNothing) {
     EXPECT_THAT(after.text, HasSubstr("cleanup"));
     EXPECT_THAT(after.text, HasSubstr("receive(1 x float32, from rank 0) #1 on rank 1: nothing moved"));
   });
-}
-
-// Nobody looks for a crash where a process goes on.
-TEST_P(Blame, WhoThrewHasNotDied) {
-  for (const Rank guilty : {0, 2}) {
-    std::vector<std::string> seen(3);
-    const auto run = [&] {
-      run_local(
-          3,
-          [&](Communicator& comm) {
-            if (comm.rank() == guilty) {
-              comm.barrier();
-              throw std::runtime_error("boom");
-            }
-            std::vector<float> data(1000);
-            seen[static_cast<std::size_t>(comm.rank())] = thrown_by([&] {
-                                                            comm.barrier();
-                                                            for (;;) comm.all_reduce(data);
-                                                          }).text;
-          },
-          over(GetParam()));
-    };
-    EXPECT_THROW(run(), std::runtime_error);
-    const std::string why =
-        fmt::format("rank {} destroyed its communicator while an exception passed", guilty);
-    for (Rank r = 0; r < 3; ++r) {
-      if (r == guilty) continue;
-      EXPECT_THAT(seen[static_cast<std::size_t>(r)], HasSubstr(why));
-    }
-  }
 }
 
 }  // namespace

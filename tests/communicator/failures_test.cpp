@@ -210,6 +210,10 @@ TEST_P(Failures, AnExceptionOfOneRankEndsTheOthers) {
       const auto& thrown = seen[static_cast<std::size_t>(r)];
       EXPECT_EQ(thrown.code, ErrorCode::peer_lost) << thrown.text;
       EXPECT_EQ(thrown.ranks, std::vector<Rank>{guilty}) << thrown.text;
+      // Nobody looks for a crash where a process goes on.
+      const std::string why =
+          "rank " + std::to_string(guilty) + " destroyed its communicator while an exception";
+      EXPECT_NE(thrown.text.find(why), std::string::npos) << thrown.text;
     }
   }
 }

@@ -128,5 +128,19 @@ TEST(DoctorPairs, FailuresAreErrors) {
   EXPECT_EQ(examine(facts)[0].remedy, "") << "it was tried";
 }
 
+TEST(DoctorPairs, TheCauseStaysWhoeverMetIt) {
+  const auto of_both = [](ErrorCode first, ErrorCode second) {
+    Pair failed;
+    note_failure(failed, first, "first");
+    note_failure(failed, second, "second");
+    EXPECT_EQ(failed.code, failed.error == "first" ? first : second);
+    return failed.error;
+  };
+  EXPECT_EQ(of_both(ErrorCode::aborted, ErrorCode::system), "second");
+  EXPECT_EQ(of_both(ErrorCode::system, ErrorCode::aborted), "first");
+  EXPECT_EQ(of_both(ErrorCode::timeout, ErrorCode::system), "first");
+  EXPECT_EQ(of_both(ErrorCode::peer_lost, ErrorCode::aborted), "first");
+}
+
 }  // namespace
 }  // namespace tutti::doctor

@@ -75,7 +75,7 @@ TEST(Paths, AreTheSameInBothDirections) {
   for (const std::string& name : builtin_names()) {
     const Machine machine = known(name);
     for (NodeId a = 0; a < static_cast<NodeId>(machine.nodes.size()); ++a) {
-      const auto paths = paths_from(machine, a);
+      const Paths paths(machine, a);
       for (NodeId b = 0; b < a; ++b) {
         const Path there = paths.to(b), back = path(machine, b, a);
         EXPECT_EQ(there.kind, back.kind) << name << " " << describe(machine, there);
@@ -110,7 +110,7 @@ TEST(Paths, AlongAChainOfThousands) {
       machine.add(Link{.a = id - 1, .b = id, .kind = LinkKind::socket, .bandwidth = 10, .latency = 1});
   }
   for (NodeId from = 0; from <= last; ++from) {
-    const Paths paths = paths_from(machine, from);
+    const Paths paths(machine, from);
     ASSERT_EQ(paths[last].hops, last - from);
     ASSERT_EQ(paths[0].hops, from);
   }

@@ -90,19 +90,12 @@ nlohmann::json try_to_play(Team& team, int a, int b, const Options& options) {
   }
 }
 
-/// Who hears of the other one's failure says less about it.
-bool is_of_others(ErrorCode code) { return code == ErrorCode::aborted || code == ErrorCode::peer_lost; }
-
 Pair measure(Team& team, int a, int b, const Options& options) {
   const auto all = team.gather(try_to_play(team, a, b, options));
   Pair pair{.a = a, .b = b};
   for (const int rank : {a, b}) {
     const auto& told = all.at(static_cast<std::size_t>(rank));
-    if (!told.contains("error")) continue;
-    const ErrorCode code = told.at("code");
-    if (!pair.error.empty() && (!is_of_others(pair.code) || is_of_others(code))) continue;
-    pair.error = told.at("error");
-    pair.code = code;
+    if (told.contains("error")) note_failure(pair, told.at("code"), told.at("error"));
   }
   if (!pair.error.empty()) return pair;
   const auto& told = all.at(static_cast<std::size_t>(a));

@@ -66,6 +66,8 @@ bool says_what_to_change(const Pair& failed) {
          failed.error.find("limit of file descriptors") != std::string::npos;
 }
 
+bool is_of_others(ErrorCode code) { return code == ErrorCode::aborted || code == ErrorCode::peer_lost; }
+
 Finding failed_finding(const PairFacts& facts, const Pair& pair) {
   return {.area = "pairs",
           .level = Level::error,
@@ -174,6 +176,12 @@ Finding measured(const PairFacts& facts) {
 }
 
 }  // namespace
+
+void note_failure(Pair& pair, ErrorCode code, const std::string& error) {
+  if (!pair.error.empty() && (!is_of_others(pair.code) || is_of_others(code))) return;
+  pair.code = code;
+  pair.error = error;
+}
 
 Findings examine(const PairFacts& facts) {
   Findings findings = examine_blocked(facts);

@@ -30,6 +30,10 @@ struct Pair {
   double gigabytes = 0;                 ///< per second, of 4 MiB, one way
 };
 
+/// What one of the two met. Of both, the cause stays: who hears of the other one's failure says less about
+/// it.
+void note_failure(Pair& pair, ErrorCode code, const std::string& error);
+
 struct PairFacts {
   std::vector<std::string> machine{};  ///< [rank]; different machines have different names
   std::vector<Blocked> blocked{};
