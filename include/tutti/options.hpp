@@ -52,7 +52,7 @@ struct Options {
   /// Results of calls of at least this many bytes are written past the caches, by non-temporal stores. By
   /// default, results in registered memory are when the last cache, of which 32 MiB count at most, cannot
   /// hold the buffers of all ranks. Of other calls whose results all together exceed it, some are made either
-  /// way, and the faster way is kept (docs/experiments.md). TUTTI_STREAM_FROM, bytes.
+  /// way, and the faster way is kept (docs/experiments-caches.md). TUTTI_STREAM_FROM, bytes.
   std::size_t stream_from = static_cast<std::size_t>(-1);
 
   /// Put plain buffers that come again, and that other processes of this host reach by cross-memory attach,

@@ -49,8 +49,8 @@ std::size_t bytes_known(const Call& call, const execution::Shape& shape, Rank ra
 
 constexpr std::size_t never = static_cast<std::size_t>(-1);
 
-// Results that no cache will hold go past the caches; docs/experiments.md. In peers' memory: inputs and
-// outputs of all ranks share the last cache.
+// Results that no cache will hold go past the caches; docs/experiments-caches.md. In peers' memory: inputs
+// and outputs of all ranks share the last cache.
 std::size_t direct_stream_from(const Planner::Setting& setting) {
   return setting.last_cache / static_cast<std::size_t>(setting.size);
 }

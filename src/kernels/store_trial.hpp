@@ -4,7 +4,8 @@
 /// The place was last read, or written, by that rank. Where its processor has another last-level cache, a
 /// store through the caches first takes the line back from there, which on some machines costs ten times what
 /// memory does; where they share one, memory costs up to twice as much. Which of it holds changes whenever
-/// ranks, or a hypervisor's processors, move, so writers measure it on what they write (docs/experiments.md).
+/// ranks, or a hypervisor's processors, move, so writers measure it on what they write
+/// (docs/experiments-caches.md).
 #pragma once
 
 #include <array>
