@@ -65,6 +65,7 @@ start_machine() {
   [[ -z $steady ]] || clock=(-accel tcg,thread=single -icount shift=0)
   # With rdma-lab, even when it is killed, all of this ends.
   local mortal=(setpriv --pdeathsig KILL)
+  started=$SECONDS
   "${mortal[@]}" timeout --foreground --kill-after=2 "$timeout" "${mortal[@]}" qemu-system-x86_64 \
     -nodefaults -no-user-config -no-reboot -display none -machine q35 "${clock[@]}" -cpu max,-erms \
     -smp "$cpus" -m "$memory" -kernel "$kernel/boot/image" -initrd "$initramfs" \
@@ -108,7 +109,8 @@ machine_ended() {
   wait "${machines[guest]}" || status=$?
   kill "${machines[@]}" 2>/dev/null || true
   wait
-  if ((status == 124 || status == 137)); then
+  # 137 also where another killed it: a system without memory, say.
+  if ((status == 124 || (status == 137 && SECONDS - started >= timeout))); then
     echo "rdma-lab: killed after $timeout s" >&2
     exit 124
   fi

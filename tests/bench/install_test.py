@@ -108,6 +108,23 @@ for i in $(seq 300); do sleep 0.1; done""")
             self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
             self.assertIn("gpu-check: there is no GPU", done.stderr)
 
+    def test_gpu_check_builds_where_its_caller_says(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script, environment = self.gpu_check(folder, "exit 1", "exit 0")
+            here = os.path.join(folder, "here")
+            os.mkdir(here)
+            done = subprocess.run([script, "my build"], capture_output=True, text=True, env=environment, cwd=here, check=False)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertTrue(os.path.isdir(os.path.join(here, "my build", "check")), done.stderr)
+
+    def test_gpu_check_tells_what_was_killed_from_what_took_too_long(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script, environment = self.gpu_check(folder, "echo 9.0", 'case "$*" in *dependencies*) exit 0;; esac; kill -KILL $$')
+            done = subprocess.run([script], capture_output=True, text=True, env=environment, check=False)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("FAILED", done.stdout)
+            self.assertNotIn("STOPPED", done.stdout)
+
     def test_demo_and_test_refuse_arguments_before_they_install_anything(self):
         for name in ("demo", "test"):
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:

@@ -219,6 +219,10 @@ TEST_F(Program, DrawsALineForEveryNumberOfRanks) {
   EXPECT_EQ(run("all_reduce 1M --nodes 1 2 4 --plot " + file).status, 0);
   EXPECT_THAT(slurp(file), HasSubstr("all_reduce of 1M: predicted time (us) over ranks"));
   EXPECT_EQ(times_in(slurp(file), "<polyline"), 1);
+  for (const char* order : {"64M 1M 16M --nodes 2 1 --plot ", "1M 16M 64M --nodes 1 2 --plot "}) {
+    EXPECT_EQ(run(std::string("all_reduce ") + order + file).status, 0);
+    EXPECT_EQ(slurp(file), lines) << order;
+  }
   EXPECT_EQ(run("all_reduce 1M --plot " + file).status, 0);  // one point
   EXPECT_EQ(times_in(slurp(file), "<circle"), 1);
   EXPECT_EQ(times_in(slurp(file), "text-anchor=\"end\""), 2);  // powers of ten around it

@@ -88,8 +88,8 @@ std::string plot(Collective collective, std::vector<Point> points) {
   const auto across = [one_size](const Point& p) {
     return one_size ? static_cast<double>(p.ranks) : p.bytes;
   };
-  const auto [low, high] = std::ranges::minmax(points, {}, across);
-  const Axis horizontal{across(low), across(high), left, right};
+  std::ranges::stable_sort(points, {}, across);  // a line goes from each to the next
+  const Axis horizontal{across(points.front()), across(points.back()), left, right};
   const Axis time = time_axis(points);
   const auto x = [&](const Point& p) { return horizontal.place(across(p)); };
   svg += time_grid(time);
