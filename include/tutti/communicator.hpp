@@ -74,8 +74,9 @@ class Async : public Operations<Async, Work> {
 };
 
 /// Collects calls and starts them together. Sends and receives of one group progress concurrently, so no mix
-/// of them deadlocks; collectives follow in the order of their calls. Counts and displacements are copied. A
-/// group that is destroyed without `start` or `run` did nothing.
+/// of them deadlocks; collectives follow in the order of their calls. Counts and displacements are copied.
+/// What is wrong with a call's arguments is thrown when it is added; those before it stay. A group that is
+/// destroyed without `start` or `run` did nothing.
 class Group : public Operations<Group, void> {
  public:
   /// Those of the communicator.
@@ -227,8 +228,9 @@ class Communicator : public Operations<Communicator, void> {
   /// this goes for calls and windows of this communicator; to others it is plain memory. When this returns,
   /// its pages are there, on this rank's NUMA node, and this rank has mapped its peers', if those of all
   /// ranks of the host are 1 GiB at most (Linux 5.14); else its first calls do that. Collective; counts may
-  /// differ. Throws Error(invalid_argument) beyond 64 GiB a rank, once all ranks have made the call, so that
-  /// it harms nobody; likewise Error(system) where it cannot be mapped, or not be locked for RDMA devices.
+  /// differ. Throws Error(invalid_argument) beyond 64 GiB a rank, once all ranks have made the call: the
+  /// others have theirs, and the communicator is as before; likewise Error(system) where it cannot be mapped,
+  /// or not be locked for RDMA devices.
   template <Element T>
   [[nodiscard]] Buffer<T> allocate(std::size_t count) {
     constexpr auto most = static_cast<std::size_t>(-1);  // refused once all ranks have made the call

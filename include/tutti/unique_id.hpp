@@ -20,8 +20,9 @@ class UniqueId {
   /// Listens on `interface` and on no other, on a port of the system's choice. `interface` is a name such as
   /// "eth0", an address, or "default": that of the default route. "" is TUTTI_INTERFACE, and loopback where
   /// that is not set, which ranks of other hosts are told. The listening socket is held in this process until
-  /// a Communicator of rank 0 takes it. Throws Error(invalid_argument) for an interface that does not exist,
-  /// is down or has link-local addresses only (lists those that there are), Error(system).
+  /// a Communicator of rank 0 takes it, or this process ends. Throws Error(invalid_argument) for an interface
+  /// that does not exist, is down or has link-local addresses only (lists those that there are),
+  /// Error(system).
   [[nodiscard]] static UniqueId create(std::string_view interface = "");
   /// Printable form without spaces, and back. `parse` throws Error(invalid_argument).
   [[nodiscard]] std::string to_string() const;

@@ -108,7 +108,7 @@ std::vector<Bytes> Member::all_gather(std::span<const std::byte> mine, std::chro
   std::string what;
   {
     const std::lock_guard lock(mutex_);
-    what = "all_gather " + std::to_string(gather_) + " of the bootstrap";
+    what = "exchange " + std::to_string(gather_) + " while the group forms";
     throw_if_impossible(what);
     gathered_.reset();
     connection_->send(make_contribution(gather_++, mine));
@@ -299,7 +299,8 @@ void Member::throw_if_impossible(const std::string& what) const {
     text += (text.empty() ? "rank " : ", rank ") + std::to_string(notice.rank) +
             (notice.kind == Notice::Kind::left ? " left" : " died");
   }
-  if (!ranks.empty()) throw Error(ErrorCode::peer_lost, what + ": " + text, ranks);
+  if (!ranks.empty())
+    throw Error(ErrorCode::peer_lost, what + ": " + text + "; form a new group without it to go on", ranks);
   if (cut_off_) throw Error(ErrorCode::peer_lost, what + ": rank 0 closed the connection", {0});
 }
 

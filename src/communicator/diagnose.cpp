@@ -81,26 +81,42 @@ std::optional<Error> Impl::heard(const Task* task) {
 // rank of this host that does that, or fails, closes the buffers of all, of which the hub tells a little
 // later.
 std::optional<Error> Impl::failure_in_memory(const Task* task) {
-  const auto failed_rank = shm == nullptr ? std::nullopt : shm->closed_by();
-  if (!failed_rank || *failed_rank == group.rank) return std::nullopt;
+  const auto closing = shm == nullptr ? std::nullopt : shm->closed_by();
+  if (!closing || closing->by == group.rank) return std::nullopt;
   const auto now = Clock::now();
   Clock::rep first = 0;
   if (closing_seen.compare_exchange_strong(first, now.time_since_epoch().count()))
     first = now.time_since_epoch().count();
   const auto seen_for = now.time_since_epoch() - Clock::duration(first);
   if (!watch->session().hub_has_ended() && seen_for < closing_heard_within) return std::nullopt;
+  watch->poll();                                                        // what that rank had seen
   if (const auto dead = first_dead()) return member_gone(task, *dead);  // the cause
-  const auto its_end = gone(*failed_rank);
-  std::string text = fmt::format("{} {}", named(*failed_rank),
+  if (closing->code && *closing->code != ErrorCode::aborted)
+    return failure_of(task, closing->by, *closing->code, closing->at_fault);
+  const auto its_end = gone(closing->by);
+  std::string text = fmt::format("{} {}", named(closing->by),
                                  its_end ? its_end->did : "failed, aborted or ended its communicator");
-  std::vector<Rank> ranks{*failed_rank};
+  std::vector<Rank> ranks{closing->by};
   for (Rank r = 0; r < group.size; ++r) {
     const auto end = gone(r);
-    if (!end || r == *failed_rank) continue;
+    if (!end || r == closing->by) continue;
     text += fmt::format("; before or since, {} {}", named(r), end->did);
     if (watch->session().hub_has_ended()) ranks.push_back(r);  // it may have died
   }
   return Error(ErrorCode::aborted, (task == nullptr ? "" : title(*task) + ": ") + text, std::move(ranks));
+}
+
+// As far as it is known without the other one's words.
+Error Impl::failure_of(const Task* task, Rank failed_rank, ErrorCode code,
+                       const std::vector<Rank>& at_fault) const {
+  if (code == ErrorCode::peer_lost && at_fault.size() == 1 && gone(at_fault[0]))
+    return member_gone(task, at_fault[0]);
+  std::string whom;
+  for (const Rank r : at_fault) whom += (whom.empty() ? ", which names " : ", ") + named(r);
+  return {code_for_others(code),
+          fmt::format("{}{} failed ({}{}); the text of its error says why",
+                      task == nullptr ? "" : title(*task) + ": ", named(failed_rank), name(code), whom),
+          at_fault};
 }
 
 void Impl::check_others() {
@@ -179,8 +195,33 @@ std::string Impl::what_they_do(std::span<const Rank> ranks) const {
   return who.empty() ? "other ranks" : who;
 }
 
+// Who is awaited may itself wait for one that has not come. Of other hosts that is not known, nor where
+// what a rank has called since takes all of its log.
+std::vector<Rank> Impl::at_fault(const Task& task, const std::vector<Rank>& awaited) const {
+  if (task.plan == nullptr) return awaited;
+  std::vector<Rank> absent;
+  for (Rank r = 0; r < group.size; ++r) {
+    const auto calls = logged_calls(r);
+    const auto is_call_of_all = [](const LoggedCall& call) { return call.sequence != 0; };
+    const auto latest = std::find_if(calls.rbegin(), calls.rend(), is_call_of_all);
+    const bool known =
+        shm->reaches(r) && (latest != calls.rend() || calls.size() < transport::shm::call_log_entries);
+    const bool is_there = known && latest != calls.rend() && latest->sequence >= task.sequence;
+    const bool is_awaited = std::ranges::find(awaited, r) != awaited.end();
+    if (r != group.rank && !is_there && (known || is_awaited)) absent.push_back(r);
+  }
+  return absent.empty() ? awaited : absent;
+}
+
+std::string Impl::whom(const std::vector<Rank>& awaited, const std::vector<Rank>& at_fault) const {
+  std::vector<Rank> absent = at_fault;
+  std::erase_if(absent, [&](Rank r) { return std::ranges::find(awaited, r) != awaited.end(); });
+  return what_they_do(awaited) + (absent.empty() ? "" : "; not there yet: " + what_they_do(absent));
+}
+
 void Impl::give_up(Task& task, Clock::duration waited) {
   const std::vector<Rank> waiting_for = task.awaited();
+  const std::vector<Rank> blamed = at_fault(task, waiting_for);
   const bool may_be_a_cycle =
       is_point_to_point(task.call) && std::ranges::all_of(waiting_for, [this](Rank r) {
         if (!shm->reaches(r)) return true;
@@ -190,10 +231,10 @@ void Impl::give_up(Task& task, Clock::duration waited) {
   throw Error(ErrorCode::timeout,
               title(task) + ": nothing moved for " +
                   std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()) +
-                  " ms; waiting for " + what_they_do(waiting_for) +
+                  " ms; waiting for " + whom(waiting_for, blamed) +
                   " (Options::timeout or TUTTI_TIMEOUT sets the limit)" +
                   (may_be_a_cycle ? "; sends and receives that wait for each other belong in one Group" : ""),
-              waiting_for);
+              blamed);
 }
 
 // Of all_to_all_v each pair knows its sizes only. The log has what ranks of this host send to the first few.
@@ -298,8 +339,11 @@ std::exception_ptr Impl::fail(const Task* task) {
     failed = std::current_exception();
   }
   unusable.store(true, std::memory_order_release);
-  if (error) watch->session().announce_failure(group.communicator, *error);
-  end_queued(failed);
+  if (error) {
+    shm->blame(error->code(), error->ranks());
+    watch->session().announce_failure(group.communicator, *error);
+  }
+  end_queued([this](const Task&) { return failed; });
   close_buffers();
   return failed;
 }

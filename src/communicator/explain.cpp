@@ -59,7 +59,9 @@ std::string explain_zero_copy(const Plan& plan, const Planner::Setting& setting,
   if (plan.by_messages()) return "no: not in place\n";
   if (!lent) return "no: CUDA has pinned a buffer here, or the kernel lends it to nobody\n";
   return plan.mapped_name + ", if the buffers of all ranks are allocated, registered or in one process" +
-         (plan.direct_in_place ? "\n" : ", and no rank's call is in place\n");
+         (plan.direct_in_place || plan.key.operation == Operation::all_to_all_v
+              ? "\n"
+              : ", and no rank's call is in place\n");
 }
 
 }  // namespace

@@ -205,7 +205,8 @@ struct Impl {
   bool test(Pending& pending);
   [[nodiscard]] bool is_over(const Pending& pending);
   void enqueue(const std::shared_ptr<Pending>& work);
-  void end_queued(const std::exception_ptr& why);
+  /// `why`: of a Work, by the first of its tasks that is not done. Throws nothing.
+  void end_queued(const std::function<std::exception_ptr(const Task&)>& why);
   void move_networks();
   bool advance_queues();
   bool advance(const Queued& queued);
@@ -237,6 +238,8 @@ struct Impl {
   [[nodiscard]] Error member_gone(const Task* task, Rank rank) const;
   [[nodiscard]] Error failure_of_others(const Task* task, const bootstrap::Notice& notice) const;
   std::optional<Error> failure_in_memory(const Task* task);
+  [[nodiscard]] Error failure_of(const Task* task, Rank failed_rank, ErrorCode code,
+                                 const std::vector<Rank>& at_fault) const;
   /// What has happened to others, as far as it was heard.
   std::optional<Error> heard(const Task* task);
   void check_others();
@@ -247,6 +250,11 @@ struct Impl {
   [[nodiscard]] std::string named(Rank rank, const std::string& more = "") const;
   /// For a sentence: who is awaited, and what each of them last called, as far as that is known.
   [[nodiscard]] std::string what_they_do(std::span<const Rank> ranks) const;
+  /// Of a wait that takes too long: those of this host that have not made the call, and others that are
+  /// awaited and may not have; or, where there are none, all that are awaited.
+  [[nodiscard]] std::vector<Rank> at_fault(const Task& task, const std::vector<Rank>& awaited) const;
+  /// `what_they_do`, also of those at fault that are not awaited.
+  [[nodiscard]] std::string whom(const std::vector<Rank>& awaited, const std::vector<Rank>& at_fault) const;
   [[noreturn]] void give_up(Task& task, Clock::duration waited);
   [[noreturn]] void mismatched(const Task& task, const transport::Mismatch& mismatch);
   /// The error that is being handled, with the call it broke.

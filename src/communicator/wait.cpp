@@ -83,16 +83,19 @@ Impl::~Impl() {
   };
   if (!collectives.empty() || std::any_of(point_to_point.begin(), point_to_point.end(), may_be_read))
     close_buffers();
-  try {
-    throw Error(ErrorCode::aborted, "the communicator was destroyed before the operation was done");
-  } catch (const std::exception&) {  // that, or there was no memory for it
-    end_queued(std::current_exception());
-  }
+  end_queued([this](const Task& task) {
+    try {
+      throw Error(ErrorCode::aborted, title(task) + ": the communicator was destroyed before this was done");
+    } catch (const std::exception&) {  // that, or there was no memory for it
+      return std::current_exception();
+    }
+  });
 }
 
-void Impl::end_queued(const std::exception_ptr& why) {
+void Impl::end_queued(const std::function<std::exception_ptr(const Task&)>& why) {
   const auto end = [&](const Queued& queued) {
-    if (queued.work->unfinished != 0) queued.work->failure = why, queued.work->owner = nullptr;
+    Pending& work = *queued.work;
+    if (work.unfinished != 0 && !work.failure) work.failure = why(*queued.task), work.owner = nullptr;
   };
   std::ranges::for_each(collectives, end);
   std::ranges::for_each(point_to_point, end);
@@ -313,10 +316,11 @@ void Impl::throw_not_done(const Task& unfinished) {
   } catch (...) {
     std::rethrow_exception(fail(&stuck));
   }
+  const std::vector<Rank> blamed = at_fault(stuck, awaited);
   throw Error(ErrorCode::timeout,
-              title(unfinished) + " is not done yet: waiting for " + what_they_do(awaited) +
+              title(unfinished) + " is not done yet: waiting for " + whom(awaited, blamed) +
                   "; it goes on and can be waited for again",
-              awaited);
+              blamed);
 }
 
 // The task that must be done before `task` can move, or itself. Only that one may look at its channels.

@@ -469,7 +469,9 @@ TEST(Asynchronously, AWorkThatOutlivesItsCommunicatorSaysSo) {
           comm.barrier();
         }
         if (comm.rank() == 0) {
-          EXPECT_EQ(thrown_by([&] { work.wait(); }).code, ErrorCode::aborted);
+          const auto thrown = thrown_by([&] { work.wait(); });
+          EXPECT_EQ(thrown.code, ErrorCode::aborted);
+          EXPECT_THAT(thrown.text, testing::HasSubstr("all_reduce(10000 x float32, sum) #1 on rank 0: "));
         }
         comm.barrier();
       },

@@ -68,6 +68,28 @@ TEST_P(Blame, ADeadlineInASplitSaysWhoHasCalledNothingThere) {
   });
 }
 
+// In a ring most ranks wait for one that waits itself.
+TEST_P(Blame, ADeadlineNamesWhoHasNotMadeTheCall) {
+  std::latch over_for_all(4);
+  Options options = over(GetParam(), 500ms);
+  options.algorithm = "ring";
+  outcomes(4, options, [&](Communicator& comm) {
+    std::vector<float> data(1000);
+    comm.all_reduce(data);
+    if (comm.rank() == 1) return over_for_all.arrive_and_wait();
+    auto work = comm.async().all_reduce(data);
+    const auto impatient = thrown_by([&] { work.wait(50ms); });
+    EXPECT_EQ(impatient.code, ErrorCode::timeout) << impatient.text;
+    EXPECT_THAT(impatient.ranks, ElementsAre(1)) << impatient.text;
+    const auto thrown = thrown_by([&] { work.wait(); });
+    over_for_all.arrive_and_wait();
+    EXPECT_THAT(thrown.code, AnyOf(ErrorCode::timeout, ErrorCode::aborted)) << thrown.text;
+    EXPECT_THAT(thrown.ranks, ElementsAre(1)) << thrown.text;
+    EXPECT_THAT(thrown.text, HasSubstr("rank 1 (last call on this communicator: all_reduce(1000 x float32, "
+                                       "sum) #1)"));
+  });
+}
+
 TEST_P(Blame, RanksThatAllSendFirstAreToldOfGroups) {
   run_local(
       2, [](Communicator& comm) { comm.barrier(); }, over(GetParam()));

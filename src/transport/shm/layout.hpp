@@ -181,6 +181,13 @@ struct alignas(32) SendTimes {
 /// The ranges: from each power of two up to the next.
 inline constexpr std::size_t send_ranges = 24;
 
+/// Of a rank whose call has failed, for others where no hub tells them: written before `Header::closed`.
+struct Blame {
+  std::atomic<std::uint32_t> code;   ///< 1 + the error's; 0: it has not said
+  std::atomic<std::uint32_t> count;  ///< of the ranks at fault, as many as there is room for
+  std::atomic<Rank> ranks[8];
+};
+
 /// What `Control::sleeping` says: how the rank sleeps, or is about to. On that word (futex), or in poll(2),
 /// where its bell wakes it.
 inline constexpr std::uint32_t awake = 0, on_word = 1, in_poll = 2;
@@ -195,6 +202,7 @@ struct Control {
   alignas(64) CallEntry calls[call_log_entries];    ///< by order
   CallCounts counts[counts_log_entries];            ///< by order
   SendTimes sends[send_ranges];
+  Blame blame;
 };
 static_assert(sizeof(Control) <= Layout::control_bytes);
 

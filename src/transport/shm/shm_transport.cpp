@@ -328,9 +328,25 @@ void ShmTransport::close() noexcept {
   arena_->header().closed.compare_exchange_strong(nobody, static_cast<std::uint32_t>(local_rank_ + 1));
 }
 
-std::optional<Rank> ShmTransport::closed_by() const {
+void ShmTransport::blame(ErrorCode code, std::span<const Rank> ranks) noexcept {
+  Blame& mine = arena_->control(local_rank_).blame;
+  const std::size_t count = std::min(ranks.size(), std::size(mine.ranks));
+  for (std::size_t i = 0; i < count; ++i) mine.ranks[i].store(ranks[i], std::memory_order_relaxed);
+  mine.count.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
+  mine.code.store(1 + static_cast<std::uint32_t>(code), std::memory_order_release);
+}
+
+std::optional<ShmTransport::Closing> ShmTransport::closed_by() const {
   const std::uint32_t by = arena_->header().closed.load();
-  return by == 0 ? std::nullopt : std::optional(locals_[by - 1]);
+  if (by == 0) return std::nullopt;
+  Closing closing{.by = locals_[by - 1], .code = {}, .at_fault = {}};
+  const Blame& its = control(closing.by).blame;
+  if (const std::uint32_t code = its.code.load(std::memory_order_acquire); code != 0) {
+    closing.code = static_cast<ErrorCode>(code - 1);
+    const auto* const ranks = std::begin(its.ranks);
+    closing.at_fault.assign(ranks, ranks + its.count.load(std::memory_order_relaxed));
+  }
+  return closing;
 }
 
 void ShmTransport::close_buffers(std::chrono::milliseconds longest, const std::function<bool(Rank)>& gone) {

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include <tutti/error.hpp>
+
 #include "transport/shm/arena.hpp"
 #include "transport/shm/direct_memory.hpp"
 #include "transport/shm/message_fifo.hpp"
@@ -77,8 +79,14 @@ class ShmTransport final : public Transport {
   /// A call of this rank has failed or is aborted: no rank of this host touches buffers of others from now
   /// on. Thread safe.
   void close() noexcept;
-  /// Which rank closed them first.
-  [[nodiscard]] std::optional<Rank> closed_by() const;
+  /// Says for whoever asks `closed_by` why this rank will have closed them.
+  void blame(ErrorCode code, std::span<const Rank> ranks) noexcept;
+  struct Closing {
+    Rank by;                        ///< the first
+    std::optional<ErrorCode> code;  ///< of its failure, if it was one and it had time to say so
+    std::vector<Rank> at_fault;     ///< in that, the first few
+  };
+  [[nodiscard]] std::optional<Closing> closed_by() const;
   /// Closes them, since their callers may free them next. Waits until nobody touches any, at most `longest`;
   /// not for those that are `gone`.
   void close_buffers(std::chrono::milliseconds longest, const std::function<bool(Rank)>& gone);
