@@ -35,8 +35,9 @@ std::string_view name(ErrorCode code) noexcept;
 class Error : public std::runtime_error {
  public:
   /// `ranks`: the ranks at fault, in the numbering of the communicator that failed; empty when unknown, and
-  /// of more than 4096 the first ones. Of a timeout: those that are not known to have made the call, or where
-  /// all are, those waited for; they may still be at work.
+  /// of more than 4096 the first ones. Of a collective's timeout: those of this host that have not made
+  /// the call, and those waited for of which it is not known; or where there are none, and of sends and
+  /// receives, those waited for. They may still be at work.
   Error(ErrorCode code, const std::string& message, std::vector<Rank> ranks = {});
   /// As they were given.
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }

@@ -91,12 +91,13 @@ std::optional<Error> Impl::failure_in_memory(const Task* task) {
   if (!watch->session().hub_has_ended() && seen_for < closing_heard_within) return std::nullopt;
   watch->poll();                                                        // what that rank had seen
   if (const auto dead = first_dead()) return member_gone(task, *dead);  // the cause
-  if (closing->code && *closing->code != ErrorCode::aborted)
-    return failure_of(task, closing->by, *closing->code, closing->at_fault);
+  const std::vector<Rank> itself{closing->by};
+  const bool by_abort = closing->code == ErrorCode::aborted && closing->at_fault == itself;
+  if (closing->code && !by_abort) return failure_of(task, closing->by, *closing->code, closing->at_fault);
   const auto its_end = gone(closing->by);
   std::string text = fmt::format("{} {}", named(closing->by),
                                  its_end ? its_end->did : "failed, aborted or ended its communicator");
-  std::vector<Rank> ranks{closing->by};
+  std::vector<Rank> ranks = itself;
   for (Rank r = 0; r < group.size; ++r) {
     const auto end = gone(r);
     if (!end || r == closing->by) continue;
@@ -116,7 +117,7 @@ Error Impl::failure_of(const Task* task, Rank failed_rank, ErrorCode code,
   return {code_for_others(code),
           fmt::format("{}{} failed ({}{}); the text of its error says why",
                       task == nullptr ? "" : title(*task) + ": ", named(failed_rank), name(code), whom),
-          at_fault};
+          at_fault.empty() ? std::vector{failed_rank} : at_fault};
 }
 
 void Impl::check_others() {
@@ -204,8 +205,8 @@ std::vector<Rank> Impl::at_fault(const Task& task, const std::vector<Rank>& awai
     const auto calls = logged_calls(r);
     const auto is_call_of_all = [](const LoggedCall& call) { return call.sequence != 0; };
     const auto latest = std::find_if(calls.rbegin(), calls.rend(), is_call_of_all);
-    const bool known =
-        shm->reaches(r) && (latest != calls.rend() || calls.size() < transport::shm::call_log_entries);
+    const bool complete = calls.empty() || calls.front().order == 1;
+    const bool known = shm->reaches(r) && (latest != calls.rend() || complete);
     const bool is_there = known && latest != calls.rend() && latest->sequence >= task.sequence;
     const bool is_awaited = std::ranges::find(awaited, r) != awaited.end();
     if (r != group.rank && !is_there && (known || is_awaited)) absent.push_back(r);
@@ -340,7 +341,7 @@ std::exception_ptr Impl::fail(const Task* task) {
   }
   unusable.store(true, std::memory_order_release);
   if (error) {
-    shm->blame(error->code(), error->ranks());
+    if (fork_generation == tutti::fork_generation()) shm->blame(error->code(), error->ranks());
     watch->session().announce_failure(group.communicator, *error);
   }
   end_queued([this](const Task&) { return failed; });

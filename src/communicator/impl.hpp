@@ -205,7 +205,7 @@ struct Impl {
   bool test(Pending& pending);
   [[nodiscard]] bool is_over(const Pending& pending);
   void enqueue(const std::shared_ptr<Pending>& work);
-  /// `why`: of a Work, by the first of its tasks that is not done. Throws nothing.
+  /// `why`: of a Work, by a task of it that is not done. Throws nothing.
   void end_queued(const std::function<std::exception_ptr(const Task&)>& why);
   void move_networks();
   bool advance_queues();

@@ -181,7 +181,8 @@ struct alignas(32) SendTimes {
 /// The ranges: from each power of two up to the next.
 inline constexpr std::size_t send_ranges = 24;
 
-/// Of a rank whose call has failed, for others where no hub tells them: written before `Header::closed`.
+/// Of a rank whose call has failed, for others where no hub tells them: written before `Header::closed`,
+/// unless it aborted before.
 struct Blame {
   std::atomic<std::uint32_t> code;   ///< 1 + the error's; 0: it has not said
   std::atomic<std::uint32_t> count;  ///< of the ranks at fault, as many as there is room for
