@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,6 +28,9 @@ namespace fabric = transport::testing;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+
+/// No adapter can write into the device memory of this thread's rank.
+thread_local bool out_of_reach = false;
 
 /// Adapters, and what goes wrong with them and device memory.
 class Adapters final : public fabric::ForwardingVerbs {
@@ -59,6 +63,14 @@ class Adapters final : public fabric::ForwardingVerbs {
     }
     return ForwardingVerbs::reg_mr(domain, at, bytes, access);
   }
+  ibv_mr* reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t bytes, std::uint64_t at, int memory,
+                        int access) override {
+    if (out_of_reach) {
+      const std::scoped_lock lock(mutex_);
+      out_of_reach_[at] = at + bytes;
+    }
+    return ForwardingVerbs::reg_dmabuf_mr(domain, offset, bytes, at, memory, access);
+  }
   int post_send(ibv_qp* pair, ibv_send_wr* first, ibv_send_wr** bad) override {
     for (auto* request = first; request != nullptr; request = request->next) {
       if (request->num_sge == 0 || (request->send_flags & IBV_SEND_INLINE) != 0) continue;
@@ -70,12 +82,17 @@ class Adapters final : public fabric::ForwardingVerbs {
         ++reads_by_adapter_[names_.at(pair->context)];
       }
       if (corrupt) from[100] ^= std::byte{1};
-      if (may_not_write) request->wr.rdma.rkey = 1;
+      if (may_not_write || is_out_of_reach(request->wr.rdma.remote_addr)) request->wr.rdma.rkey = 1;
     }
     return ForwardingVerbs::post_send(pair, first, bad);
   }
 
  private:
+  [[nodiscard]] bool is_out_of_reach(std::uint64_t at) {
+    const std::scoped_lock lock(mutex_);
+    const auto next = out_of_reach_.upper_bound(at);
+    return next != out_of_reach_.begin() && at < std::prev(next)->second;
+  }
   [[nodiscard]] bool is_device(const void* at) {
     return api_->look_at(at).kind == gpu::Pointer::Kind::device;
   }
@@ -83,6 +100,7 @@ class Adapters final : public fabric::ForwardingVerbs {
   std::mutex mutex_;
   std::map<const ibv_context*, std::string> names_;
   std::map<std::string, int> reads_by_adapter_;
+  std::map<std::uint64_t, std::uint64_t> out_of_reach_;  ///< begin and end
 };
 
 class GpuDirect : public GpuTest {
@@ -191,6 +209,28 @@ TEST_F(GpuDirect, APathThatBreaksTheConnectionIsNotTaken) {
   expect_right(2, hosts_of(1),
                AllOf(HasSubstr("over verbs: through page-locked host memory"),
                      HasSubstr("verbs, fake0 port 1 to rank")));
+}
+
+// The transport has all pairs of a rank; of its failures each pair hears its own.
+TEST_F(GpuDirect, APathThatBreaksIsThatOfItsPairAlone) {
+  run_local(
+      3,
+      [&](Communicator& comm) {
+        out_of_reach = comm.rank() == 2;
+        Gpu gpu(comm, hosts_of(1));
+        const std::string ways = gpu.explain();
+        for (Rank peer = 0; peer < 3; ++peer) {
+          if (peer == comm.rank()) continue;
+          const auto begin = ways.find("rank " + std::to_string(peer) + " over verbs: ");
+          ASSERT_NE(begin, std::string::npos) << ways;
+          const bool reached = comm.rank() != 2 && peer != 2;
+          EXPECT_THAT(ways.substr(begin, ways.find('\n', begin) - begin),
+                      HasSubstr(reached ? "from and into device memory (dma-buf)"
+                                        : "through page-locked host memory"));
+        }
+        for (const std::size_t count : {1, 6007}) exercise(memory, comm, gpu, count);
+      },
+      quick("verbs"));
 }
 
 TEST_F(GpuDirect, AProofThatFailsOnOneRankIsThrownOnAll) {
