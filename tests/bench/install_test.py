@@ -1,6 +1,8 @@
 """What scripts/install-dependencies, demo, test and gpu-check do first."""
 
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -107,6 +109,14 @@ for i in $(seq 300); do sleep 0.1; done""")
                                   check=False)
             self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
             self.assertIn("gpu-check: there is no GPU", done.stderr)
+
+    def test_the_preset_sets_what_is_the_default_of_gpus(self):
+        """Else one kind would stay in the cache, where demo or test has left it."""
+        with open(os.path.join(ROOT, "CMakePresets.json"), encoding="utf-8") as file:
+            release = json.load(file)["configurePresets"][0]["cacheVariables"]
+        with open(os.path.join(ROOT, "cmake", "TuttiCuda.cmake"), encoding="utf-8") as file:
+            default = re.search(r"set\(TUTTI_CUDA_ARCHITECTURES ([\d ]+) CACHE", file.read()).group(1)
+        self.assertEqual(release["TUTTI_CUDA_ARCHITECTURES"].split(";"), default.split())
 
     def test_gpu_check_builds_where_its_caller_says(self):
         with tempfile.TemporaryDirectory() as folder:

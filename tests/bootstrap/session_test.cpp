@@ -74,6 +74,8 @@ TEST_P(Sized, AllLearnWhoWasLostAtOnce) {
       const auto thrown = thrown_by([&] { session.all_gather({}, 5s); });
       EXPECT_EQ(thrown.code, ErrorCode::peer_lost);
       EXPECT_THAT(thrown.ranks, ElementsAre(victim));
+      EXPECT_THAT(thrown.text, testing::HasSubstr("rank " + std::to_string(victim) +
+                                                  " died; form a new group without it to go on"));
     }
     EXPECT_LT(Clock::now() - start, 1s);
   }

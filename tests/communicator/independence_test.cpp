@@ -117,6 +117,13 @@ TEST(Explaining, SaysWhichCallsGoByMessagesWhereverTheirBuffersAre) {
         EXPECT_TRUE(says("zero copy: no: not in place")) << comm.explain(call);
         call.in = in.data();
         EXPECT_TRUE(says("zero copy: direct_pull, if the buffers")) << comm.explain(call);
+        EXPECT_TRUE(says("in place")) << comm.explain(call);
+        const std::vector<std::size_t> counts(2, out.size() / 2);  // of a call that never is
+        call.operation = Operation::all_to_all_v;
+        call.count = 0;
+        call.in_counts = call.out_counts = counts;
+        EXPECT_TRUE(says("zero copy: direct_pull, if the buffers")) << comm.explain(call);
+        EXPECT_FALSE(says("in place")) << comm.explain(call);
       },
       over("shm"));
 }
